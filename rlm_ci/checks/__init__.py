@@ -1,0 +1,85 @@
+"""The checks: is this change acceptable? No key, no network, milliseconds.
+
+A check is a module of this package with ``ID``, ``SUMMARY``, ``OPTIONS`` (its rows of the
+settings table, all in its own section), ``HOOKS`` (pre-commit hooks: id to arguments,
+stages and, for a check of files, their pattern) and ``run(changes, options, runs)``, which
+returns a part. With ``applies(changes, options)`` it says why it is off when nobody named
+it. To add one is to add its file.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.errors import ConfigError, RlmCiError, UsageError
+from rlm_ci.findings import Part
+from rlm_ci.settings import nearest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.runs.store import Store
+    from rlm_ci.settings import Setting, Settings
+
+
+def names() -> tuple[str, ...]:
+    """The ids of all checks, sorted."""
+    found = {entry.partition(".")[0] for entry in os.listdir(os.path.dirname(__file__))}
+    return tuple(sorted(name.replace("_", "-") for name in found if not name.startswith("_")))
+
+
+def load(name: str) -> ModuleType:
+    """The module of the check ``name``."""
+    from importlib import import_module
+
+    return import_module(f"{__name__}.{name.replace('-', '_')}")
+
+
+def rows(checks: Sequence[str]) -> tuple[Setting, ...]:
+    """The rows of the settings table that belong to ``checks``."""
+    return tuple(row for name in checks for row in load(name).OPTIONS)
+
+
+def require(wanted: Sequence[str], source: str, *, usage: bool = False) -> tuple[str, ...]:
+    """``wanted`` without repeats; raises UsageError or ConfigError for one that is unknown."""
+    known = names()
+    for name in wanted:
+        if name not in known:
+            kind = UsageError if usage else ConfigError
+            raise kind(f"unknown check {name[:80]!r}", where=source, hint=nearest(name, known))
+    return tuple(dict.fromkeys(wanted))
+
+
+def run(
+    names: Sequence[str],
+    changes: ChangeSet,
+    options: Settings,
+    runs: Store,
+    *,
+    named: bool,
+) -> list[Part]:
+    """Run the checks in order; one that cannot start becomes a part that says why.
+
+    With ``named`` they were asked for by name, so that each of them runs.
+    """
+    parts = []
+    for name in names:
+        check = load(name)
+        applies = None if named else getattr(check, "applies", None)
+        try:
+            off = applies(changes, options) if applies else None
+            if off:
+                parts.append(Part(name, f"off: {off}", {"enabled": False}, enabled=False))
+            else:
+                parts.append(check.run(changes, options, runs))
+        except RlmCiError as error:
+            parts.append(Part.from_error(name, error))
+    return parts
+
+
+def policy_files() -> tuple[str, ...]:
+    """The files, besides config and templates, that decide how the checks judge."""
+    return tuple(path for name in names() for path in getattr(load(name), "POLICY_FILES", ()))

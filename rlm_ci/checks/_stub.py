@@ -1,0 +1,228 @@
+"""The grammar of an archive stub: a heading, the marker, and three lines that lead away.
+
+# Title
+
+<!-- docs-archive:stub -->
+> Archived on 2026-05-18. Full content: https://HOST/OWNER/NAME/blob/BRANCH/PATH
+
+- Archive branch: BRANCH
+- Archive path: PATH
+"""
+
+from __future__ import annotations
+
+from rlm_ci.dates import is_day
+from rlm_ci.values import Value
+
+MARKER = b"<!-- docs-archive:stub -->"
+_QUOTE = "> Archived on "
+_LINK = ". Full content: "
+_BRANCH = "Archive branch:"
+_PATH = "Archive path:"
+
+
+class Target(Value):
+    """The repository that links must lead to; empty where nobody knows it."""
+
+    host: str = ""
+    slug: str = ""
+
+    @classmethod
+    def from_url(cls, url: str) -> Target | None:
+        """From ``https://host/owner/name``, ``git@host:owner/name.git``, ``ssh://…``."""
+        rest = url.strip().rstrip("/").removesuffix(".git")
+        scheme, separator, after = rest.partition("://")
+        if not separator:
+            host, colon, path = rest.partition(":")
+            if not colon or "/" in host or "@" not in host:
+                return None  # a path on this machine
+        elif scheme in ("http", "https", "ssh", "git"):
+            host, _, path = after.partition("/")
+            host = host.partition(":")[0] if scheme in ("ssh", "git") else host
+            if "@" in host and ":" in host:
+                host = host.rpartition("@")[2]
+        else:
+            return None
+        host = host.rpartition("@")[2].lower()
+        owner, _, name = path.strip("/").partition("/")
+        return cls(host, f"{owner}/{name}".lower()) if host and owner and name else None
+
+
+class Flaw(Value):
+    """Why a stub is not valid: ``condition`` is the rule's; ``line`` is 1-based."""
+
+    condition: str
+    message: str
+    hint: str
+    line: int = 1
+
+
+class Stub(Value):
+    """What a stub says, and in which lines it says it."""
+
+    url: str
+    branch: str
+    path: str
+    url_line: int
+    branch_line: int
+    path_line: int
+
+    def flaw_at(self, place: str, branch: str, target: Target) -> Flaw | None:
+        """What is wrong with this stub standing at ``place``, as far as it shows by itself."""
+        if self.path != place:
+            return Flaw(
+                "path-mismatch",
+                f"the stub names the path {self.path}, not its own",
+                f"write: - Archive path: {place}",
+                self.path_line,
+            )
+        if self.branch != branch:
+            return Flaw(
+                "wrong-target",
+                f"the stub names the branch {self.branch}, the archive is {branch}",
+                f"write: - Archive branch: {branch}",
+                self.branch_line,
+            )
+        wrong = _wrong_part(self.url, branch, place, target)
+        if wrong:
+            where = f"https://{target.host}/{target.slug}" if target.slug else "…"
+            return Flaw(
+                "wrong-target",
+                f"the link leads to another {wrong}: {self.url}",
+                f"let it lead to {where}/blob/{branch}/{place}",
+                self.url_line,
+            )
+        return None
+
+    def dangling(self, why: str) -> Flaw:
+        return Flaw(
+            "dangling",
+            f"the full text is not in the archive: {why}",
+            f"commit the full text to {self.branch} at the same path and push it, "
+            "or restore the document",
+            self.url_line,
+        )
+
+    def payload_is_stub(self, why: str) -> Flaw:
+        return Flaw(
+            "payload-is-stub",
+            f"the full text was overwritten: {why}",
+            f"restore the full text on {self.branch} from its history",
+            self.url_line,
+        )
+
+
+def _wrong_part(url: str, branch: str, path: str, target: Target) -> str:
+    """Which part of the link disagrees, or nothing."""
+    scheme, _, rest = url.partition("://")
+    host, _, after = rest.partition("/")
+    if "%" in after:
+        from urllib.parse import unquote
+
+        after = unquote(after, errors="surrogateescape")
+    owner, _, after = after.partition("/")
+    name, _, after = after.partition("/")
+    if (
+        scheme not in ("https", "http")
+        or "@" in host
+        or (target.host and host.lower() != target.host)
+    ):
+        return "host"
+    if target.slug and f"{owner}/{name}".lower() != target.slug:
+        return "repository"
+    if after == f"blob/{branch}/{path}":
+        return ""
+    return "path" if after.startswith(f"blob/{branch}/") else "branch"
+
+
+def parse(data: bytes) -> Stub | Flaw | None:
+    """The stub in ``data``, or why it is malformed; None for a document that is no stub.
+
+    A document is a stub when the marker stands alone on a line outside fenced code; one
+    that only mentions it is none.
+    """
+    if MARKER not in data:
+        return None
+    lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
+    marked, heading = _scan(lines)
+    if not marked:
+        return None
+    at = marked[0]
+    if len(marked) > 1:
+        return _malformed("the marker stands more than once", marked[1])
+    if not heading:
+        return _malformed("it does not begin with a heading", 0)
+    rest = [(number, line.strip()) for number, line in enumerate(lines) if number > at and line]
+    if len(rest) != 3:
+        found = rest[3][0] if len(rest) > 3 else at
+        return _malformed(f"{len(rest)} lines follow the marker, not 3", found)
+    (url_line, quote), (branch_line, second), (path_line, third) = rest
+    url = _url(quote)
+    if not url:
+        return _malformed(
+            "the line after the marker is not '> Archived on … Full content: …'", url_line
+        )
+    branch, path = _bullet(second, _BRANCH), _bullet(third, _PATH)
+    if not branch:
+        return _malformed("the archive branch is missing", branch_line)
+    if not path or path.startswith("/") or "\\" in path or ".." in path.split("/"):
+        return _malformed("the archive path is missing, or leaves the repository", path_line)
+    return Stub(url, branch, path, url_line + 1, branch_line + 1, path_line + 1)
+
+
+def _scan(lines: list[str]) -> tuple[list[int], bool]:
+    """Where the marker stands outside of fences, and whether a heading comes first."""
+    marker = MARKER.decode()
+    marked = []
+    fence = ""
+    first = None
+    for number, line in enumerate(lines):
+        text = line.lstrip(" ")
+        if first is None and text:
+            first = text.removeprefix("\ufeff")
+        if len(line) - len(text) > 3:
+            continue  # indented code
+        if fence:
+            if text.startswith(fence) and not text.strip(fence[0]):
+                fence = ""
+        elif text.startswith(("```", "~~~")):
+            fence = text[: len(text) - len(text.lstrip(text[0]))]
+        elif text == marker:
+            marked.append(number)
+    hashes = len(first) - len(first.lstrip("#")) if first else 0
+    return marked, 1 <= hashes <= 6 and (first or "")[hashes : hashes + 1] == " "
+
+
+def _malformed(what: str, index: int) -> Flaw:
+    hint = "write it as docs/checks.md shows, or take the marker out"
+    return Flaw("malformed", f"the stub is malformed: {what}", hint, index + 1)
+
+
+def _url(quote: str) -> str:
+    """The link of the quote line, bare, in ``<>`` or as a Markdown link; "" when it has none."""
+    if not quote.startswith(_QUOTE):
+        return ""
+    day, separator, link = quote[len(_QUOTE) :].partition(_LINK)
+    if not separator or not is_day(day):
+        return ""
+    link = link.strip()
+    if link.startswith("<") and link.endswith(">"):
+        link = link[1:-1]
+    elif link.startswith("[") and link.endswith(")"):
+        link = link.partition("](")[2][:-1]
+    return link if "://" in link and not set(link) & set(" <>[]()\t") else ""
+
+
+def _bullet(line: str, label: str) -> str:
+    if line[:2] not in ("- ", "* ", "+ ") or not line[2:].lstrip().startswith(label):
+        return ""
+    return line[2:].lstrip()[len(label) :].strip().strip("`")
+
+
+def open_items(data: bytes) -> list[tuple[int, str]]:
+    """The open ``[ ]`` items of a list, with the number of their line (1-based)."""
+    import re
+
+    item = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\[ \]\s+\S")
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    return [(number, line.rstrip("\r")) for number, line in enumerate(lines, 1) if item.match(line)]

@@ -1,0 +1,239 @@
+"""delegation-guard: did the subagent runs that a task requires happen?
+
+A task registered in ``tasks/index.json`` needs at least one subagent run of its own, that
+is ``<runs>/<task-id>-*/cli/*/manifest.json``; a subagent run itself is exempt. It proves
+that a run left its manifest in this checkout, no more.
+"""
+
+from __future__ import annotations
+
+from rlm_ci import files
+from rlm_ci.findings import Evidence, Finding, Location, Part, Severity, printable
+from rlm_ci.runs import SUCCEEDED, is_task_id, require_task_id
+from rlm_ci.runs.store import Candidate, parse
+from rlm_ci.settings import Setting
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.runs.store import Store
+    from rlm_ci.settings import Settings
+
+ID = "delegation-guard"
+SUMMARY = "the subagent runs that the task requires have happened"
+OPTIONS = (
+    Setting("delegation_guard.require", "what a manifest must show: that the run exists, or that "
+            "it succeeded", "exists", "choice", flag="--require", metavar="WHAT",
+            choices=("exists", SUCCEEDED)),
+    Setting("delegation_guard.override_reason", "why no subagent run was possible; the findings "
+            "are reported as suppressed", env=("DELEGATION_GUARD_OVERRIDE_REASON",),
+            own_env=False, file=False),
+)  # fmt: skip
+HOOKS = {ID: {"args": (), "stages": ("pre-commit", "pre-push")}}
+
+INDEX = "tasks/index.json"
+_INDEX_LIMIT = 8 << 20
+_SHOWN_CANDIDATES = 3
+
+
+def applies(changes: ChangeSet, options: Settings) -> str | None:
+    """Why the guard is off when nobody named it, or None."""
+    if _task_id(changes, options)[0]:
+        return None
+    try:
+        files.read_inside(changes.repository.root, INDEX, _INDEX_LIMIT)
+    except files.UnreadableError as error:
+        if error.missing:
+            return f"no task id is given and there is no {INDEX}"
+    if not options.ci:
+        return None
+    specs = [f"{commit}:.delegation" for commit in (changes.base, changes.head) if commit]
+    if any(size >= 0 for size in changes.repository.sizes(specs)):
+        return None
+    return "no task id is given and no receipts are in use (.delegation/)"
+
+
+def run(changes: ChangeSet, options: Settings, runs: Store) -> Part:
+    """One part; raises ConfigError for a task id that cannot be one."""
+    task_id, source = _task_id(changes, options)
+    if task_id:
+        require_task_id(task_id, source)
+    index, index_error = _read_index(changes.repository.root)
+    verdict = _Verdict(task_id=task_id, runs=runs.shown, keys=tuple(index))
+    if not task_id:
+        verdict = verdict.add(
+            "missing-task-id",
+            "no task id is given",
+            "MCP_RUNNER_TASK_ID",
+        )
+    if index_error:
+        verdict = verdict.add(
+            "index-unreadable",
+            f"{INDEX} cannot be read: {index_error}",
+            f"a readable {INDEX} ({index_error})",
+        )
+    elif task_id:
+        verdict = _judge(verdict, options, runs)
+    return verdict.to_part(options.delegation_guard.override_reason)
+
+
+def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
+    if options.task:
+        return options.task, options.sources["task"]
+    if options.ci and changes.pull_request:
+        for line in changes.pull_request.body.splitlines():
+            if line.startswith("Task:") and line[5:].strip():
+                return line[5:].strip(), "the line 'Task:' of the pull request's body"
+    return None, ""
+
+
+def _read_index(root: str) -> tuple[list[str], str]:
+    """The keys of the registered tasks, in the order of the file; or why there are none."""
+    try:
+        record = parse(files.read_inside(root, INDEX, _INDEX_LIMIT))
+    except files.UnreadableError as error:
+        return [], str(error)
+    items = record.get("items") if isinstance(record, dict) else None
+    if not isinstance(items, list):
+        return [], 'it is not JSON of the form {"items": [...]}'
+    keys = [_key(item) for item in items if isinstance(item, dict)]
+    return [key for key in keys if is_task_id(key)], ""
+
+
+def _key(item: dict[str, Any]) -> str:
+    identifier, slug = (
+        str(item[name]) if isinstance(item.get(name), (str, int)) else "" for name in ("id", "slug")
+    )
+    if identifier and slug:
+        return slug if slug.startswith(f"{identifier}-") else f"{identifier}-{slug}"
+    return slug or identifier
+
+
+def _owner(name: str, keys: tuple[str, ...]) -> str | None:
+    """The registered task that a run folder, or a task id, belongs to: the longest match."""
+    matching = [key for key in keys if name == key or name.startswith(f"{key}-")]
+    return max(matching, key=len, default=None)
+
+
+def _judge(verdict: _Verdict, options: Settings, runs: Store) -> _Verdict:
+    task_id = verdict.task_id or ""
+    owner = _owner(task_id, verdict.keys)
+    if owner is None:
+        return verdict.replace(role="unregistered").add(
+            "unregistered-task",
+            f"{task_id} is not registered in {INDEX}",
+            f"{task_id} in {INDEX}",
+            at_index=True,
+        )
+    if owner != task_id:
+        return verdict.replace(role="subagent", evidence=f"{task_id} is a subagent run of {owner}")
+    verdict = verdict.replace(role="top-level")
+    succeeded = options.delegation_guard.require == SUCCEEDED
+
+    def accept(folder: str, manifest: dict[str, Any] | None) -> str | None:
+        if manifest is None:
+            other = _owner(folder, verdict.keys)
+            return None if other == task_id else f"belongs to the registered task {other}"
+        if manifest.get("task_id", folder) != folder:
+            return f"names the task {str(manifest['task_id'])[:60]!r}"
+        if succeeded and manifest.get("status") != SUCCEEDED:
+            return f"status is {str(manifest.get('status'))[:20]!r}, not {SUCCEEDED!r}"
+        return None
+
+    rejected: list[Candidate] = []
+    try:
+        for number, candidate in enumerate(runs.subagent_runs(task_id, accept), 1):
+            if candidate.reason is None:
+                evidence = f"{task_id} has a subagent run: {candidate.path}"
+                return verdict.replace(evidence=evidence, examined=number)
+            rejected.append(candidate)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        return verdict.add(
+            "runs-unreadable",
+            f"the runs in {runs.shown} cannot be read: {error.strerror}",
+            f"a readable {runs.shown} ({error.strerror})",
+        )
+    return verdict.replace(rejected=tuple(rejected), examined=len(rejected)).add(
+        "no-subagent-manifest",
+        f"{task_id} has no subagent run in {runs.shown}",
+        f"a subagent run of {task_id}",
+    )
+
+
+class _Verdict(Value):
+    """What is known so far; becomes the part."""
+
+    task_id: str | None
+    runs: str
+    keys: tuple[str, ...]
+    role: str | None = None
+    evidence: str = ""
+    examined: int = 0
+    rejected: tuple[Candidate, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    def add(
+        self, condition: str, message: str, missing: str, *, at_index: bool = False
+    ) -> _Verdict:
+        finding = Finding(
+            f"{ID}/{condition}",
+            Severity.HIGH,
+            printable(message),
+            evidence=(Location(INDEX),) if at_index else (),
+            subject=self.task_id,
+        )
+        return self.replace(
+            findings=(*self.findings, finding), missing=(*self.missing, printable(missing))
+        )
+
+    def fix(self) -> str:
+        """What to do, to be copied into a shell."""
+        task = self.task_id or (self.keys[-1] if self.keys else "<task-id>")
+        if self.role == "unregistered":
+            return f"register {task} in {INDEX}, or name a registered task with MCP_RUNNER_TASK_ID"
+        export = f"export MCP_RUNNER_TASK_ID={task} and run a subagent with {task}-<stream>"
+        if any(finding.rule.endswith("/index-unreadable") for finding in self.findings):
+            return f"mend {INDEX}, then {export}"
+        return export
+
+    def block(self) -> str:
+        """The block of the spec's appendix; its order never changes."""
+        task = self.task_id or "<task-id>"
+        lines = [f"Missing: {'; '.join(self.missing)}"]
+        if self.role != "unregistered":
+            lines.append(f"Expected manifests: {self.runs}/{task}-*/cli/<run-id>/manifest.json")
+        if self.rejected:
+            shown = sorted((one.path, one.reason) for one in self.rejected)[:_SHOWN_CANDIDATES]
+            listed = "; ".join(f"{path} (reason: {reason})" for path, reason in shown)
+            lines.append(f"Candidates (first {_SHOWN_CANDIDATES}): {listed}")
+        lines.append(f"Fix: {self.fix()}")
+        lines.append(
+            'Override: set DELEGATION_GUARD_OVERRIDE_REASON="..." (if delegation is impossible)'
+        )
+        body = "\n".join(f" - {printable(line)}" for line in lines)
+        return f"Delegation guard: issues detected\n{body}"
+
+    def to_part(self, override: str | None) -> Part:
+        metrics = {
+            "task_id": self.task_id,
+            "role": self.role,
+            "manifests": self.examined,
+            "receipts": 0,
+        }
+        if not self.findings:
+            return Part(ID, printable(self.evidence), metrics)
+        hint = self.fix()
+        found = tuple(one.replace(hint=hint, suppression=override) for one in self.findings)
+        summary = "; ".join(finding.message for finding in found)
+        places = sum(len(finding.evidence) for finding in found)
+        evidence = Evidence(offered=places, verified=places)
+        if override:
+            summary = f"overridden: {printable(override)} ({summary})"
+            return Part(ID, summary, metrics, found, evidence=evidence)
+        return Part(ID, summary, metrics, found, block=self.block(), evidence=evidence)

@@ -1,0 +1,324 @@
+"""diff-budget: is the change small enough to be reviewed?
+
+Files and lines (added and deleted) are those of ``git diff --numstat -z -M`` from the merge
+base to the head, less what is ignored: lock files, vendored and generated trees, what the
+*base* tree marks as generated, configured patterns. A rename is one file and its changed
+lines. What is ignored is counted and shown; a change cannot grow the list that judges it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import dates
+from rlm_ci.errors import ConfigError
+from rlm_ci.findings import Finding, Part, Severity, printable
+from rlm_ci.globs import matcher
+from rlm_ci.settings import Setting
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from rlm_ci.changes import ChangeSet, FileChange
+    from rlm_ci.runs.store import Store
+    from rlm_ci.settings import Settings
+
+ID = "diff-budget"
+SUMMARY = "the change is within its budget of files and lines"
+OPTIONS = (
+    Setting("diff_budget.max_files", "most files that a change may touch", 25, "integer",
+            env=("DIFF_BUDGET_MAX_FILES",), flag="--max-files", metavar="N", minimum=0,
+            input="max-files"),
+    Setting("diff_budget.max_lines", "most lines, added and deleted, that a change may have", 1200,
+            "integer", env=("DIFF_BUDGET_MAX_LINES",), flag="--max-lines", metavar="N", minimum=0,
+            input="max-lines"),
+    Setting("diff_budget.renames", "count a rename as one file with its changed lines",
+            default=True, kind="boolean", flag="--renames",
+            off="count a rename as a deletion and an addition"),
+    Setting("diff_budget.ignore", "patterns of paths that do not count", (), "list",
+            metavar="PATTERN"),
+    Setting("diff_budget.paths", "budgets of parts of the tree; those of the whole change stay",
+            (), "table", columns=(
+                Setting("glob", "pattern of the paths", required=True),
+                Setting("weight", "what a line counts for in the whole change", kind="number",
+                        minimum=0),
+                Setting("max_lines", "most lines under these paths", kind="integer", minimum=0),
+                Setting("max_files", "most files under these paths", kind="integer", minimum=0),
+            )),
+    Setting("diff_budget.base", "base of the change for this check, where nothing else tells it",
+            env=("DIFF_BUDGET_BASE",), own_env=False, file=False),
+    Setting("diff_budget.override_reason", "why the change must be larger; '(until YYYY-MM-DD)' "
+            "in it ends the override", env=("DIFF_BUDGET_OVERRIDE_REASON",), own_env=False,
+            file=False),
+)  # fmt: skip
+HOOKS = {
+    "diff-budget": {"args": (), "stages": ("pre-push",)},
+    "diff-budget-staged": {"args": ("--staged",), "stages": ("pre-commit",)},
+}
+POLICY_FILES = (".gitattributes",)
+
+LOCK_FILES = frozenset({
+    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
+    "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "Cargo.lock", "go.sum",
+    "composer.lock", "Gemfile.lock", "flake.lock", "gradle.lockfile",
+})  # fmt: skip
+IGNORED_FOLDERS = ("node_modules", "dist")
+IGNORED_AT_ROOT = (".runs/", "archives/", "out/")
+LABEL = "diff-budget-override"
+BODY_LINE = "diff budget override:"
+_GENERATED = ("linguist-generated", "linguist-vendored")
+_LARGEST = 5
+
+
+def run(
+    changes: ChangeSet,
+    options: Settings,
+    _runs: Store,
+    today: Callable[[], str] = dates.today,
+) -> Part:
+    """One part; raises ConfigError for a pattern or an override that cannot be read."""
+    budget = options.diff_budget
+    counted, ignored = _measure(changes, budget)
+    lines, weighted = _weigh(counted, budget.paths)
+    metrics = {
+        "files": len(counted),
+        "max_files": budget.max_files,
+        "lines": weighted,
+        "max_lines": budget.max_lines,
+        "added": sum(one.added or 0 for one in counted),
+        "deleted": sum(one.deleted or 0 for one in counted),
+        "ignored_files": len(ignored),
+        "ignored_lines": sum(one.lines for one in ignored),
+        "binary_files": sum(one.added is None for one in counted),
+    }
+    findings = [*_over(metrics, counted), *_paths_over(counted, budget.paths)]
+    findings += [
+        Finding(
+            f"{ID}/unmeasurable",
+            Severity.HIGH,
+            hint="make it readable, or ignore it",
+            message=f"{printable(one.path)} could not be measured: {one.unmeasured}",
+            subject=one.path,
+        )
+        for one in counted
+        if one.unmeasured
+    ]
+    summary = (
+        f"{metrics['files']:,} of {budget.max_files:,} files, "
+        f"{weighted:,} of {budget.max_lines:,} lines"
+    )
+    if weighted != lines:
+        summary += f" (weighted; {lines:,} in all)"
+    if changes.label:
+        summary = f"{printable(changes.label)}: {summary}"
+    if findings:
+        reason, complaint = _override(changes, budget.override_reason, today())
+        if complaint:
+            findings.append(complaint)
+        elif reason:
+            findings = [finding.replace(suppression=reason) for finding in findings]
+            summary += f"; overridden: {printable(reason)}"
+    return Part(ID, summary, metrics, tuple(findings))
+
+
+# ── measuring ──
+
+
+def _measure(changes: ChangeSet, budget: Any) -> tuple[list[FileChange], list[FileChange]]:
+    """The files that count, and those that are ignored."""
+    try:
+        configured = matcher(budget.ignore)
+    except ValueError as error:
+        raise ConfigError(
+            f"diff_budget.ignore has a pattern that cannot be read: {error}",
+            hint="mend the pattern",
+        ) from None
+    local = changes.files(renames=budget.renames) if changes.worktree else []
+    paths = [one.path for one in local] if changes.worktree else changes.names()
+    folder = _attribute_files(changes, paths)
+    try:
+        found = (
+            local if changes.worktree else changes.files(renames=budget.renames, attributes=folder)
+        )
+        rest = [one.path for one in found if not _is_ignored(one.path)]
+        marked: dict[str, set[str]] = {}
+        if folder:
+            marked = changes.repository.attributes(_GENERATED, rest, folder)
+    finally:
+        if folder:
+            from shutil import rmtree
+
+            rmtree(folder, ignore_errors=True)
+    counting = {path for path in rest if path not in marked and not configured(path)}
+    return (
+        [one for one in found if one.path in counting],
+        [one for one in found if one.path not in counting],
+    )
+
+
+def _is_ignored(path: str) -> bool:
+    folders, _, name = path.rpartition("/")
+    return (
+        name in LOCK_FILES
+        or path.startswith(IGNORED_AT_ROOT)
+        or any(folder in IGNORED_FOLDERS for folder in folders.split("/"))
+    )
+
+
+def _attribute_files(changes: ChangeSet, paths: Sequence[str]) -> str | None:
+    """A folder with the base's ``.gitattributes`` for ``paths``; None without any.
+
+    They are written out, because git reads attributes for a diff from a work tree only: the
+    one that is checked out may be the change's own.
+    """
+    commit = changes.base
+    if commit is None:
+        return None
+    folders = {""}
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    places = sorted(
+        f"{folder}/.gitattributes" if folder else ".gitattributes" for folder in folders
+    )
+    contents = changes.repository.read(*(f"{commit}:{place}" for place in places))
+    found = {place: data for place, data in zip(places, contents, strict=True) if data}
+    if not found:
+        return None
+    from tempfile import mkdtemp
+
+    root = mkdtemp(prefix="rlm-ci-")
+    for place, data in found.items():
+        # A tree that git itself would not check out may hold such names.
+        if not any(part in ("", ".", "..") for part in place.split("/")):
+            os.makedirs(os.path.join(root, os.path.dirname(place)), exist_ok=True)
+            with open(os.path.join(root, place), "wb") as stream:
+                stream.write(data)
+    return root
+
+
+def _weigh(counted: Sequence[FileChange], paths: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """All lines, and what they count for: the first budget that matches a path tells."""
+    total = sum(one.lines for one in counted)
+    rows = [(_glob(row), row["weight"]) for row in paths if row["weight"] is not None]
+    if not rows:
+        return total, total
+    weighted = 0.0
+    for one in counted:
+        weight = next((weight for match, weight in rows if match(one.path)), 1)
+        weighted += one.lines * weight
+    return total, -int(-weighted // 1)
+
+
+def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
+    try:
+        return matcher((row["glob"],))
+    except ValueError as error:
+        raise ConfigError(
+            f"diff_budget.paths has a glob that cannot be read: {error}", hint="mend the pattern"
+        ) from None
+
+
+# ── judging ──
+
+
+def _largest(counted: Sequence[FileChange]) -> str:
+    """The files to look at first when a change must shrink."""
+    top = sorted(counted, key=lambda one: (-one.lines, one.path))[:_LARGEST]
+    return ", ".join(f"{printable(one.path)} ({one.lines:,})" for one in top if one.lines)
+
+
+def _over(metrics: dict[str, int], counted: Sequence[FileChange]) -> list[Finding]:
+    findings = []
+    for unit in ("files", "lines"):
+        count, most = metrics[unit], metrics[f"max_{unit}"]
+        if count > most:
+            message = f"{count:,} {unit} changed, {count - most:,} more than the budget of {most:,}"
+            largest = _largest(counted)
+            findings.append(
+                Finding(
+                    f"{ID}/{unit}",
+                    Severity.HIGH,
+                    message,
+                    hint="split the change" + (f"; largest: {largest}" if largest else ""),
+                )
+            )
+    return findings
+
+
+def _paths_over(counted: Sequence[FileChange], paths: Sequence[dict[str, Any]]) -> list[Finding]:
+    findings = []
+    for row in paths:
+        match = _glob(row)
+        inside = [one for one in counted if match(one.path)]
+        sums = {"files": len(inside), "lines": sum(one.lines for one in inside)}
+        for unit, count in sums.items():
+            most = row[f"max_{unit}"]
+            if most is not None and count > most:
+                glob = printable(row["glob"])
+                findings.append(
+                    Finding(
+                        f"{ID}/path-budget",
+                        Severity.HIGH,
+                        subject=f"{row['glob']} {unit}",
+                        message=f"{count:,} {unit} changed under {glob}, {count - most:,} more "
+                        f"than its budget of {most:,}",
+                        hint=f"split the change; largest: {_largest(inside)}",
+                    )
+                )
+    return findings
+
+
+class _Reason(Value):
+    """A reason for an override, and why it does not hold, if so."""
+
+    text: str
+    flaw: str | None = None
+
+
+def _read_reason(text: str, today: str) -> _Reason:
+    start = text.rfind("(until ")
+    if start < 0:
+        return _Reason(text)
+    day = text[start + len("(until ") :].partition(")")[0].strip()
+    if not dates.is_day(day):
+        return _Reason(text, f"its end {printable(day)!r} is not a day YYYY-MM-DD")
+    return _Reason(text, f"it ended on {day}" if day < today else None)
+
+
+def _override(
+    changes: ChangeSet, from_environment: str | None, today: str
+) -> tuple[str | None, Finding | None]:
+    """The reason that waves the findings through, or the finding that it is incomplete."""
+
+    def incomplete(what: str) -> tuple[None, Finding]:
+        hint = (
+            f"an override needs both the label {LABEL} and a line 'Diff budget override: <reason>' "
+            "in the pull request's body, with an end that has not passed, if it has one"
+        )
+        rule = f"{ID}/override-incomplete"
+        return None, Finding(rule, Severity.HIGH, f"the override does not hold: {what}", hint=hint)
+
+    if from_environment:
+        reason = _read_reason(from_environment, today)
+        return incomplete(reason.flaw) if reason.flaw else (reason.text, None)
+    pull_request = changes.pull_request
+    if pull_request is None:
+        return None, None
+    lines = (line.strip() for line in pull_request.body.splitlines())
+    stated = next((line for line in lines if line.lower().startswith(BODY_LINE)), None)
+    text = stated[len(BODY_LINE) :].strip() if stated else ""
+    labelled = LABEL in pull_request.labels
+    if not labelled and stated is None:
+        return None, None
+    if not labelled:
+        return incomplete(f"the label {LABEL} is missing")
+    if not text:
+        return incomplete("the pull request's body gives no reason")
+    reason = _read_reason(text, today)
+    return incomplete(reason.flaw) if reason.flaw else (reason.text, None)

@@ -1,0 +1,187 @@
+"""The commands: parse, compose the systems, end with an exit code. The one error boundary."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from rlm_ci import __version__, errors
+from rlm_ci.errors import RlmCiError, StorageError, UsageError
+from rlm_ci.findings import printable
+from rlm_ci.settings import COMMON, environment, nearest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType, ModuleType
+
+#: Command to module of this package; each has SUMMARY, USAGE, rows(argv) and run(arguments).
+COMMANDS = ("pr", "check", "config", "init", "verify")
+
+
+class Terminated(BaseException):
+    """SIGTERM, as an exception, so that children are ended and files left whole."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code is one of ``errors.EXIT_CODES``."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        signal.signal(signal.SIGTERM, _terminate)
+        return _dispatch(words)
+    except RlmCiError as error:
+        complain(error)
+        return error.code
+    except (KeyboardInterrupt, Terminated) as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        say("interrupted" if interrupted else "terminated")
+        return errors.INTERRUPTED if interrupted else errors.TERMINATED
+    except BrokenPipeError:
+        # Whoever read our output has gone; so must what is still buffered for him.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return errors.STORAGE
+    except Exception as error:  # noqa: BLE001 - the boundary: whatever is left is a bug of ours
+        complain(_internal(error, words))
+        return errors.INTERNAL
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _dispatch(words: list[str]) -> int:
+    from rlm_ci.cli.arguments import parse, split_command
+
+    if words in (["--version"], ["version"]):
+        write(f"rlm-ci {__version__}\n")
+        return errors.OK
+    name, rest = split_command(words, COMMON)
+    if name is None:
+        if "--version" in rest:
+            write(f"rlm-ci {__version__}\n")
+            return errors.OK
+        parse(rest, COMMON, "rlm-ci")  # names an option that does not exist
+        write(_overview())
+        return errors.OK if rest or not words else errors.USAGE
+    if name == "help":
+        name, rest = split_command([*rest, "--help"], COMMON)
+        if name is None:
+            write(_overview())
+            return errors.OK
+    command = _command(name)
+    rows = command.rows(rest)
+    arguments = parse(rest, rows, f"rlm-ci {name}")
+    if arguments.help:
+        write(_help(name, command, rows))
+        return errors.OK
+    code: int = command.run(arguments)
+    return code
+
+
+def _command(name: str) -> ModuleType:
+    if name not in COMMANDS:
+        raise UsageError(
+            f"unknown command {name[:80]!r}", where="rlm-ci", hint=nearest(name, COMMANDS)
+        )
+    from importlib import import_module
+
+    return import_module(f"rlm_ci.cli.{name}")
+
+
+# ── help ──
+
+
+def _width() -> int:
+    try:
+        return max(60, min(100, os.get_terminal_size().columns))
+    except OSError:
+        return 80
+
+
+def _overview() -> str:
+    commands = "\n".join(f"  {name:<10}{_command(name).SUMMARY}" for name in COMMANDS)
+    codes = "\n".join(f"  {code:<5}{name:<13}{text}" for code, name, text in errors.EXIT_CODES)
+    return (
+        "rlm-ci judges pull requests: checks without a key, without a network.\n\n"
+        f"usage: rlm-ci COMMAND [OPTION...]\n\ncommands:\n{commands}\n\n"
+        f"exit codes:\n{codes}\n\nrlm-ci COMMAND --help tells the options of a command.\n"
+    )
+
+
+def _help(name: str, command: ModuleType, rows: Sequence[object]) -> str:
+    from rlm_ci.cli.arguments import describe
+
+    common = [row for row in rows if row in COMMON]
+    own = [row for row in rows if row not in COMMON]
+    text = f"{command.SUMMARY}\n\nusage: rlm-ci {name} {command.USAGE}\n"
+    for title, group in (("options", own), ("common options", common)):
+        listed = describe(group, _width())  # type: ignore[arg-type]
+        if listed:
+            text += f"\n{title}:\n{listed}\n"
+    return text
+
+
+# ── what a run says ──
+
+
+def write(text: str) -> None:
+    """The result, on standard output, as UTF-8 whatever the locale. Raises StorageError."""
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"the result cannot be written: {error.strerror}",
+            where="standard output",
+            hint="make room, or use --output FILE",
+        ) from None
+
+
+def say(text: str) -> None:
+    """A line about the run, on standard error; never a command for the runner's log."""
+    line = printable(text).replace("##[", "##\\x5b")
+    line = line.replace("::", ":\\x3a") if line.lstrip().startswith("::") else line
+    try:
+        sys.stderr.buffer.write(f"{line}\n".encode("utf-8", "backslashreplace"))
+        sys.stderr.buffer.flush()
+    except OSError:
+        pass  # nobody listens; the exit code still tells
+
+
+def complain(error: RlmCiError) -> None:
+    """The two lines of a failure: what, and what to do; in Actions, an annotation too."""
+    say(f"error: {error}")
+    if error.hint:
+        say(f"hint: {error.hint}")
+
+
+def _internal(error: Exception, words: Sequence[str]) -> RlmCiError:
+    """A bug, told in one line; its traceback goes into the user's state folder."""
+    import time
+    import traceback
+
+    from rlm_ci import files
+
+    environ = environment()
+    state = environ.get("XDG_STATE_HOME") or os.path.join(
+        os.path.expanduser("~"), ".local", "state"
+    )
+    folder = os.path.join(state, "rlm-ci")
+    path = os.path.join(folder, time.strftime("error-%Y%m%dT%H%M%SZ.log", time.gmtime()))
+    text = "".join(traceback.format_exception(error))
+    report = f"rlm-ci {__version__}, Python {sys.version}\ncommand: {list(words)!r}\n\n{text}"
+    try:
+        files.make_folder(folder, 0o700)
+        files.write(path, report.encode("utf-8", "backslashreplace"), 0o600)
+        where = f"the traceback is in {path}"
+    except RlmCiError:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"at {os.path.basename(frame.filename)}:{frame.lineno}"
+    return RlmCiError(
+        f"internal error: {type(error).__name__}: {printable(str(error))[:200]}",
+        where=where,
+        hint="this is a bug in rlm-ci: please report it with the traceback",
+    )

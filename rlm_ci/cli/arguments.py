@@ -1,0 +1,112 @@
+"""Command lines, read by the rows of the settings table; help and errors come from them too."""
+
+from __future__ import annotations
+
+from rlm_ci.errors import UsageError
+from rlm_ci.settings import nearest
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from rlm_ci.settings import Setting
+
+
+class Arguments(Value):
+    """What a command line says: flags by setting key, positionals, and paths after ``--``."""
+
+    flags: dict[str, Any]
+    positionals: tuple[str, ...]
+    rest: tuple[str, ...]
+    help: bool = False
+
+
+def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | None, list[str]]:
+    """The command and the other arguments; flags may stand on both sides of it."""
+    options = _options(rows)
+    position = 0
+    while position < len(argv):
+        word = argv[position]
+        if word == "--":
+            break
+        if not word.startswith("-") or word == "-":
+            return word, [*argv[:position], *argv[position + 1 :]]
+        row = options.get(word, (None, False))[0]
+        position += 2 if row is not None and row.kind != "boolean" else 1
+    return None, list(argv)
+
+
+def parse(argv: Sequence[str], rows: Iterable[Setting], usage: str) -> Arguments:
+    """Read ``argv``. Raises UsageError, which names the word that is wrong."""
+    options = _options(rows)
+    flags: dict[str, Any] = {}
+    positionals: list[str] = []
+    words = iter(argv)
+    for word in words:
+        if word == "--":
+            return Arguments(flags, tuple(positionals), tuple(words))
+        if word in ("-h", "--help"):
+            return Arguments(flags, tuple(positionals), (), help=True)
+        if not word.startswith("-") or word == "-":
+            positionals.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        row, negated = options.get(name, (None, False))
+        if row is None:
+            hint = nearest(name, list(options))
+            raise UsageError(f"unknown option {name[:80]!r}", where=usage, hint=hint)
+        if row.kind == "boolean":
+            if equals:
+                raise UsageError(f"{name} takes no value", where=usage, hint=f"write {name}")
+            flags[row.key] = not negated
+            continue
+        if not equals:
+            value = next(words, "")
+        if not value:
+            raise UsageError(f"{name} needs a value", where=usage, hint=f"{name} {row.metavar}")
+        flags[row.key] = value
+    return Arguments(flags, tuple(positionals), ())
+
+
+def _options(rows: Iterable[Setting]) -> dict[str, tuple[Setting, bool]]:
+    found: dict[str, tuple[Setting, bool]] = {}
+    for row in rows:
+        if row.flag:
+            found[row.flag] = (row, False)
+            if row.kind == "boolean":
+                found[f"--no-{row.flag[2:]}"] = (row, True)
+        if row.short:
+            found[row.short] = (row, False)
+    return found
+
+
+def describe(rows: Iterable[Setting], width: int) -> str:
+    """The options as ``--help`` lists them, wrapped at ``width`` columns."""
+    from textwrap import wrap
+
+    lines = []
+    for row in rows:
+        if not row.flag:
+            continue
+        flag = row.flag
+        if row.kind == "boolean":
+            flag = f"--no-{flag[2:]}" if row.default is True else flag
+            name = f"{row.short}, {flag}" if row.short else f"    {flag}"
+        else:
+            name = f"{row.short}, {flag} " if row.short else f"    {flag} "
+            name += row.metavar
+        text = row.off if row.kind == "boolean" and row.default is True else row.help
+        if row.kind == "choice":
+            text += f": {', '.join(row.choices)}"
+        if row.kind not in ("boolean", "list", "table") and row.default is not None:
+            text += f" (default: {row.default})"
+        wrapped = wrap(text, width - 28)
+        first = f"  {name}"
+        if len(first) > 26:
+            lines.append(first)
+            first = ""
+        lines.append(f"{first:<28}{wrapped[0]}")
+        lines += [" " * 28 + more for more in wrapped[1:]]
+    return "\n".join(lines)

@@ -1,0 +1,51 @@
+"""``rlm-ci check``: the checks alone, as hooks run them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rlm_ci import changes, checks, errors
+from rlm_ci.cli import output
+from rlm_ci.cli.judging import judge, read_templates
+from rlm_ci.settings import CHANGE, COMMON, LOCAL_CHANGE, REPORT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.git import Repository
+    from rlm_ci.settings import Setting
+
+SUMMARY = "run the checks on a change, the index or the working tree"
+USAGE = "[CHECK...] [OPTION...] [-- PATH...]"
+
+
+def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
+    """The options of the checks that ``argv`` names, or of all."""
+    known = checks.names()
+    named = [word for word in argv if word in known]
+    return (*COMMON, *CHANGE, *LOCAL_CHANGE, *REPORT, *checks.rows(named or known))
+
+
+def run(arguments: Arguments) -> int:
+    wanted = checks.require(arguments.positionals, "rlm-ci check", usage=True)
+    flags = dict(arguments.flags)
+    if arguments.rest:
+        flags["paths"] = tuple(arguments.rest)
+    judgement = judge(flags, wanted, _worktree, read_stdin=_read_stdin)
+    settings, report = judgement.settings, judgement.report
+    templates = read_templates(judgement) if settings.format in ("markdown", "html") else None
+    output.emit(output.render(report, settings, templates), settings)
+    output.explain_parts(report)
+    return errors.OK if settings.dry_run else report.exit_code()
+
+
+def _worktree(repository: Repository) -> ChangeSet:
+    return changes.from_local(repository, "worktree")
+
+
+def _read_stdin() -> bytes:
+    return b"" if os.isatty(0) else sys.stdin.buffer.read()

@@ -1,0 +1,74 @@
+"""``rlm-ci config``: the effective settings, each with the source that it came from."""
+
+from __future__ import annotations
+
+from rlm_ci import changes, checks, errors, triggers
+from rlm_ci.cli import configuration, output
+from rlm_ci.cli.judging import open_repository
+from rlm_ci.errors import UsageError
+from rlm_ci.findings import printable
+from rlm_ci.settings import CHANGE, COMMON, CORE, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.settings import Setting
+
+SUMMARY = "show every setting, its value, and where the value comes from"
+USAGE = "[OPTION...]"
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return (*COMMON, *CHANGE)
+
+
+def run(arguments: Arguments) -> int:
+    if arguments.positionals:
+        raise UsageError("config takes no arguments", where="rlm-ci config", hint=USAGE)
+    table = (*CORE, *checks.rows(checks.names()))
+    settings = Settings(table, arguments.flags)
+    if settings.format not in ("text", "json"):
+        raise UsageError(
+            f"config has no form {settings.format!r}", where="--format", hint="use text or json"
+        )
+    repository = open_repository(settings)
+    found = triggers.select(
+        settings, repository, lambda repository: changes.from_local(repository, "worktree")
+    )
+    configuration.apply(settings, found[0])
+    output.emit(_json(settings) if settings.format == "json" else _text(settings), settings)
+    return errors.OK
+
+
+def _json(settings: Settings) -> str:
+    import json
+
+    shown = {row.key: {"value": value, "source": source} for row, value, source in settings.items()}
+    return json.dumps(shown, indent=2) + "\n"
+
+
+def _text(settings: Settings) -> str:
+    shown = [
+        (row.key, _value(value), source)
+        for row, value, source in settings.items()
+        if settings.verbose or row.file or source != "default"
+    ]
+    widths = [max(len(line[column]) for line in shown) for column in (0, 1)]
+    lines = [
+        f"{key:<{widths[0]}}  {value:<{min(widths[1], 30)}}  {printable(source)}"
+        for key, value, source in shown
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(printable(str(item)) for item in value) or "-"
+    return printable(str(value))

@@ -1,0 +1,95 @@
+"""The config file of a change: at its base when the change came from outside.
+
+A pull request must not relax the rules that judge it, so that its own copy is never read.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import checks, files, settings
+from rlm_ci.errors import ConfigError
+from rlm_ci.settings import CONFIG_FILES, CORE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.settings import Settings
+
+LIMIT = 1 << 20
+TABLE = "rlm-ci"
+
+
+def apply(options: Settings, change: ChangeSet) -> None:
+    """Take over what the config file of ``change`` says. Raises ConfigError."""
+    record, source = read(options, change)
+    if record:
+        options.apply(record, source, (*CORE, *checks.rows(checks.names())))
+
+
+def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:
+    """What the config file says, and how messages name it; at the base of a change from outside."""
+    commit = change.policy_commit
+    root = change.repository.root
+    suffix = f" at {commit[:12]}" if commit else ""
+    if options.config:
+        return _named_config(options.config, root, change)
+    if commit:
+        contents = change.repository.read(*(f"{commit}:{name}" for name in CONFIG_FILES))
+    else:
+        contents = [_read_worktree(root, name) for name in CONFIG_FILES]
+    found = []
+    for name, data in zip(CONFIG_FILES, contents, strict=True):
+        if data is not None:
+            table = TABLE if name == "pyproject.toml" else None
+            record = settings.parse_config(data, f"{name}{suffix}", table)
+            if record or table is None:
+                found.append((record, f"{name}{suffix}"))
+    if len(found) > 1:
+        raise ConfigError(
+            "there are two configurations",
+            where=" and ".join(one[1] for one in found),
+            hint="keep one: rlm-ci.toml, or [tool.rlm-ci] in pyproject.toml",
+        )
+    return found[0] if found else ({}, "")
+
+
+def _named_config(path: str, root: str, change: ChangeSet) -> tuple[dict[str, Any], str]:
+    """``--config``: inside the repository it follows the same rule as the default file."""
+    full = os.path.realpath(path)
+    inside = os.path.relpath(full, os.path.realpath(root)).replace(os.sep, "/")
+    commit = change.policy_commit
+    data: bytes | None
+    if commit and not inside.startswith("../"):
+        source = f"{inside} at {commit[:12]}"
+        data = change.repository.read(f"{commit}:{inside}")[0]
+        why = "it does not exist there"
+    else:
+        source, data, why = path, None, ""
+        try:
+            data = files.read(full, LIMIT)
+        except files.UnreadableError as error:
+            why = str(error)
+    if data is None:
+        raise ConfigError(
+            f"the config file cannot be read: {why}",
+            where=source,
+            hint="name a file that exists, on a pull request on its base",
+        )
+    table = TABLE if os.path.basename(path) == "pyproject.toml" else None
+    return settings.parse_config(data, source, table), source
+
+
+def _read_worktree(root: str, name: str) -> bytes | None:
+    try:
+        return files.read_inside(root, name, LIMIT)
+    except files.UnreadableError as error:
+        if error.missing:
+            return None
+        raise ConfigError(
+            f"the config file cannot be read: {error}",
+            where=name,
+            hint="make it a regular file, or remove it",
+        ) from None

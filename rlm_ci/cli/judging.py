@@ -1,0 +1,271 @@
+"""What ``pr`` and ``check`` share: settings, change, config, checks, one report."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import changes, checks, files, settings, suppressions, triggers
+from rlm_ci.cli import configuration
+from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.findings import Evidence, Finding, Location, Part, Report, Severity, Subject, printable
+from rlm_ci.git import HOOK_VARIABLES, Repository, discover
+from rlm_ci.runs.store import Store
+from rlm_ci.settings import CONFIG_FILES, CORE, Settings
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.changes import ChangeSet
+
+
+class Judgement(Value):
+    """A report, with the settings and the change that it came from."""
+
+    report: Report
+    settings: Settings
+    repository: Repository
+    changes: tuple[ChangeSet, ...]
+
+
+def open_repository(options: Settings) -> Repository:
+    """The repository that ``--repo`` names, or that holds the current folder."""
+    environ = dict(options.environ)
+    start = os.getcwd()
+    if options.repo:
+        start = os.path.abspath(options.repo)
+        if not os.path.isdir(start):
+            raise ConfigError(
+                f"{printable(options.repo)!r} is not a folder",
+                where=options.sources["repo"],
+                hint="name a repository",
+            )
+        for name in HOOK_VARIABLES:
+            environ.pop(name, None)  # they tell of the repository that a hook runs in
+    return Repository(*discover(start), environ)
+
+
+def judge(
+    flags: Mapping[str, Any],
+    wanted: Sequence[str],
+    default: Callable[[Repository], ChangeSet],
+    *,
+    read_stdin: Callable[[], bytes] = lambda: b"",
+    with_repository_name: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> Judgement:
+    """Run the checks ``wanted`` (none: those that the settings enable) on the change.
+
+    A change that cannot be found makes a report in which nothing ran. Raises RlmCiError for
+    settings that are wrong.
+    """
+    selected = wanted or checks.names()
+    rows = (*CORE, *checks.rows(selected))
+    options = Settings(rows, flags, environ)
+    repository = open_repository(options)
+    level = Severity.from_label(options.fail_level)
+    try:
+        found = _select(options, repository, default, selected, read_stdin)
+    except RlmCiError as error:
+        parts = [Part.from_error(name, error) for name in _enabled(options, wanted)]
+        return Judgement(Report(Subject(), level, tuple(parts)), options, repository, ())
+    parts = []
+    for change, only in found:
+        options = Settings(rows, flags, environ)
+        configuration.apply(options, change)
+        names = [name for name in _enabled(options, wanted) if only is None or name in only]
+        named = bool(wanted or options.checks)
+        runs = Store.at(repository.root, options.runs_dir)
+        ran = checks.run(names, change, options, runs, named=named)
+        ran += _policy(change, options)
+        parts += [suppressions.apply(part, options.suppressions) for part in ran]
+    if not found:  # a push that only deletes
+        off = "off: nothing is pushed"
+        parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
+    judged = tuple(change for change, _ in found)
+    name = _repository_name(judged, options, repository, look=with_repository_name)
+    report = Report(
+        _subject(judged, name),
+        Severity.from_label(options.fail_level),
+        tuple(parts),
+        evidence=_sum([part.evidence for part in parts if part.evidence]),
+    )
+    return Judgement(report, options, repository, judged)
+
+
+def _enabled(options: Settings, wanted: Sequence[str]) -> tuple[str, ...]:
+    if wanted:
+        return tuple(wanted)
+    return checks.require(options.checks, options.sources["checks"]) or checks.names()
+
+
+def _select(
+    options: Settings,
+    repository: Repository,
+    default: Callable[[Repository], ChangeSet],
+    selected: Sequence[str],
+    read_stdin: Callable[[], bytes],
+) -> list[tuple[ChangeSet, Sequence[str] | None]]:
+    """The changes, each with the checks that it is for (None: all)."""
+    defaulted = []
+
+    def by_default(repository: Repository) -> ChangeSet:
+        defaulted.append(True)
+        return default(repository)
+
+    found = triggers.select(options, repository, by_default, read_stdin)
+    base = options.values.get("diff_budget.base")
+    if defaulted and base and "diff-budget" in selected:
+        # DIFF_BUDGET_BASE speaks to this one check, and is the last to be asked.
+        budgeted = changes.from_range(repository, base, "HEAD", "DIFF_BUDGET_BASE")
+        others = [name for name in checks.names() if name != "diff-budget"]
+        return [(budgeted, ["diff-budget"]), *((change, others) for change in found)]
+    return [(change, None) for change in found]
+
+
+# ── a change that edits its own judges ──
+
+
+def _policy(change: ChangeSet, options: Settings) -> list[Part]:
+    """Say that a change from outside edits the files that judge it, and that the base's did."""
+    commit = change.policy_commit
+    if commit is None:
+        return []
+    edited = [path for path in change.names() if _is_policy(path, change, options)]
+    if not edited:
+        return []
+    findings = tuple(
+        Finding(
+            "policy/edited",
+            Severity.INFO,
+            f"the change edits {printable(path)}; it was judged by the one of its base",
+            evidence=(Location(path, blob=None),) if _exists(change, path) else (),
+            subject=path,
+        )
+        for path in edited
+    )
+    listed = ", ".join(printable(path) for path in edited[:5])
+    more = f" and {len(edited) - 5} more" if len(edited) > 5 else ""
+    places = sum(len(finding.evidence) for finding in findings)
+    return [
+        Part(
+            "policy",
+            f"edited here, and not obeyed: {listed}{more}",
+            {"edited": len(edited)},
+            findings,
+            evidence=Evidence(places, places),
+        )
+    ]
+
+
+def _is_policy(path: str, change: ChangeSet, options: Settings) -> bool:
+    name = path.rpartition("/")[2]
+    if path == "pyproject.toml":
+        sides = change.repository.read(f"{change.policy_commit}:{path}", f"{change.head}:{path}")
+        said = []
+        for data in sides:
+            try:
+                said.append(settings.parse_config(data or b"", path, configuration.TABLE))
+            except ConfigError:
+                said.append({"unreadable": data})
+        return said[0] != said[1]
+    templates = options.templates.rstrip("/") + "/"
+    return (
+        path == CONFIG_FILES[0]
+        or path in checks.policy_files()
+        or (name == ".gitattributes")
+        or path.startswith(templates)
+    )
+
+
+def _exists(change: ChangeSet, path: str) -> bool:
+    return change.repository.sizes([f"{change.head}:{path}"])[0] >= 0
+
+
+# ── the report's head ──
+
+
+def _subject(judged: Sequence[ChangeSet], name: str | None) -> Subject:
+    if not judged:
+        return Subject(name)
+    change = judged[0]
+    return Subject(
+        repository=name,
+        base=change.base,
+        head=None if change.worktree else change.head,
+        merge_base=change.merge_base,
+        worktree=change.worktree,
+        pull_request=change.pull_request.number if change.pull_request else None,
+    )
+
+
+def _repository_name(
+    judged: Sequence[ChangeSet], options: Settings, repository: Repository, *, look: bool
+) -> str | None:
+    """``owner/name``, from the event, the environment or, if allowed to ``look``, the remote."""
+    name = judged[0].name if judged else None
+    name = _slug(name) or _slug(options.github.repository)
+    if name is None and look and repository.git_dir:
+        return _from_remote(repository, options.github.server_url or "https://github.com")
+    return name
+
+
+def _slug(text: str | None) -> str | None:
+    """``owner/name``, if it is one: it will stand in links."""
+    owner, slash, name = (text or "").partition("/")
+    allowed = owner.replace("-", "a").replace("_", "a").replace(".", "a")
+    rest = name.replace("-", "a").replace("_", "a").replace(".", "a")
+    is_slug = slash and allowed.isalnum() and rest.isalnum() and (allowed + rest).isascii()
+    return text if is_slug else None
+
+
+def _from_remote(repository: Repository, server_url: str) -> str | None:
+    url = repository.config(f"remote.{repository.remote()}.url").removesuffix(".git").rstrip("/")
+    host = server_url.partition("://")[2].rstrip("/")
+    for prefix in (f"https://{host}/", f"ssh://git@{host}/", f"git@{host}:"):
+        if url.startswith(prefix):
+            return _slug(url.removeprefix(prefix))
+    return None
+
+
+def _sum(counts: Sequence[Evidence]) -> Evidence:
+    names = Evidence._fields
+    return Evidence(*(sum(getattr(one, name) for one in counts) for name in names))
+
+
+def read_templates(judgement: Judgement) -> dict[str, str]:
+    """The user's own templates, from the base of a change from outside, else the work tree."""
+    folder = judgement.settings.templates.strip("/")
+    change = judgement.changes[0] if judgement.changes else None
+    commit = change.policy_commit if change else None
+    repository = judgement.repository
+    found: dict[str, str] = {}
+    if commit:
+        entries = repository.run("ls-tree", "-r", "-z", "--full-tree", commit, f"{folder}/")
+        paths = [
+            row.partition(b"\t")[2].decode("utf-8", "surrogateescape")
+            for row in entries.split(b"\0")
+            if row.startswith(b"100")
+        ]
+        contents = repository.read(*(f"{commit}:{path}" for path in paths)) if paths else []
+        for path, data in zip(paths, contents, strict=True):
+            if data is not None:
+                found[path.removeprefix(f"{folder}/")] = data.decode("utf-8", "replace")
+        return found
+    top = os.path.join(repository.root, folder)
+    for parent, folders, names in os.walk(top):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.relpath(os.path.join(parent, name), top).replace(os.sep, "/")
+            try:
+                data = files.read_inside(repository.root, f"{folder}/{path}", configuration.LIMIT)
+            except files.UnreadableError as error:
+                raise ConfigError(
+                    f"a template cannot be read: {error}",
+                    where=f"{folder}/{path}",
+                    hint="make it a regular file, or remove it",
+                ) from None
+            found[path] = data.decode("utf-8", "replace")
+    return found

@@ -1,0 +1,59 @@
+"""Where a result goes: standard output or a file, in the form that was asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rlm_ci import files, publishing
+from rlm_ci.cli import complain, write
+from rlm_ci.publishing import Options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rlm_ci.findings import Report
+    from rlm_ci.settings import Settings
+
+
+def rendering(settings: Settings, templates: Mapping[str, str] | None = None) -> Options:
+    """How to render for whoever reads standard output."""
+    width = 80
+    terminal = False
+    if not settings.output:
+        try:
+            width = os.get_terminal_size(sys.stdout.fileno()).columns
+            terminal = True
+        except (OSError, ValueError):
+            pass
+    return Options(
+        colour=terminal and settings.color and not settings.no_color,
+        width=max(40, min(width, 120)),
+        server_url=settings.github.server_url or "https://github.com",
+        templates=templates or {},
+        verbose=settings.verbose,
+        quiet=settings.quiet,
+    )
+
+
+def emit(text: str, settings: Settings) -> None:
+    """``text`` to ``--output``, else to standard output."""
+    if settings.output:
+        files.write(settings.output, text.encode("utf-8", "backslashreplace"))
+    elif text:
+        write(text)
+
+
+def explain_parts(report: Report) -> None:
+    """On standard error, why parts could not look, each cause once."""
+    told = set()
+    for part in report.parts:
+        if part.error is not None and str(part.error) not in told:
+            told.add(str(part.error))
+            complain(part.error)
+
+
+def render(report: Report, settings: Settings, templates: Mapping[str, str] | None = None) -> str:
+    """``report`` in the format of the settings."""
+    return publishing.render(report, settings.format, rendering(settings, templates))

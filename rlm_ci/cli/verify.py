@@ -1,0 +1,85 @@
+"""``rlm-ci verify``: re-check every evidence pointer of a stored report, offline."""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci import errors, evidence, files, resources
+from rlm_ci.cli import output
+from rlm_ci.cli.judging import open_repository
+from rlm_ci.errors import ConfigError, DamagedError, UsageError
+from rlm_ci.findings import SCHEMA_VERSION, Report, printable
+from rlm_ci.settings import COMMON, CORE, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.settings import Setting
+
+SUMMARY = "re-check every evidence pointer of a stored report, offline"
+USAGE = "REPORT [OPTION...]"
+_LIMIT = 64 << 20
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return COMMON
+
+
+def run(arguments: Arguments) -> int:
+    if len(arguments.positionals) != 1:
+        raise UsageError(
+            "verify takes one report", where="rlm-ci verify", hint=f"rlm-ci verify {USAGE}"
+        )
+    settings = Settings(CORE, arguments.flags)
+    if settings.format not in ("text", "json"):
+        raise UsageError(
+            f"verify has no form {settings.format!r}", where="--format", hint="use text or json"
+        )
+    report = read_report(arguments.positionals[0])
+    counts, problems = evidence.verify(report, open_repository(settings))
+    if settings.format == "json":
+        fields = {name: getattr(counts, name) for name in counts._fields}
+        text = json.dumps({"evidence": fields, "problems": problems}, indent=2) + "\n"
+    else:
+        lines = [f"✗ {problem}" for problem in problems]
+        noun = "pointer" if counts.offered == 1 else "pointers"
+        held = "all hold" if not problems else f"{len(problems):,} do not hold"
+        text = "\n".join([*lines, f"{counts.offered:,} evidence {noun}, {held}"]) + "\n"
+    output.emit(text, settings)
+    return errors.FINDINGS if problems else errors.OK
+
+
+def read_report(path: str) -> Report:
+    """A stored report, valid under its schema. Raises ConfigError or DamagedError."""
+    try:
+        record = json.loads(files.read(path, _LIMIT))
+    except files.UnreadableError as error:
+        raise ConfigError(
+            f"the report cannot be read: {error}",
+            where=printable(path),
+            hint="name a report.json that rlm-ci wrote",
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"the report is not valid JSON: {printable(str(error))[:200]}",
+            where=printable(path),
+            hint="name a report.json that rlm-ci wrote",
+        ) from None
+    version = record.get("schema_version") if isinstance(record, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise DamagedError(
+            f"the report has version {version}, this rlm-ci knows {SCHEMA_VERSION}",
+            where=printable(path),
+            hint="install a newer rlm-ci",
+        )
+    resources.validate(record, "report.schema.json", path)
+    try:
+        return Report.from_dict(record)
+    except ValueError as error:
+        raise ConfigError(
+            f"the report is not valid: {printable(str(error))[:200]}",
+            where=printable(path),
+            hint="make it again with rlm-ci pr",
+        ) from None

@@ -1,0 +1,25 @@
+"""Days as ``YYYY-MM-DD``: they compare as texts, so a hook need not load ``datetime``."""
+
+from __future__ import annotations
+
+import time
+
+_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def today(now: float | None = None) -> str:
+    """The day in UTC at ``now``, in seconds since the epoch (default: this moment)."""
+    return time.strftime("%Y-%m-%d", time.gmtime(now))
+
+
+def is_day(text: str) -> bool:
+    """Whether ``text`` is a day of the calendar, in exactly this form."""
+    year, month, day = text[:4], text[5:7], text[8:]
+    if len(text) != 10 or text[4] != "-" or text[7] != "-":
+        return False
+    if not (text.isascii() and (year + month + day).isdigit() and int(year)):
+        return False
+    if not (1 <= int(month) <= 12 and 1 <= int(day) <= _DAYS[int(month) - 1]):
+        return False
+    leap = int(year) % 4 == 0 and (int(year) % 100 != 0 or int(year) % 400 == 0)
+    return leap or (month, day) != ("02", "29")

@@ -1,0 +1,99 @@
+"""The error tree and the exit codes of CONTRACT: every failure is one of these.
+
+RlmCiError
+├── UsageError        2   arguments
+├── LimitError        3   a budget ended the run before it was done
+├── UnavailableError  4   a program or an extra that we need is not there
+├── ConfigError       5   invalid configuration or input, a missing base
+├── DamagedError      6   state on disk is damaged or newer than we are
+├── LockedError       7   another process holds this run
+├── RemoteError       8   GitHub or the model service refused or stayed away
+└── StorageError      9   disk full, read-only, I/O error
+"""
+
+from __future__ import annotations
+
+OK = 0
+FINDINGS = 1
+USAGE = 2
+LIMIT = 3
+UNAVAILABLE = 4
+CONFIG = 5
+DAMAGED = 6
+LOCKED = 7
+REMOTE = 8
+STORAGE = 9
+INTERNAL = 10
+INTERRUPTED = 130
+TERMINATED = 143
+
+#: code, name, meaning: the table of the README and of ``docs/reference.md``.
+EXIT_CODES: tuple[tuple[int, str, str], ...] = (
+    (OK, "ok", "clean"),
+    (FINDINGS, "findings", "at least one unsuppressed finding at or above the fail level"),
+    (USAGE, "usage", "wrong use of the command line"),
+    (LIMIT, "limit", "a budget ended the run before it was done"),
+    (
+        UNAVAILABLE,
+        "unavailable",
+        "a program, or an extra of rlm-ci, that is needed is not installed",
+    ),
+    (CONFIG, "config", "invalid configuration or input, or a missing base: named, with its source"),
+    (DAMAGED, "damaged", "state on disk is damaged, or written by a newer version"),
+    (LOCKED, "locked", "another process holds this run"),
+    (REMOTE, "remote", "a remote service refused or stayed away"),
+    (STORAGE, "io", "disk full, read-only, or another I/O error"),
+    (INTERNAL, "internal", "a bug; the message says where the traceback lies"),
+    (INTERRUPTED, "interrupted", "SIGINT"),
+    (TERMINATED, "terminated", "SIGTERM"),
+)
+
+
+class RlmCiError(Exception):
+    """One failure, told as what is wrong, where it came from and what to do next.
+
+    ``str(error)`` is ``what (where)``; ``code`` is the exit code of the process.
+    """
+
+    code = INTERNAL
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.where})" if self.where else self.what
+
+
+class UsageError(RlmCiError):
+    code = USAGE
+
+
+class LimitError(RlmCiError):
+    code = LIMIT
+
+
+class UnavailableError(RlmCiError):
+    code = UNAVAILABLE
+
+
+class ConfigError(RlmCiError):
+    code = CONFIG
+
+
+class DamagedError(RlmCiError):
+    code = DAMAGED
+
+
+class LockedError(RlmCiError):
+    code = LOCKED
+
+
+class RemoteError(RlmCiError):
+    code = REMOTE
+
+
+class StorageError(RlmCiError):
+    code = STORAGE

@@ -1,0 +1,93 @@
+"""Open what a claim points to, at its commit, and see whether it is what the claim says."""
+
+from __future__ import annotations
+
+from rlm_ci import files
+from rlm_ci.changes import require
+from rlm_ci.findings import Evidence, encodable, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.findings import Location, Report, Subject
+    from rlm_ci.git import Repository
+
+#: Bytes of a file of the work tree that are read to check a pointer into it.
+_LIMIT = 64 << 20
+
+
+def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None:
+    """Why ``place`` does not hold in ``content``, whose object id is ``blob``; None if it does."""
+    if content is None:
+        return "the path is not there"
+    if place.blob is not None and place.blob != blob:
+        return "the file has other content than the one that was quoted"
+    if place.line_start is None:
+        return None
+    lines = content.decode("utf-8", "surrogateescape").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    end = place.line_end or place.line_start
+    if not 1 <= place.line_start <= end <= len(lines):
+        return f"lines {place.line_start}-{end} are not in the file, which has {len(lines)}"
+    said = "\n".join(line.rstrip("\r") for line in lines[place.line_start - 1 : end])
+    if place.quote is not None and encodable(said) != encodable(place.quote):
+        return "the quote is not what stands in these lines"
+    return None
+
+
+def verify(report: Report, repository: Repository) -> tuple[Evidence, list[str]]:
+    """Check every pointer of a report; the count, and a line for each that does not hold.
+
+    Needs no network. Raises ConfigError when a commit of the report is not in the clone.
+    """
+    places = [(finding.rule, place) for finding in report.findings for place in finding.evidence]
+    places += [
+        (document.path, place) for document in report.documents for place in document.evidence
+    ]
+    contents = _contents(report.subject, [place for _, place in places], repository)
+    problems = []
+    for (claim, place), content in zip(places, contents, strict=True):
+        blob = None if content is None or place.blob is None else repository.blob_id(content)
+        why = flaw(place, content, blob)
+        if why is not None:
+            line = f":{place.line_start}" if place.line_start else ""
+            problems.append(printable(f"{place.path}{line} ({claim}): {why}"))
+    rejected = len(problems)
+    return Evidence(len(places), len(places) - rejected, 0, rejected), problems
+
+
+def _contents(
+    subject: Subject, places: Sequence[Location], repository: Repository
+) -> list[bytes | None]:
+    if not places:
+        return []
+    commits: dict[str, str] = {}
+    for side, commit in (("new", subject.head), ("old", subject.merge_base or subject.base)):
+        needed = any(place.side == side for place in places)
+        if needed and commit is not None and not (side == "new" and subject.worktree):
+            # The empty tree, before a first commit, is a tree and stands for itself.
+            known = commit == repository.empty_tree()
+            commits[side] = (
+                commit if known else require(repository, commit, f"{side} side", "report")
+            )
+    found = (
+        repository.read(
+            *(f"{commits[place.side]}:{place.path}" for place in places if place.side in commits)
+        )
+        if commits
+        else []
+    )
+    read = iter(found)
+    return [
+        next(read) if place.side in commits else _from_worktree(repository, place.path)
+        for place in places
+    ]
+
+
+def _from_worktree(repository: Repository, path: str) -> bytes | None:
+    try:
+        return files.read_inside(repository.root, path, _LIMIT)
+    except files.UnreadableError:
+        return None

@@ -1,0 +1,168 @@
+"""Files of a tree that somebody else may have made: opened without following links.
+
+Reading is bounded and takes regular files only, so that no link, pipe or device in a pull
+request's tree can lead elsewhere or hang us. Writing is whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from rlm_ci.errors import StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CHUNK = 1 << 20
+
+
+class UnreadableError(Exception):
+    """Why a file was not read, in words for a finding; ``missing`` when it is not there."""
+
+    def __init__(self, reason: str, *, missing: bool = False) -> None:
+        super().__init__(reason)
+        self.missing = missing
+
+
+def read(path: str, limit: int) -> bytes:
+    """The content of a regular file of at most ``limit`` bytes; raises UnreadableError."""
+    return _read(path, limit, None)
+
+
+def read_inside(root: str, path: str, limit: int) -> bytes:
+    """As ``read``, for ``path`` below ``root``, no part of which may be a link."""
+    parts = path.split("/")
+    if os.path.isabs(path) or any(part in ("", ".", "..") for part in parts):
+        raise UnreadableError("the path leaves the repository")
+    if os.open not in os.supports_dir_fd:
+        folder = root
+        for part in parts[:-1]:
+            folder = os.path.join(folder, part)
+            if os.path.islink(folder):
+                raise UnreadableError("a folder of its path is a link")
+        return _read(os.path.join(folder, parts[-1]), limit, None)
+    return _walk(root, parts, limit)
+
+
+def _walk(root: str, parts: list[str], limit: int) -> bytes:
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parts[:-1]:
+            try:
+                inner = os.open(
+                    part, os.O_RDONLY | os.O_DIRECTORY | _NO_FOLLOW | os.O_CLOEXEC, dir_fd=folder
+                )
+            except OSError as error:
+                raise _unreadable(error) from None
+            os.close(folder)
+            folder = inner
+        return _read(parts[-1], limit, folder)
+    finally:
+        os.close(folder)
+
+
+def _read(path: str, limit: int, folder: int | None) -> bytes:
+    try:
+        if not _NO_FOLLOW and os.path.islink(path):
+            raise UnreadableError("it is a link, not a regular file")
+        descriptor = os.open(path, _READ | _NO_FOLLOW, dir_fd=folder)
+    except OSError as error:
+        raise _unreadable(error) from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableError("it is not a regular file")
+        if status.st_size > limit:
+            raise UnreadableError(f"it has {status.st_size:,} bytes, more than {limit:,}")
+        data = os.read(descriptor, min(limit, status.st_size) + 1)
+        while len(data) < status.st_size and (more := os.read(descriptor, _CHUNK)):
+            data += more
+        if len(data) > limit:
+            raise UnreadableError(f"it has more than {limit:,} bytes")
+        return data
+    except OSError as error:
+        raise _unreadable(error) from None
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(error: OSError) -> UnreadableError:
+    import errno
+
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return UnreadableError("it does not exist", missing=True)
+    if error.errno in (errno.ELOOP, errno.EMLINK):
+        return UnreadableError("it is a link, not a regular file")
+    return UnreadableError(error.strerror or "it cannot be read")
+
+
+def blocks(path: str) -> Iterable[bytes]:
+    """The content of a regular file, in order, piece by piece; raises UnreadableError."""
+    try:
+        descriptor = os.open(path, _READ | _NO_FOLLOW)
+    except OSError as error:
+        raise _unreadable(error) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UnreadableError("it is not a regular file")
+        while block := os.read(descriptor, _CHUNK):
+            yield block
+    except OSError as error:
+        raise _unreadable(error) from None
+    finally:
+        os.close(descriptor)
+
+
+def write(path: str, data: bytes, mode: int = 0o644) -> None:
+    """Replace ``path`` by ``data`` in one step, durably. Raises StorageError."""
+    folder = os.path.dirname(path) or "."
+    temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.urandom(6).hex()}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        if os.name == "posix":
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        raise storage_error(error, path) from None
+
+
+def append(path: str, data: bytes) -> None:
+    """Add ``data`` to the end of a file that others write to as well. Raises StorageError."""
+    try:
+        with open(path, "ab") as stream:
+            stream.write(data)
+    except OSError as error:
+        raise storage_error(error, path) from None
+
+
+def make_folder(path: str, mode: int = 0o777) -> None:
+    """The folder ``path``, made with its parents where it is not there. Raises StorageError."""
+    try:
+        os.makedirs(path, mode, exist_ok=True)
+    except OSError as error:
+        raise storage_error(error, path) from None
+
+
+def storage_error(error: OSError, path: str) -> StorageError:
+    """What an ``OSError`` means to whoever asked for ``path`` to be written."""
+    return StorageError(
+        f"cannot be written: {error.strerror}",
+        where=path,
+        hint="check that the folder exists, is writable and has room",
+    )

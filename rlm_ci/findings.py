@@ -1,0 +1,424 @@
+"""The words that everybody speaks: Severity, Location, Finding, Part, Report, Verdict.
+
+A check yields findings in a part; parts make a report; every output is a view of the
+report. :meth:`Report.verdict` is the only place where a verdict is computed. The JSON
+form is ``schemas/report.schema.json``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from rlm_ci import __version__, errors
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+SCHEMA_VERSION = 1
+
+#: Verdicts, worst first: the report's is the first that any part has.
+FINDINGS = "findings"
+NOT_RUN = "not_run"
+INCOMPLETE = "incomplete"
+CLEAN = "clean"
+VERDICTS = (FINDINGS, NOT_RUN, INCOMPLETE, CLEAN)
+
+
+class Severity(IntEnum):
+    """Ordered, so that a fail level is one comparison."""
+
+    INFO = 0
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    CRITICAL = 4
+
+    @property
+    def label(self) -> str:
+        """The name as settings and JSON write it."""
+        return self.name.lower()
+
+    @classmethod
+    def from_label(cls, label: str) -> Severity:
+        """Raises KeyError when there is no such severity."""
+        return cls[label.upper()]
+
+
+#: Code points that change what a reader sees without being seen: C0 and C1 controls, bidi
+#: controls, zero-width and invisible characters, tags, variation selectors, line separators.
+_INVISIBLE = (
+    (0x00, 0x1F), (0x7F, 0x9F), (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160),
+    (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F),
+    (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB),
+    (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+
+
+def _escape(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, kept by surrogateescape
+        return f"\\x{code - 0xDC00:02x}"
+    named = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}.get(code)
+    if named is not None:
+        return named
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
+
+
+def _is_hidden(code: int) -> bool:
+    return 0xD800 <= code <= 0xDFFF or any(low <= code <= high for low, high in _INVISIBLE)
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, with whatever cannot be seen written out as an escape.
+
+    Names and texts from a pull request pass through here before anybody reads them: no
+    control or bidi character, no lone surrogate, no line break is left.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escape(ord(char)) if _is_hidden(ord(char)) else char for char in text)
+
+
+def encodable(text: str) -> str:
+    r"""``text`` with bytes that were not UTF-8 written as ``\xNN``: what JSON can carry."""
+    if text.isascii():
+        return text
+    return "".join(_escape(ord(char)) if 0xD800 <= ord(char) <= 0xDFFF else char for char in text)
+
+
+class Location(Value):
+    """What a finding points to: a file, or lines of it (1-based, inclusive), on one side.
+
+    ``path`` is relative to the top level, ``/`` between parts, bytes that are not UTF-8
+    kept by surrogateescape. ``blob`` is the object id of the content that ``quote``, the
+    text of these lines, was read from. Lines are None for the whole file.
+    """
+
+    path: str
+    line_start: int | None = None
+    line_end: int | None = None
+    side: str = "new"
+    blob: str | None = None
+    quote: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "path": encodable(self.path),
+            "line_start": self.line_start,
+            "line_end": self.line_end,
+            "side": self.side,
+            "blob": self.blob,
+            "quote": None if self.quote is None else encodable(self.quote),
+        }
+        if record["path"] != self.path:
+            from base64 import b64encode
+
+            record["path_b64"] = b64encode(self.path.encode("utf-8", "surrogateescape")).decode()
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Location:
+        path = record["path"]
+        if "path_b64" in record:
+            from base64 import b64decode
+
+            path = b64decode(record["path_b64"], validate=True).decode("utf-8", "surrogateescape")
+        return cls(
+            path=path,
+            line_start=record["line_start"],
+            line_end=record["line_end"],
+            side=record["side"],
+            blob=record["blob"],
+            quote=record["quote"],
+        )
+
+
+class Finding(Value):
+    """One diagnostic. ``rule`` is ``check-id/condition``; ``evidence[0]`` is the primary place.
+
+    ``suppression`` is the justification of whoever waved the finding through: it is still
+    reported, marked, and does not fail the run. ``subject`` tells findings of one rule at
+    one place apart. ``source`` is ``check``, ``analyzer:NAME`` or ``model:NAME``.
+    """
+
+    rule: str
+    severity: Severity
+    message: str
+    hint: str | None = None
+    evidence: tuple[Location, ...] = ()
+    domain: str | None = None
+    confidence: float | None = None
+    subject: str | None = None
+    suggested_fix: str | None = None
+    suppression: str | None = None
+    source: str = "check"
+
+    def fails(self, fail_level: Severity) -> bool:
+        """Whether this finding alone makes a run fail."""
+        return self.suppression is None and self.severity >= fail_level
+
+    def to_dict(self) -> dict[str, Any]:
+        record: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
+        for name in ("message", "hint", "subject", "suggested_fix", "suppression"):
+            if record[name] is not None:
+                record[name] = encodable(record[name])
+        record["severity"] = self.severity.label
+        record["evidence"] = [place.to_dict() for place in self.evidence]
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Finding:
+        fields = {name: record[name] for name in cls._fields}
+        fields["severity"] = Severity.from_label(record["severity"])
+        fields["evidence"] = tuple(Location.from_dict(place) for place in record["evidence"])
+        return cls(**fields)
+
+
+def fingerprints(findings: Iterable[Finding]) -> list[str]:
+    """The identity of each finding over time: 32 hex digits, in the order given.
+
+    SHA-256 over rule, path, subject, the anchored lines with white space folded, and an
+    index among equals in that file; never line numbers, never the wording of the message.
+    """
+    from hashlib import sha256
+
+    seen: dict[tuple[str, ...], int] = {}
+    prints = []
+    for finding in findings:
+        place = finding.evidence[0] if finding.evidence else Location("")
+        folded = " ".join((place.quote or "").split())
+        key = (finding.rule, place.path, finding.subject or "", folded)
+        index = seen[key] = seen.get(key, -1) + 1
+        text = "\0".join((*key, str(index)))
+        prints.append(sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32])
+    return prints
+
+
+class Document(Value):
+    """A text that a run produced, with the places that its claims rest on."""
+
+    path: str
+    text: str
+    evidence: tuple[Location, ...] = ()
+
+
+def explain(error: errors.RlmCiError) -> str:
+    """An error and its cure, as the summary of the part that it stopped."""
+    return printable(f"{error}: {error.hint}" if error.hint else str(error))
+
+
+class Part(Value):
+    """What one check, or one objective, has to say.
+
+    ``state`` is None when it looked at everything, else ``not_run`` or ``incomplete``, with
+    the cause in ``error`` where one is known. ``block`` is the part's own form in a terminal,
+    where it has one. ``enabled`` is False for a check that was not
+    asked for and is listed so that a reader knows it.
+    """
+
+    id: str
+    summary: str
+    metrics: Mapping[str, Any] = {}
+    findings: tuple[Finding, ...] = ()
+    state: str | None = None
+    error: errors.RlmCiError | None = None
+    block: str | None = None
+    enabled: bool = True
+    evidence: Evidence | None = None
+
+    @classmethod
+    def from_error(cls, part_id: str, error: errors.RlmCiError) -> Part:
+        """The part of a check that could not start."""
+        return cls(part_id, explain(error), state=NOT_RUN, error=error)
+
+    def verdict(self, fail_level: Severity) -> str:
+        if any(finding.fails(fail_level) for finding in self.findings):
+            return FINDINGS
+        return self.state or CLEAN
+
+
+class Evidence(Value):
+    """How many pointers were offered, held, were moved to where the quote stands, or fell."""
+
+    offered: int = 0
+    verified: int = 0
+    reanchored: int = 0
+    rejected: int = 0
+
+
+class Subject(Value):
+    """What was judged: commits are full object ids; ``worktree`` when it was not committed."""
+
+    repository: str | None = None
+    base: str | None = None
+    head: str | None = None
+    merge_base: str | None = None
+    worktree: bool = False
+    pull_request: int | None = None
+
+
+class Coverage(Value):
+    """``omitted`` holds pairs of path and reason."""
+
+    eligible: int = 0
+    covered: int = 0
+    omitted: tuple[tuple[str, str], ...] = ()
+
+
+class Usage(Value):
+    """What the models cost."""
+
+    calls: int = 0
+    replayed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+
+
+class Report(Value):
+    """One run's outcome. ``fail_level`` is the severity that fails it."""
+
+    subject: Subject
+    fail_level: Severity
+    parts: tuple[Part, ...]
+    title: str = ""
+    documents: tuple[Document, ...] = ()
+    coverage: Coverage = Coverage()
+    evidence: Evidence = Evidence()
+    usage: Usage = Usage()
+    publication: Mapping[str, Any] | None = None
+    run_id: str | None = None
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings, part by part, worst first, then by place."""
+
+        def key(finding: Finding) -> tuple[int, str, int, str, str]:
+            place = finding.evidence[0] if finding.evidence else Location("")
+            return (
+                -finding.severity,
+                place.path,
+                place.line_start or 0,
+                finding.rule,
+                finding.subject or "",
+            )
+
+        return tuple(finding for part in self.parts for finding in sorted(part.findings, key=key))
+
+    def verdict(self) -> str:
+        """``findings``, ``not_run``, ``incomplete`` or ``clean``: the worst of any part."""
+        verdicts = {part.verdict(self.fail_level) for part in self.parts}
+        return next((verdict for verdict in VERDICTS if verdict in verdicts), NOT_RUN)
+
+    def exit_code(self) -> int:
+        """The code of the verdict, or of the one cause that explains it."""
+        verdict = self.verdict()
+        if verdict == CLEAN:
+            return errors.OK
+        if verdict == FINDINGS:
+            return errors.FINDINGS
+        default = errors.CONFIG if verdict == NOT_RUN else errors.LIMIT
+        causes = {
+            part.error.code if part.error else default
+            for part in self.parts
+            if part.state == verdict
+        }
+        return causes.pop() if len(causes) == 1 else default
+
+    def failing(self) -> tuple[Finding, ...]:
+        """The findings that make the verdict ``findings``."""
+        return tuple(finding for finding in self.findings if finding.fails(self.fail_level))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form of ``schemas/report.schema.json``."""
+        findings = self.findings
+        coverage = {
+            "eligible": self.coverage.eligible,
+            "covered": self.coverage.covered,
+            "omitted": [
+                {"path": encodable(path), "reason": encodable(reason)}
+                for path, reason in self.coverage.omitted
+            ],
+        }
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "tool": {"name": "rlm-ci", "version": __version__},
+            "subject": _record(self.subject),
+            "verdict": self.verdict(),
+            "fail_level": self.fail_level.label,
+            "parts": [
+                {
+                    "id": part.id,
+                    "verdict": part.verdict(self.fail_level),
+                    "summary": encodable(part.summary),
+                    "metrics": dict(part.metrics),
+                }
+                for part in self.parts
+            ],
+            "findings": [
+                {**finding.to_dict(), "fingerprint": mark}
+                for finding, mark in zip(findings, fingerprints(findings), strict=True)
+            ],
+            "documents": [
+                {
+                    "path": encodable(document.path),
+                    "text": encodable(document.text),
+                    "evidence": [place.to_dict() for place in document.evidence],
+                }
+                for document in self.documents
+            ],
+            "coverage": coverage,
+            "evidence": _record(self.evidence),
+            "usage": _record(self.usage),
+            "publication": None if self.publication is None else dict(self.publication),
+            "run_id": self.run_id,
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Report:
+        """The report that ``record``, already valid under the schema, describes."""
+        found = [Finding.from_dict(item) for item in record["findings"]]
+        parts = []
+        for item in record["parts"]:
+            own = tuple(one for one in found if one.rule.partition("/")[0] == item["id"])
+            state = item["verdict"] if item["verdict"] in (NOT_RUN, INCOMPLETE) else None
+            metrics = item["metrics"]
+            parts.append(
+                Part(
+                    item["id"],
+                    item["summary"],
+                    metrics,
+                    own,
+                    state,
+                    enabled=metrics.get("enabled") is not False,
+                )
+            )
+        coverage = record["coverage"]
+        omitted = tuple((item["path"], item["reason"]) for item in coverage["omitted"])
+        documents = tuple(
+            Document(item["path"], item["text"], tuple(map(Location.from_dict, item["evidence"])))
+            for item in record["documents"]
+        )
+        return cls(
+            subject=Subject(**record["subject"]),
+            fail_level=Severity.from_label(record["fail_level"]),
+            parts=tuple(parts),
+            documents=documents,
+            coverage=Coverage(coverage["eligible"], coverage["covered"], omitted),
+            evidence=Evidence(**record["evidence"]),
+            usage=Usage(**record["usage"]),
+            publication=record["publication"],
+            run_id=record["run_id"],
+        )
+
+
+def _record(value: Value) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value._fields}

@@ -1,0 +1,373 @@
+"""The repository on disk, read through ``git`` and hardened against a hostile one.
+
+Every call is a list of arguments, every name is bytes parted by NUL, every ref is resolved
+to an object id before it is used, and what a repository's configuration could execute is
+off. A change that came from outside is only ever read tree to tree, with no attribute of
+the tree that it brings. Paths are ``str`` with surrogateescape, relative to the top level.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import process
+from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
+from rlm_ci.findings import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+#: What git may see of our own environment: where it lives, who the user is, whom he trusts.
+INHERITED = (
+    "PATH", "HOME", "USERPROFILE", "XDG_CONFIG_HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP",
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH", "SUDO_UID",
+)  # fmt: skip
+#: What a hook is told by the git that runs it.
+HOOK_VARIABLES = (
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH",
+)  # fmt: skip
+_FIXED = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+}
+#: Configuration that executes something, or that changes what a diff says.
+_OVERRIDES = (
+    "core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.pager=cat",
+    f"core.attributesFile={os.devnull}", "core.bigFileThreshold=512m", "core.quotePath=true",
+    "submodule.recurse=false", "protocol.allow=never", "diff.external=",
+    "diff.algorithm=myers", "diff.renameLimit=1000", "diff.indentHeuristic=true",
+    "diff.interHunkContext=0", "diff.suppressBlankEmpty=false", "log.showSignature=false",
+)  # fmt: skip
+DIFF_OPTIONS = (
+    "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
+    "--submodule=short", "--no-relative", f"-O{os.devnull}", "--src-prefix=a/", "--dst-prefix=b/",
+    "-z",
+)  # fmt: skip
+
+
+class Entry(Value):
+    """One entry of a tree: ``mode`` as git writes it (``100644``), ``oid`` of the object."""
+
+    mode: str
+    kind: str
+    oid: str
+
+    @property
+    def is_file(self) -> bool:
+        """A regular file: neither link nor submodule nor folder."""
+        return self.mode in ("100644", "100755", "100664")
+
+
+def discover(start: str) -> tuple[str, str | None]:
+    """The top level that holds ``start`` and its git directory; (start, None) outside of one."""
+    folder = os.path.abspath(start)
+    while True:
+        marker = os.path.join(folder, ".git")
+        if os.path.isdir(marker):
+            return folder, marker
+        if os.path.isfile(marker):
+            with open(marker, "rb") as stream:
+                target = os.fsdecode(stream.read(1 << 16).partition(b"gitdir:")[2].strip(b" \r\n"))
+            return folder, os.path.normpath(os.path.join(folder, target))
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return os.path.abspath(start), None
+        folder = parent
+
+
+class Repository:
+    """A work tree and its object store. Nothing is run until something is asked."""
+
+    def __init__(self, root: str, git_dir: str | None, environment: Mapping[str, str]) -> None:
+        """``environment`` may hold INHERITED and HOOK_VARIABLES; the rest of it is dropped."""
+        self.root = root
+        self.git_dir = git_dir
+        hooks = {name: environment[name] for name in HOOK_VARIABLES if name in environment}
+        # A hook's relative names are relative to the folder where the hook runs.
+        hooks = {name: os.path.abspath(path) for name, path in hooks.items()}
+        self._env = {name: environment[name] for name in INHERITED if name in environment}
+        self._env.update(hooks, **_FIXED)
+        self._trusted = False
+        self._hash: str | None = None
+
+    # ── running git ──
+
+    def run(
+        self,
+        *args: str | bytes,
+        stdin: bytes = b"",
+        folder: str | None = None,
+        env: Mapping[str, str] | None = None,
+        ok: Sequence[int] = (0,),
+        network: bool = False,
+    ) -> bytes:
+        """The standard output of ``git args``, run in ``folder`` (default: the top level).
+
+        Raises ConfigError when the repository cannot be used as it stands, DamagedError when
+        git fails otherwise, UnavailableError when there is no git.
+        """
+        if self.git_dir is None:
+            raise ConfigError(
+                "not a git repository",
+                where=self.root,
+                hint="run inside a git repository, or name one with --repo DIR",
+            )
+        argv: list[str | bytes] = ["git", "-C", folder or self.root]
+        for override in _OVERRIDES:
+            if not (network and override.startswith("protocol.")):
+                argv += ["-c", override]
+        result = process.run([*argv, *args], env={**self._env, **(env or {})}, stdin=stdin)
+        if result.returncode not in ok:
+            raise self._failure(args, result)
+        return result.stdout
+
+    def _failure(self, args: Sequence[str | bytes], result: process.Result) -> Exception:
+        said = result.stderr.decode("utf-8", "replace")
+        command = f"git {os.fsdecode(args[0])}"
+        if "dubious ownership" in said:
+            return ConfigError(
+                "the repository belongs to another user, so git does not trust it",
+                where=self.root,
+                hint=f"if you do: git config --global --add safe.directory {self.root}",
+            )
+        if "not a git repository" in said:
+            return ConfigError(
+                "not a git repository",
+                where=self.root,
+                hint="run inside a git repository, or name one with --repo DIR",
+            )
+        if "promisor" in said or "lazy fetch" in said or "transport 'file' not allowed" in said:
+            return ConfigError(
+                "this partial clone does not hold the contents that are needed",
+                where=self.root,
+                hint="fetch them: git fetch --refetch --no-filter",
+            )
+        if result.timed_out or result.truncated:
+            why = "took too long" if result.timed_out else "printed more than can be handled"
+            return UnavailableError(f"{command} {why}", where=self.root, hint="try a smaller range")
+        lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
+        first = printable((lines or said.splitlines() or ["no message"])[0])
+        return DamagedError(
+            f"{command} failed with {result.returncode}: {first[:300]}",
+            where=self.root,
+            hint="look at the repository with: git fsck",
+        )
+
+    # ── refs and commits ──
+
+    def resolve(self, *refs: str) -> list[str | None]:
+        """The commit that each ref names, or None for one that names none."""
+        usable = [ref if ref and "\n" not in ref and "\0" not in ref else "-" for ref in refs]
+        asked = "".join(f"{ref}^{{commit}}\n" for ref in usable)
+        answer = self.run("cat-file", "--batch-check", stdin=_encode(asked))
+        commits: list[str | None] = []
+        for line in answer.split(b"\n")[: len(refs)]:
+            words = line.split(b" ")
+            is_commit = len(words) == 3 and words[1] == b"commit"
+            commits.append(words[0].decode() if is_commit else None)
+        return commits
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """The merge base of two commits (the first, as ``git diff A...B`` takes it)."""
+        found = self.run("merge-base", one, other, ok=(0, 1)).split()
+        return found[0].decode() if found else None
+
+    def parents(self, commit: str) -> list[str]:
+        """The parents of a commit, first to last; in a shallow clone, those it still has."""
+        return self.run("rev-parse", f"{commit}^@").decode().split()
+
+    def empty_tree(self) -> str:
+        """The object id of the empty tree, in the hash of this repository."""
+        return self.run("hash-object", "-t", "tree", os.devnull).decode().strip()
+
+    @property
+    def common_dir(self) -> str:
+        """Where the objects and refs of all work trees lie."""
+        git_dir = self.git_dir or ""
+        try:
+            with open(os.path.join(git_dir, "commondir"), "rb") as stream:
+                return os.path.normpath(os.path.join(git_dir, os.fsdecode(stream.read().strip())))
+        except OSError:
+            return git_dir
+
+    def is_shallow(self) -> bool:
+        return os.path.exists(os.path.join(self.common_dir, "shallow"))
+
+    def head_ref(self) -> str | None:
+        """The full name of the branch that HEAD is on; None when detached."""
+        return self.run("symbolic-ref", "-q", "HEAD", ok=(0, 1)).decode().strip() or None
+
+    def refs(self, *prefixes: str) -> dict[str, tuple[str, str]]:
+        """Object id and symbolic target (or "") of each ref under ``prefixes``."""
+        form = "--format=%(refname)%00%(objectname)%00%(symref)"
+        found = {}
+        for line in self.run("for-each-ref", form, *prefixes).split(b"\n"):
+            if line:
+                name, oid, target = _decode(line).split("\0")
+                found[name] = (oid, target)
+        return found
+
+    def remote(self) -> str:
+        """The remote that others publish to: ``origin``, or the only one, or ``origin``."""
+        names = self.run("remote").decode("utf-8", "surrogateescape").split()
+        return names[0] if len(names) == 1 else "origin"
+
+    def default_branch(self, remote: str | None = None) -> tuple[str, str] | None:
+        """Name and commit of the default branch, as far as the clone knows it."""
+        remote = remote or self.remote()
+        known = self.refs(f"refs/remotes/{remote}", "refs/heads")
+        prefix = f"refs/remotes/{remote}/"
+        target = known.get(f"{prefix}HEAD", ("", ""))[1]
+        candidates = [target, f"{prefix}main", f"{prefix}master"]
+        candidates += ["refs/heads/main", "refs/heads/master"]
+        for name in candidates:
+            if name in known:
+                short = name.removeprefix(prefix).removeprefix("refs/heads/")
+                return short, known[name][0]
+        return None
+
+    def config(self, key: str) -> str:
+        """One value of the configuration, or ""."""
+        found = self.run("config", "--get", "-z", key, ok=(0, 1))
+        return _decode(found).rstrip("\0")
+
+    # ── objects ──
+
+    def read(self, *specs: str) -> list[bytes | None]:
+        """The contents of the blobs that ``<object id>`` or ``<commit>:<path>`` name.
+
+        None for one that is not there, is no blob, or has a line break in its path.
+        """
+        asked = "".join((spec if "\n" not in spec else "-") + "\n" for spec in specs)
+        answer = memoryview(self.run("cat-file", "--batch", stdin=_encode(asked)))
+        contents: list[bytes | None] = []
+        position = 0
+        whole = bytes(answer)
+        for _ in specs:
+            end = whole.index(b"\n", position)
+            words = whole[position:end].rsplit(b" ", 2)
+            position = end + 1
+            if words[-1] in (b"missing", b"ambiguous") or not words[-1].isdigit():
+                contents.append(None)
+                continue
+            size = int(words[2])
+            is_blob = words[1] == b"blob"
+            contents.append(whole[position : position + size] if is_blob else None)
+            position += size + 1
+        return contents
+
+    def sizes(self, oids: Sequence[str]) -> list[int]:
+        """The size of each object in bytes, -1 for one that is missing, in one batch."""
+        asked = "".join(f"{oid}\n" for oid in oids).encode()
+        answer = self.run("cat-file", "--batch-check=%(objectsize)", stdin=asked)
+        lines = answer.split(b"\n")[: len(oids)]
+        return [int(line) if line.isdigit() else -1 for line in lines]
+
+    def tree(self, commit: str) -> dict[str, Entry]:
+        """All files of a tree, by path."""
+        entries = {}
+        for row in self.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
+            if row:
+                head, _, path = row.partition(b"\t")
+                entries[_decode(path)] = Entry(*head.decode().split(" "))
+        return entries
+
+    def staged(self) -> dict[str, Entry]:
+        """All files of the index, by path."""
+        entries = {}
+        for row in self.run("ls-files", "-z", "--full-name", "--stage").split(b"\0"):
+            if row:
+                head, _, path = row.partition(b"\t")
+                mode, oid, _stage = head.decode().split(" ")
+                entries[_decode(path)] = Entry(mode, "blob", oid)
+        return entries
+
+    def blob_id(self, data: bytes) -> str:
+        """The object id that ``data`` has as a blob of this repository."""
+        from hashlib import sha1, sha256
+
+        make = sha256 if self._object_format() == "sha256" else sha1
+        return make(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+    def _object_format(self) -> str:
+        if self._hash is None:
+            self._hash = self.config("extensions.objectFormat") or "sha1"
+        return self._hash
+
+    def tracked(self) -> list[str]:
+        """The paths in the index."""
+        return _names(self.run("ls-files", "-z", "--full-name", "--cached"))
+
+    def untracked(self) -> list[str]:
+        """The paths that are neither in the index nor ignored; a folder ends with ``/``."""
+        return _names(self.run("ls-files", "-z", "--full-name", "-o", "--exclude-standard"))
+
+    # ── differences ──
+
+    def diff_trees(self, old: str, new: str, *options: str, attributes: str | None = None) -> bytes:
+        """``git diff`` of two trees, blind to the attributes of both.
+
+        ``attributes`` is a folder that holds the ``.gitattributes`` files to obey, if any.
+        """
+        return self.run("diff", *DIFF_OPTIONS, *options, old, new, **self._detached(attributes))
+
+    def diff_worktree(self, *options: str) -> bytes:
+        """``git diff`` of the index (``--cached``) or the work tree against a tree of ours."""
+        return self.run("diff", *DIFF_OPTIONS, *options)
+
+    def attributes(
+        self, names: Sequence[str], paths: Iterable[str], folder: str
+    ) -> dict[str, set[str]]:
+        """Which of the attributes ``names`` are set on which paths, by the files in ``folder``."""
+        asked = "".join(f"{path}\0" for path in paths)
+        answer = self.run(
+            "check-attr", "-z", "--stdin", *names, stdin=_encode(asked), **self._detached(folder)
+        )
+        fields = _names(answer)
+        found: dict[str, set[str]] = {}
+        for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
+            if value in ("set", "true"):
+                found.setdefault(path, set()).add(name)
+        return found
+
+    def _detached(self, folder: str | None) -> dict[str, Any]:
+        """How to run git on our objects with ``folder`` (or nothing) as the work tree.
+
+        Naming the git directory skips git's check of the owner, so that is asked for first.
+        """
+        if not self._trusted:
+            self.run("rev-parse", "--git-dir")
+            self._trusted = True
+        git_dir = os.path.abspath(self._env.get("GIT_DIR") or self.git_dir or "")
+        if folder is None:
+            # No attribute file can stand in the git directory, and a bare repository has none.
+            return {"folder": git_dir, "env": {"GIT_DIR": git_dir, "GIT_WORK_TREE": git_dir}}
+        return {
+            "folder": folder,
+            "env": {
+                "GIT_DIR": git_dir,
+                "GIT_WORK_TREE": folder,
+                "GIT_INDEX_FILE": os.path.join(git_dir, "rlm-ci-no-index"),
+            },
+        }
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _names(data: bytes) -> list[str]:
+    return [_decode(name) for name in data.split(b"\0") if name]

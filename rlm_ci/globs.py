@@ -1,0 +1,21 @@
+"""Path patterns of the settings: the ones of ``.gitignore``, by ``pathspec``."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """A test for paths: does any of ``patterns`` match? The library loads only if there are any.
+
+    ``*`` stays within a folder, ``**`` does not, a pattern without ``/`` matches at any
+    depth, one that ends with ``/`` everything below a folder. Raises ValueError for a
+    pattern that cannot be read.
+    """
+    if not patterns:
+        return lambda _path: False
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(patterns).match_file

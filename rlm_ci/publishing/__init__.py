@@ -1,0 +1,42 @@
+"""One report, any surface: :func:`render` is the door.
+
+A renderer is a file in ``renderers/`` with a function ``render(report, options) -> str``;
+its file name is the name of the format.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import errors
+from rlm_ci.publishing.options import Options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.findings import Report
+
+__all__ = ["Options", "names", "render"]
+
+
+def names() -> tuple[str, ...]:
+    """The formats there are, in alphabetical order."""
+    folder = os.path.join(os.path.dirname(__file__), "renderers")
+    files = (name for name in os.listdir(folder) if name.endswith(".py"))
+    return tuple(sorted(name[:-3] for name in files if not name.startswith("_")))
+
+
+def render(report: Report, name: str, options: Options | None = None, **fields: Any) -> str:
+    """``report`` in the format ``name``; ``fields`` are those of :class:`Options`.
+
+    Raises UsageError for an unknown format, ConfigError for a bad ``server_url`` or a
+    template override that cannot be used.
+    """
+    if name not in names():
+        raise errors.UsageError(
+            f"there is no format {name!r}", hint=f"choose one of {', '.join(names())}"
+        )
+    renderer = __import__(f"rlm_ci.publishing.renderers.{name}", fromlist=["render"])
+    text: str = renderer.render(report, (options or Options()).replace(**fields))
+    return text

@@ -1,0 +1,89 @@
+"""Addresses of files and commits on the GitHub that the report is about."""
+
+from __future__ import annotations
+
+from rlm_ci import errors
+from rlm_ci.findings import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.findings import Location, Subject
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
+_HEX = frozenset("0123456789abcdef")
+
+#: GitHub shows these rendered; only their plain form has lines to point to.
+_RENDERED = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb", ".svg", ".csv", ".geojson")
+
+
+def quote_path(path: str) -> str:
+    """``path`` as a relative URI reference: its bytes, percent-encoded but for ``/``."""
+    raw = path.encode("utf-8", "surrogateescape" if _is_bytes(path) else "replace")
+    quoted = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)
+    return f"%2F{quoted[1:]}" if quoted.startswith("/") else quoted
+
+
+def _is_bytes(path: str) -> bool:
+    """Whether every surrogate in ``path`` stands for a byte that was not UTF-8."""
+    return all(0xDC80 <= ord(char) <= 0xDCFF for char in path if 0xD800 <= ord(char) <= 0xDFFF)
+
+
+def check_server_url(url: str) -> str:
+    """``url`` without a slash at its end. Raises ConfigError if it is not a plain address."""
+    scheme, found, rest = url.partition("://")
+    host, _, folder = rest.rstrip("/").partition("/")
+    name, _, port = host.partition(":")
+    parts = [name, *(folder.split("/") if folder else ())]
+    plain = all(part and not part.startswith(".") and set(part) <= _NAME for part in parts)
+    if not found or scheme not in ("https", "http") or not plain or not (port or "0").isdecimal():
+        raise errors.ConfigError(
+            f"{printable(url[:200])!r} is not the address of a GitHub server",
+            where="server_url",
+            hint="give it as https://HOST; GITHUB_SERVER_URL sets it",
+        )
+    return url.rstrip("/")
+
+
+class Links:
+    """Permalinks for one subject. What cannot be linked safely is None."""
+
+    def __init__(self, subject: Subject, server_url: str) -> None:
+        server = check_server_url(server_url)
+        names = (subject.repository or "").split("/")
+        known = len(names) == 2 and all(
+            name and set(name) <= _NAME and name.strip(".") for name in names
+        )
+        self.repository = f"{server}/{names[0]}/{names[1]}" if known else None
+        self._new = None if subject.worktree else _commit(subject.head)
+        self._old = _commit(subject.merge_base) or _commit(subject.base)
+
+    def commit(self, sha: str | None) -> str | None:
+        known = _commit(sha)
+        return f"{self.repository}/commit/{known}" if self.repository and known else None
+
+    def pull_request(self, number: int | None) -> str | None:
+        return f"{self.repository}/pull/{number}" if self.repository and number else None
+
+    def file(self, place: Location) -> str | None:
+        """The file of ``place``, without lines."""
+        sha = self._old if place.side == "old" else self._new
+        # "a/../b" would be resolved by the browser, and lead anywhere on the server
+        odd = any(part in ("", ".", "..") for part in place.path.split("/"))
+        if self.repository is None or sha is None or odd:
+            return None
+        return f"{self.repository}/blob/{sha}/{quote_path(place.path)}"
+
+    def place(self, place: Location) -> str | None:
+        """The lines of ``place`` in its file."""
+        url = self.file(place)
+        if url is None or place.line_start is None:
+            return url
+        plain = "?plain=1" if place.path.lower().endswith(_RENDERED) else ""
+        end = place.line_end or place.line_start
+        last = f"-L{end}" if end != place.line_start else ""
+        return f"{url}{plain}#L{place.line_start}{last}"
+
+
+def _commit(sha: str | None) -> str | None:
+    return sha if sha and len(sha) in (40, 64) and set(sha) <= _HEX else None

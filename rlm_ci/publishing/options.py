@@ -1,0 +1,24 @@
+"""What a caller may choose about a rendering."""
+
+from __future__ import annotations
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Options(Value):
+    """``width`` is in terminal cells; ``templates`` maps template names to their sources.
+
+    ``server_url`` is the address of the GitHub that permalinks lead to. ``quiet`` leaves
+    what needs no action out of the text, ``verbose`` adds what the text leaves out.
+    """
+
+    colour: bool = False
+    width: int = 80
+    server_url: str = "https://github.com"
+    templates: Mapping[str, str] = {}
+    verbose: bool = False
+    quiet: bool = False

@@ -1,0 +1,1 @@
+"""One file for each surface; the door is :func:`rlm_ci.publishing.render`."""

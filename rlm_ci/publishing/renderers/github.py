@@ -1,0 +1,65 @@
+"""Workflow commands: annotations on the files of a pull request."""
+
+from __future__ import annotations
+
+from rlm_ci.findings import INCOMPLETE, NOT_RUN, Severity, encodable
+from rlm_ci.publishing import neutral, words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.findings import Finding, Report
+    from rlm_ci.publishing.options import Options
+
+#: The runner shows no more of a level from one step.
+MOST = 10
+
+_LABELS = {NOT_RUN: "did not run", INCOMPLETE: "did not finish"}
+
+
+def render(report: Report, _options: Options) -> str:
+    levels: dict[str, list[str]] = {"error": [], "warning": [], "notice": []}
+    for part in report.parts:
+        if part.state is not None:
+            title = f"{part.id} {_LABELS.get(part.state, part.state)}"
+            levels["error"].append(neutral.command("error", {"title": title}, _cut(part.summary)))
+    for finding in words.worst_first(report.findings):
+        level = _level(finding)
+        levels[level].append(_annotation(level, finding))
+    # the notice that counts the rest is a notice too, and takes the last place of its level
+    crowded = any(len(commands) > MOST for commands in levels.values())
+    room = {"error": MOST, "warning": MOST, "notice": MOST - 1 if crowded else MOST}
+    left = {name: len(commands) - room[name] for name, commands in levels.items()}
+    lines = [line for name, commands in levels.items() for line in commands[: room[name]]]
+    told = [words.count(number, name) for name, number in left.items() if number > 0]
+    if told:
+        text = f"{', '.join(told)} more: see the job summary or report.json"
+        lines.append(neutral.command("notice", {"title": "rlm-ci"}, text))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _level(finding: Finding) -> str:
+    if finding.suppression is not None or finding.severity < Severity.MEDIUM:
+        return "notice"
+    return "warning" if finding.severity == Severity.MEDIUM else "error"
+
+
+def _annotation(level: str, finding: Finding) -> str:
+    properties: dict[str, object] = {}
+    if finding.evidence:
+        place = finding.evidence[0]
+        properties["file"] = encodable(place.path)
+        if place.side == "new" and place.line_start is not None:
+            properties["line"] = place.line_start
+            properties["endLine"] = place.line_end or place.line_start
+    message = _cut(finding.message)
+    title = finding.rule
+    if finding.suppression is not None:
+        title = f"{finding.rule} (suppressed)"
+        message = f"{message} Suppressed: {_cut(finding.suppression)}"
+    elif finding.hint:
+        message = f"{message} {_cut(finding.hint)}"
+    return neutral.command(level, {**properties, "title": neutral.clip(title, 120)}, message)
+
+
+def _cut(text: str) -> str:
+    return neutral.clip(text, 1000)

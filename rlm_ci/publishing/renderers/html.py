@@ -1,0 +1,54 @@
+"""One page that needs nothing from anywhere: the whole report, nothing shed."""
+
+from __future__ import annotations
+
+from rlm_ci import resources
+from rlm_ci.findings import printable
+from rlm_ci.publishing import neutral, words
+from rlm_ci.publishing.view import Limits, View
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.findings import Location, Report
+    from rlm_ci.publishing.options import Options
+
+_MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", words.OFF: "–"}
+
+
+class Html:
+    """The surface of a template that escapes by itself; see ``view.Surface``.
+
+    Running text is a list of ``{"code": bool, "text": str}``, a quote one of
+    ``{"number": int | None, "text": str}``.
+    """
+
+    def text(self, text: str) -> list[dict[str, Any]]:
+        pieces = neutral.segments(neutral.one_line(text))
+        return [{"code": code, "text": piece} for code, piece in pieces]
+
+    cell = text
+
+    def code(self, text: str) -> str:
+        return printable(text)
+
+    def quote(self, place: Location, lines: int) -> list[dict[str, Any]]:
+        split = (place.quote or "").rstrip("\n").split("\n")
+        return [
+            {
+                "number": None if place.line_start is None else place.line_start + index,
+                "text": printable(line.rstrip("\r").expandtabs(4)),
+            }
+            for index, line in enumerate(split[:lines])
+        ]
+
+    def toml(self, text: str) -> str:
+        return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def render(report: Report, options: Options) -> str:
+    view = View(report, Html(), options.server_url)
+    page = resources.load_template("report.html.j2", overrides=options.templates, autoescape=True)
+    variables = {**view.build(Limits()), "marks": _MARKS, "parts_off": words.OFF}
+    return page(variables)

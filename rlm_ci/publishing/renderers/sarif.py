@@ -1,0 +1,168 @@
+"""SARIF 2.1.0, as GitHub code scanning takes it."""
+
+from __future__ import annotations
+
+from rlm_ci import __version__
+from rlm_ci.findings import FINDINGS, Severity, encodable, fingerprints, printable
+from rlm_ci.publishing import neutral, words
+from rlm_ci.publishing.links import Links, quote_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.findings import Finding, Location, Report
+    from rlm_ci.publishing.options import Options
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+#: GitHub refuses a run with more results.
+MOST = 25_000
+
+_TOP = "%SRCROOT%"
+
+#: GitHub also refuses a result without a place. A finding about the change as a whole gets
+#: this one: a valid reference, and no file's name.
+_NO_FILE = "no%20file,%20the%20change%20as%20a%20whole"
+
+_LEVELS = {Severity.CRITICAL: "error", Severity.HIGH: "error", Severity.MEDIUM: "warning"}
+
+
+def render(report: Report, options: Options) -> str:
+    links = Links(report.subject, options.server_url)
+    findings = report.findings
+    marked = list(zip(findings, fingerprints(findings), strict=True))
+    marked.sort(key=lambda pair: (pair[0].suppression is not None, -pair[0].severity))
+    shown = marked[:MOST]
+    rules = _rules([finding for finding, _mark in shown])
+    indexes = {rule["id"]: index for index, rule in enumerate(rules)}
+    run: dict[str, Any] = {
+        "tool": {"driver": {"name": "rlm-ci", "semanticVersion": __version__, "rules": rules}},
+        "automationDetails": {"id": "rlm-ci/"},
+        "columnKind": "utf16CodeUnits",
+        "invocations": [_invocation(report, len(marked) - len(shown))],
+        "results": [_result(finding, mark, indexes) for finding, mark in shown],
+    }
+    if links.repository and report.subject.head and not report.subject.worktree:
+        run["versionControlProvenance"] = [
+            {
+                "repositoryUri": links.repository,
+                "revisionId": report.subject.head,
+                "mappedTo": {"uriBaseId": _TOP},
+            }
+        ]
+    return neutral.record({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _level(severity: Severity) -> str:
+    return _LEVELS.get(severity, "note")
+
+
+def _rules(findings: list[Finding]) -> list[dict[str, Any]]:
+    """One entry for each rule that has a result; its help is the hint of the first of them."""
+    first: dict[str, Finding] = {}
+    for finding in findings:  # worst first: its severity is the rule's
+        first.setdefault(finding.rule, finding)
+    rules = []
+    for rule, finding in first.items():
+        check, _, condition = rule.partition("/")
+        name = f"{check}: {condition.replace('-', ' ')}"
+        rules.append({
+            "id": printable(rule),
+            "shortDescription": {"text": _message(name)},
+            "fullDescription": {"text": _message(f"{name}, a rule of the check {check}.")},
+            "help": {"text": _message(finding.hint or f"Reported by the check {check}.")},
+            "defaultConfiguration": {"level": _level(finding.severity)},
+            "properties": {"tags": [printable(check)]},
+        })  # fmt: skip
+    return rules
+
+
+def _result(finding: Finding, mark: str, indexes: dict[str, int]) -> dict[str, Any]:
+    rule = printable(finding.rule)
+    properties: dict[str, Any] = {"severity": finding.severity.label, "source": finding.source}
+    for name in ("domain", "confidence", "subject", "suggested_fix"):
+        value = getattr(finding, name)
+        if value is not None:
+            properties[name] = encodable(value) if isinstance(value, str) else value
+    result: dict[str, Any] = {
+        "ruleId": rule,
+        "ruleIndex": indexes[rule],
+        "level": _level(finding.severity),
+        "message": {"text": _message(finding.message)},
+        "locations": [_location(finding.evidence[0] if finding.evidence else None)],
+        "partialFingerprints": {"rlmCi/v1": mark},
+        "properties": properties,
+    }
+    if len(finding.evidence) > 1:
+        result["relatedLocations"] = [
+            {"id": number, **_location(place)}
+            for number, place in enumerate(finding.evidence[1:], 1)
+        ]
+    if finding.suppression is not None:
+        result["suppressions"] = [
+            {"kind": _kind(finding), "justification": _message(finding.suppression)}
+        ]
+    return result
+
+
+def _kind(finding: Finding) -> str:
+    """Where the suppression stands: in the line itself, or in settings."""
+    quoted = any("rlm-ci: ignore[" in (place.quote or "") for place in finding.evidence[:1])
+    return "inSource" if quoted else "external"
+
+
+def _location(place: Location | None) -> dict[str, Any]:
+    if place is None:
+        return {
+            "physicalLocation": {
+                "artifactLocation": {"uri": _NO_FILE},
+                "region": {"startLine": 1},
+            }
+        }
+    artifact = {"uri": quote_path(place.path), "uriBaseId": _TOP}
+    if place.side == "old":  # lines of another version would mark the wrong ones of this
+        where = f"{words.spoken_lines(place) or 'the file'} before the change"
+        physical = {"artifactLocation": artifact, "region": {"startLine": 1}}
+        return {"physicalLocation": physical, "message": {"text": where}}
+    start = place.line_start or 1  # GitHub wants a line of a whole file too
+    region: dict[str, Any] = {"startLine": start}
+    if place.line_start is not None:
+        region["endLine"] = max(start, place.line_end or 0)
+        if place.quote is not None:
+            region["snippet"] = {"text": encodable(place.quote)}
+    return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+
+
+def _invocation(report: Report, left: int) -> dict[str, Any]:
+    """Whether everything was looked at; what was not is a notification."""
+    told = [
+        {
+            "level": "error",
+            "message": {"text": _message(words.result(part, report.fail_level))},
+            "descriptor": {"id": printable(part.id)},
+        }
+        for part in report.parts
+        if part.state is not None
+    ]
+    if left:
+        text = f"{words.count(left, 'result')} more than a run may hold; all are in report.json"
+        told.append({"level": "warning", "message": {"text": text}})
+    if report.verdict() not in ("clean", FINDINGS) and not told:
+        told.append({"level": "error", "message": {"text": words.headline(report)}})
+    broken = any(item["level"] == "error" for item in told)
+    return {
+        "executionSuccessful": not broken,
+        "exitCode": report.exit_code(),
+        "toolExecutionNotifications": told,
+    }
+
+
+def _message(text: str) -> str:
+    """Text that is not taken for a link, a placeholder or a mention by whoever shows it."""
+    shown = neutral.one_line(text)
+    if "](" in shown:
+        shown = shown.replace("[", "\\[").replace("]", "\\]")
+    if "{" in shown:
+        shown = shown.replace("{", "{{").replace("}", "}}")
+    return neutral.clip(shown.replace("@", f"@{neutral.GAP}"), 5000) or "(no text)"

@@ -1,0 +1,174 @@
+"""The terminal's form. It is on the way of every Git hook: nothing is imported here."""
+
+from __future__ import annotations
+
+from rlm_ci.findings import CLEAN, FINDINGS, Severity, printable
+from rlm_ci.publishing import neutral, words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.findings import Finding, Location, Part, Report
+    from rlm_ci.publishing.options import Options
+
+_RED, _GREEN, _YELLOW, _BLUE, _DIM, _BOLD = "31", "32", "33", "34", "2", "1"
+_MARKS = {CLEAN: ("✓", _GREEN), FINDINGS: ("✗", _RED), words.OFF: ("–", _DIM)}
+_UNJUDGED = ("!", _YELLOW)
+_SEVERITIES = {
+    Severity.CRITICAL: _RED, Severity.HIGH: _RED, Severity.MEDIUM: _YELLOW, Severity.LOW: _BLUE,
+}  # fmt: skip
+
+#: How many of the lines that a finding points to are shown, and how many without ``verbose``.
+_QUOTED, _QUOTED_BRIEFLY = 40, 4
+
+
+def render(report: Report, options: Options) -> str:
+    lines = list(_Sheet(report, options).lines())
+    return "".join(f"{neutral.log(line)}\n" for line in lines)
+
+
+class _Sheet:
+    """One rendering: its width and colours."""
+
+    def __init__(self, report: Report, options: Options) -> None:
+        self._report = report
+        self._options = options
+        self._width = max(options.width, 40)
+
+    def lines(self) -> Iterator[str]:
+        report, quiet = self._report, self._options.quiet
+        for part in report.parts:
+            if part.block is not None and part.verdict(report.fail_level) == FINDINGS:
+                yield from (printable(line) for line in part.block.rstrip("\n").split("\n"))
+                yield ""
+                continue
+            findings = words.worst_first(part.findings)
+            for finding, following in zip(findings, [*findings[1:], None]):  # noqa: B905
+                if not quiet or finding.suppression is None:
+                    yield from self._finding(finding, following)
+        names = max((_cells(printable(part.id)) for part in report.parts), default=0)
+        for part in report.parts:
+            if not quiet or part.state is not None:
+                yield from self._part(part, names)
+        if self._options.verbose:
+            yield from self._omitted()
+        if not quiet:
+            yield ""
+            yield from self._wrap(words.remarks(report), "  ")
+            yield self._verdict()
+
+    def _finding(self, finding: Finding, following: Finding | None) -> Iterator[str]:
+        place = finding.evidence[0] if finding.evidence else None
+        where = _position(place) if place else words.WHOLE_CHANGE
+        label, colour = finding.severity.label, _SEVERITIES.get(finding.severity, _DIM)
+        if finding.suppression is not None:
+            label, colour = f"{label}, suppressed", _DIM
+        rule = printable(finding.rule)
+        yield f"{self._ink(where, _BOLD)}  {self._ink(rule, _DIM)}  {self._ink(label, colour)}"
+        yield from self._wrap(finding.message, "  ")
+        yield from self._quote(place)
+        if self._options.verbose:
+            for other in finding.evidence[1:]:
+                yield f"  {self._ink('also', _DIM)} {_position(other)}"
+        if finding.suppression is not None:
+            yield from self._wrap(finding.suppression, "  ", "because ")
+        elif finding.hint and not (following and _same_hint(finding, following)):
+            yield from self._wrap(finding.hint, "  ", "→ ")
+        yield ""
+
+    def _quote(self, place: Location | None) -> Iterator[str]:
+        if place is None or place.quote is None or place.line_start is None:
+            return
+        quoted = place.quote.rstrip("\n").split("\n")
+        most = _QUOTED if self._options.verbose else _QUOTED_BRIEFLY
+        digits = len(str(place.line_start + len(quoted) - 1))
+        room = self._width - digits - 7
+        for number, line in enumerate(quoted[:most], place.line_start):
+            shown = _fit(printable(line.rstrip("\r").expandtabs(4)), room)
+            gutter = self._ink(f"{number:>{digits}} │", _DIM)
+            yield f"    {gutter} {shown}".rstrip()
+        if len(quoted) > most:
+            yield self._ink(f"    {'':>{digits}} │ … {len(quoted) - most} more", _DIM)
+
+    def _part(self, part: Part, names: int) -> Iterator[str]:
+        state = words.state(part, self._report.fail_level)
+        mark, colour = _MARKS.get(state, _UNJUDGED)
+        name = printable(part.id)
+        head = f"{mark} {name}{' ' * (names - _cells(name))}  "
+        wrapped = list(self._wrap(words.result(part, self._report.fail_level), " " * _cells(head)))
+        first = wrapped[0].lstrip() if wrapped else ""
+        inked = f"{self._ink(mark, colour)}{head[1:]}"
+        if state == words.OFF:
+            inked, first = self._ink(head, _DIM), self._ink(first, _DIM)
+        yield f"{inked}{first}".rstrip()
+        yield from wrapped[1:]
+
+    def _omitted(self) -> Iterator[str]:
+        omitted = self._report.coverage.omitted
+        if omitted:
+            yield ""
+            yield f"Not looked at: {words.count(len(omitted), 'file')}"
+        for path, reason in omitted:
+            yield from self._wrap(f"{printable(path)}: {reason}", "  ")
+
+    def _verdict(self) -> str:
+        mark, colour = _MARKS.get(self._report.verdict(), _UNJUDGED)
+        headline = printable(words.headline(self._report))
+        return self._ink(f"{mark} {headline}", _BOLD, colour)
+
+    def _wrap(self, text: str, indent: str, lead: str = "") -> Iterator[str]:
+        """``text`` within the width; ``lead`` stands before its first line."""
+        hanging = indent + " " * _cells(lead)
+        line, used = "", 0
+        room = self._width - len(hanging)
+        before = indent + lead
+        for word in neutral.one_line(text).split(" "):
+            cells = _cells(word)
+            if line and used + 1 + cells > room:
+                yield before + line
+                before, line, used = hanging, word, cells
+            else:
+                used += cells + (1 if line else 0)
+                line = f"{line} {word}" if line else word
+        if line:
+            yield before + line
+
+    def _ink(self, text: str, *codes: str) -> str:
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self._options.colour else text
+
+
+def _same_hint(finding: Finding, following: Finding) -> bool:
+    """Whether the next finding will say the same, so that this one need not."""
+    same = (finding.rule, finding.hint) == (following.rule, following.hint)
+    return same and following.suppression is None
+
+
+def _position(place: Location) -> str:
+    """``path:3-5``, which terminals and editors know how to open."""
+    lines = words.lines(place)
+    before = " (before the change)" if place.side == "old" else ""
+    return f"{printable(place.path)}{f':{lines}' if lines else ''}{before}"
+
+
+def _cells(text: str) -> int:
+    """How many cells a terminal needs for ``text``."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    widths = (0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+    return sum(widths)
+
+
+def _fit(text: str, room: int) -> str:
+    """``text`` in at most ``room`` cells."""
+    if _cells(text) <= room:
+        return text
+    shown, used = [], 1
+    for char in text:
+        used += _cells(char)
+        if used > room:
+            break
+        shown.append(char)
+    return "".join(shown) + "…"

@@ -1,0 +1,293 @@
+"""The report as a template sees it: plain dicts of neutral texts, within limits.
+
+A template never gets the report itself, so no template, a user's neither, can print a text
+from outside that was not made harmless for its surface. The keys are those of
+:func:`build`; ``docs/templates.md`` of a project that overrides one may rely on them.
+"""
+
+from __future__ import annotations
+
+from rlm_ci import __version__
+from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN
+from rlm_ci.publishing import neutral, words
+from rlm_ci.publishing.links import Links
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Protocol
+
+    from rlm_ci.findings import Finding, Location, Part, Report
+
+    class Surface(Protocol):
+        """How a text from outside is written on one surface."""
+
+        def text(self, text: str) -> Any: ...
+
+        def cell(self, text: str) -> Any: ...
+
+        def code(self, text: str) -> Any: ...
+
+        def quote(self, place: Location, lines: int) -> Any: ...
+
+        def toml(self, text: str) -> Any: ...
+
+
+EVERYTHING = 10**9
+
+
+class Limits(Value):
+    """How much of a report is shown. ``text`` is characters, the others are numbers of things.
+
+    Findings beyond ``opened`` are folded away, where the surface can.
+    """
+
+    findings: int = EVERYTHING
+    opened: int = EVERYTHING
+    suppressed: int = EVERYTHING
+    places: int = EVERYTHING
+    quote_lines: int = EVERYTHING
+    hints: int = EVERYTHING
+    omitted: int = EVERYTHING
+    parts: int = EVERYTHING
+    overrides: bool = True
+    text: int = EVERYTHING
+
+
+class View:
+    """Makes views of one report for one surface."""
+
+    def __init__(self, report: Report, surface: Surface, server_url: str) -> None:
+        self._report = report
+        self._surface = surface
+        self._links = Links(report.subject, server_url)
+        findings = words.worst_first(report.findings)
+        self.live = [one for one in findings if one.suppression is None]
+        self.suppressed = [one for one in findings if one.suppression is not None]
+
+    def build(self, limits: Limits) -> dict[str, Any]:
+        """The variables of a template."""
+        report = self._report
+        live = self.live[: limits.findings]
+        suppressed = self.suppressed[: limits.suppressed]
+        verdict = report.verdict()
+        return {
+            "verdict": verdict,
+            "headline": self.headline(),
+            "remarks": self._surface.text(neutral.clip(words.remarks(report), 1000)),
+            "tool": f"rlm-ci {__version__}",
+            "title": self._text(report.title, limits),
+            "fail_level": report.fail_level.label,
+            "subject": self._subject(),
+            "run_id": self._surface.code(report.run_id) if report.run_id else None,
+            "parts": [self._part(part, limits) for part in report.parts[: limits.parts]],
+            "groups": self._groups(live[: limits.opened], limits),
+            "folded": self._groups(live[limits.opened :], limits),
+            "folded_count": words.count(len(live[limits.opened :]), "more finding"),
+            "suppressed": self._groups(suppressed, limits),
+            "suppressed_count": words.count(len(self.suppressed), "suppressed finding"),
+            "hints": self._hints(live, limits),
+            "unseen": self._unseen(limits),
+            "overrides": self._overrides() if limits.overrides else None,
+            "shed": self._shed(limits),
+            "totals": {
+                "findings": len(self.live) + len(self.suppressed),
+                "failing": len(report.failing()),
+                "suppressed": len(self.suppressed),
+            },
+        }
+
+    def headline(self) -> Any:
+        return self._surface.text(neutral.clip(words.headline(self._report), 300))
+
+    def _text(self, text: str, limits: Limits) -> Any:
+        return self._surface.text(neutral.clip(text, limits.text))
+
+    def _subject(self) -> dict[str, Any]:
+        subject = self._report.subject
+        commits = {}
+        for name in ("base", "merge_base", "head"):
+            sha = getattr(subject, name)
+            short = None if sha is None else self._surface.code(sha[:12])
+            commits[name] = {"short": short, "url": self._links.commit(sha)}
+        return {
+            "repository": self._surface.code(subject.repository) if subject.repository else None,
+            "url": self._links.repository,
+            "pull_request": subject.pull_request,
+            "pull_request_url": self._links.pull_request(subject.pull_request),
+            "worktree": subject.worktree,
+            **commits,
+        }
+
+    def _part(self, part: Part, limits: Limits) -> dict[str, Any]:
+        fail_level = self._report.fail_level
+        state = words.state(part, fail_level)
+        summary = neutral.clip(words.result(part, fail_level), limits.text)
+        return {
+            "id": self._surface.code(neutral.clip(part.id, 80)),
+            "state": state,
+            "label": words.LABELS.get(state, state),
+            "result": self._surface.cell(summary),
+            "summary": self._surface.cell(neutral.clip(part.summary, limits.text)),
+            "findings": len(part.findings),
+        }
+
+    def _groups(self, findings: Sequence[Finding], limits: Limits) -> list[dict[str, Any]]:
+        """The findings by file, in the order in which the files come up."""
+        groups: dict[tuple[str, str] | None, list[Finding]] = {}
+        for finding in findings:
+            places = finding.evidence[:1]
+            key = (places[0].path, places[0].side) if places else None
+            groups.setdefault(key, []).append(finding)
+        views = []
+        for members in groups.values():
+            place = members[0].evidence[0] if members[0].evidence else None
+            views.append({
+                "path": self._surface.code(place.path) if place else None,
+                "url": self._links.file(place) if place else None,
+                "removed": bool(place and place.side == "old"),
+                "findings": [self._finding(member, limits) for member in members],
+            })  # fmt: skip
+        return views
+
+    def _finding(self, finding: Finding, limits: Limits) -> dict[str, Any]:
+        places = finding.evidence[: max(1, limits.places)]
+        quote = None
+        if places and places[0].quote is not None and limits.quote_lines:
+            quote = self._surface.quote(places[0], limits.quote_lines)
+        suppression, fix = finding.suppression, finding.suggested_fix
+        return {
+            "rule": self._surface.code(neutral.clip(finding.rule, 120)),
+            "severity": finding.severity.label,
+            "fails": finding.fails(self._report.fail_level),
+            "message": self._text(finding.message, limits),
+            "hint": self._text(finding.hint, limits) if finding.hint else None,
+            "fix": self._text(fix, limits) if fix else None,
+            "suppression": None if suppression is None else self._text(suppression, limits),
+            "source": None if finding.source == "check" else self._surface.code(finding.source),
+            "lines": words.spoken_lines(places[0]) if places else "",
+            "url": self._links.place(places[0]) if places else None,
+            "quote": quote,
+            "places": [self._place(place) for place in places[1:]],
+            "places_more": len(finding.evidence) - len(places),
+        }
+
+    def _place(self, place: Location) -> dict[str, Any]:
+        lines = words.lines(place)
+        path = f"{place.path}:{lines}" if lines else place.path
+        return {"path": self._surface.code(path), "url": self._links.place(place)}
+
+    def _hints(self, findings: Sequence[Finding], limits: Limits) -> list[dict[str, Any]]:
+        """Each hint once, with the rules that give it and how many findings shown it is for."""
+        counts: dict[str, dict[str, int]] = {}
+        for finding in findings:
+            if finding.hint:
+                rules = counts.setdefault(finding.hint, {})
+                rules[finding.rule] = rules.get(finding.rule, 0) + 1
+        return [
+            {
+                "rules": [self._surface.code(neutral.clip(rule, 120)) for rule in rules],
+                "hint": self._text(hint, limits),
+                "count": sum(rules.values()),
+            }
+            for hint, rules in list(counts.items())[: limits.hints]
+        ]
+
+    def _unseen(self, limits: Limits) -> dict[str, Any]:
+        """What was ignored, left out, not run or off: no reader shall believe it was judged."""
+        report = self._report
+        counts = []
+        for part in report.parts:
+            told = _ignored(part.metrics)
+            if told:
+                counts.append({"id": self._surface.code(part.id), "text": told})
+        parts = [
+            {"id": self._surface.code(neutral.clip(part.id, 80)),
+             "text": self._text(words.result(part, report.fail_level), limits)}
+            for part in report.parts[: limits.parts]
+            if part.state is not None or not part.enabled
+        ]  # fmt: skip
+        omitted = [
+            {"path": self._surface.code(path), "reason": self._text(reason, limits)}
+            for path, reason in report.coverage.omitted[: limits.omitted]
+        ]
+        more = len(report.coverage.omitted) - len(omitted)
+        return {
+            "counts": counts[: limits.parts], "parts": parts, "omitted": omitted,
+            "more": words.count(more, "more file") if more else None,
+            "any": bool(counts or parts or omitted or more),
+        }  # fmt: skip
+
+    def _overrides(self) -> dict[str, Any] | None:
+        """How to wave the failing findings through; None when nothing fails."""
+        failing = self._report.failing()
+        if not failing:
+            return None
+        checks = dict.fromkeys(finding.rule.partition("/")[0] for finding in failing)
+        first = next((finding for finding in failing if finding.evidence), failing[0])
+        example = ["[[suppressions]]", f"rule = {_toml(neutral.clip(first.rule, 120))}"]
+        if first.evidence:
+            example.append(f"path = {_toml(_pattern(neutral.clip(first.evidence[0].path, 200)))}")
+        return {
+            "checks": [
+                {
+                    "id": self._surface.code(check),
+                    "text": self._surface.text(words.OVERRIDES[check]),
+                }
+                for check in checks
+                if check in words.OVERRIDES
+            ],
+            "example": self._surface.toml("\n".join([*example, 'reason = "why this may stay"'])),
+        }
+
+    def _shed(self, limits: Limits) -> list[str]:
+        """What this view leaves out for want of room, in words."""
+        shed = []
+        hidden = max(0, len(self.live) - limits.findings)
+        if hidden:
+            shed.append(f"{hidden:,} of {words.count(len(self.live), 'finding')}")
+        hidden = max(0, len(self.suppressed) - limits.suppressed)
+        if hidden:
+            shed.append(f"{hidden:,} of {words.count(len(self.suppressed), 'suppressed finding')}")
+        if len(self._report.parts) > limits.parts:
+            shed.append(f"{len(self._report.parts) - limits.parts:,} of the checks")
+        findings = self.live + self.suppressed
+        if not limits.quote_lines and any(p.quote for one in findings for p in one.evidence[:1]):
+            shed.append("quoted lines")
+        if not limits.hints and any(one.hint for one in self.live):
+            shed.append("how to fix")
+        if not limits.overrides and self._report.failing():
+            shed.append("how to override")
+        return shed
+
+
+def _ignored(metrics: Mapping[str, Any]) -> str:
+    """``1 file with 5,000 lines ignored, 2 binary files (no lines counted)``, from metrics."""
+    files, lines, binary = (
+        value if type(value := metrics.get(name)) is int and value > 0 else 0
+        for name in ("ignored_files", "ignored_lines", "binary_files")
+    )
+    told = []
+    if files or lines:
+        told.append(f"{words.count(files, 'file')} with {words.count(lines, 'line')} ignored")
+    if binary:
+        told.append(f"{words.count(binary, 'binary file')}, counted without lines")
+    return "; ".join(told)
+
+
+def _toml(text: str) -> str:
+    """A TOML basic string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _pattern(path: str) -> str:
+    """The pattern, as in ``.gitignore``, of this one path."""
+    special = {**{char: f"\\{char}" for char in "\\*?[]"}, " ": "\\ "}
+    return "/" + "".join(special.get(char, char if char.isprintable() else "?") for char in path)
+
+
+#: The marks of the surfaces that have emoji.
+ICONS = {CLEAN: "✅", FINDINGS: "❌", NOT_RUN: "⚠️", INCOMPLETE: "⚠️", words.OFF: "➖"}
+SEVERITY_ICONS = {"critical": "⛔", "high": "🔴", "medium": "🟠", "low": "🟡", "info": "🔵"}

@@ -1,0 +1,99 @@
+"""What every surface says in the same words: verdicts, counts, how to override."""
+
+from __future__ import annotations
+
+from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, Severity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.findings import Finding, Location, Part, Report
+
+#: What a part's verdict is called when a person reads it. ``off`` is no verdict but a state.
+OFF = "off"
+LABELS = {FINDINGS: "findings", NOT_RUN: "not run", INCOMPLETE: "incomplete", CLEAN: "clean"}
+
+#: The finding that is about the change as a whole has no path; this stands in its place.
+WHOLE_CHANGE = "the change as a whole"
+
+#: How to wave a check's findings through, beyond ``[[suppressions]]``.
+OVERRIDES = {
+    "diff-budget": "Set `DIFF_BUDGET_OVERRIDE_REASON` to the reason; or, on a pull request, add "
+    "the label `diff-budget-override` and the line `Diff budget override: <reason>` to its body.",
+    "delegation-guard": "Set `DELEGATION_GUARD_OVERRIDE_REASON` to the reason.",
+}
+
+
+def count(number: int, noun: str) -> str:
+    """``1 file``, ``1,200 files``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def state(part: Part, fail_level: Severity) -> str:
+    """The part's verdict, or ``off``."""
+    return part.verdict(fail_level) if part.enabled else OFF
+
+
+def result(part: Part, fail_level: Severity) -> str:
+    """The part's summary, led by its state where the summary alone might mislead."""
+    verdict = state(part, fail_level)
+    if verdict in (CLEAN, FINDINGS):
+        return part.summary
+    label = LABELS.get(verdict, verdict)
+    told = part.summary.lower().startswith(label)
+    return part.summary if told else f"{label}: {part.summary}" if part.summary else label
+
+
+def headline(report: Report) -> str:
+    """The verdict in a few words, of our own and the ids of parts only."""
+    verdict = report.verdict()
+    if verdict == FINDINGS:
+        failing = len(report.failing())
+        return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"
+    stopped = _join([part.id for part in report.parts if part.state == verdict])
+    if verdict == NOT_RUN:
+        return f"Not judged: {stopped or 'no check'} {'did not run' if stopped else 'ran'}"
+    if verdict == INCOMPLETE:
+        return f"Not fully judged: {stopped} did not finish"
+    checks = sum(part.enabled for part in report.parts)
+    return f"Clean: {count(checks, 'check')}, nothing to mend"
+
+
+def remarks(report: Report) -> str:
+    """What the headline leaves out, one line; empty when there is nothing."""
+    verdict = report.verdict()
+    suppressed = sum(finding.suppression is not None for finding in report.findings)
+    below = len(report.findings) - len(report.failing()) - suppressed
+    told = []
+    if below:
+        told.append(f"{below:,} below the fail level ({report.fail_level.label})")
+    if suppressed:
+        told.append(f"{suppressed:,} suppressed")
+    for name, what in ((NOT_RUN, "did not run"), (INCOMPLETE, "did not finish")):
+        stopped = _join([part.id for part in report.parts if part.state == name])
+        if stopped and name != verdict:
+            told.append(f"{stopped} {what}")
+    return ", ".join(told)
+
+
+def _join(ids: list[str]) -> str:
+    shown = ids[:5] + ([f"{len(ids) - 5} more"] if len(ids) > 5 else [])
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def lines(place: Location) -> str:
+    """``""``, ``"3"`` or ``"3-5"``."""
+    if place.line_start is None:
+        return ""
+    end = place.line_end
+    return f"{place.line_start}" if end in (None, place.line_start) else f"{place.line_start}-{end}"
+
+
+def spoken_lines(place: Location) -> str:
+    """``""``, ``"line 3"`` or ``"lines 3-5"``."""
+    told = lines(place)
+    return f"lines {told}" if "-" in told else f"line {told}" if told else ""
+
+
+def worst_first(findings: tuple[Finding, ...]) -> list[Finding]:
+    """What a reader must see first: what counts before what is suppressed, worst first."""
+    return sorted(findings, key=lambda one: (one.suppression is not None, -one.severity))

@@ -1,0 +1,47 @@
+"""The runs store: what every run leaves behind, and where systems meet."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.findings import printable
+
+#: Terminal status of a run that reached its end well.
+SUCCEEDED = "succeeded"
+_ID_LENGTH = 128
+_ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+#: Windows opens a device for these, whatever their ending.
+_DEVICES = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10)))
+)
+
+
+def is_task_id(text: str) -> bool:
+    """Whether ``text`` can name a task: safe as a folder name on every platform."""
+    return (
+        0 < len(text) <= _ID_LENGTH
+        and _ALLOWED.issuperset(text)
+        and text[0] not in ".-"
+        and text[-1] != "."
+        and text.partition(".")[0].lower() not in _DEVICES
+    )
+
+
+def require_task_id(text: str, source: str) -> str:
+    """``text`` itself; raises ConfigError when it cannot name a task."""
+    if not is_task_id(text):
+        raise ConfigError(
+            f"{printable(text)[:80]!r} is not a task id",
+            where=source,
+            hint="use letters, digits, '-', '_' and '.', at most 128, beginning with a letter, "
+            "a digit or '_'",
+        )
+    return text
+
+
+def derived_task_id(repository: str) -> str:
+    """The task of a run that names none: ``rlm-<repository>``, or ``rlm-adhoc``."""
+    name = "".join(char if char in _ALLOWED else "-" for char in os.path.basename(repository))
+    name = name.strip(".-")[: _ID_LENGTH - 4]
+    return f"rlm-{name}" if name else "rlm-adhoc"

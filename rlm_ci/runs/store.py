@@ -1,0 +1,113 @@
+"""The runs on disk: ``<runs>/<task-id>/cli/<run-id>/manifest.json``."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from rlm_ci import files
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+_MANIFEST_LIMIT = 4 << 20
+
+
+class Candidate(Value):
+    """A place where a manifest was looked for: ``reason`` is why it does not count, or None."""
+
+    path: str
+    reason: str | None = None
+
+
+class Store:
+    """The folder that holds all runs. ``shown`` is how messages name it."""
+
+    def __init__(self, root: str, shown: str) -> None:
+        self.root = root
+        self.shown = shown
+
+    @classmethod
+    def at(cls, repository: str, runs_dir: str) -> Store:
+        """The store at ``runs_dir``, relative to the repository where it is relative."""
+        return cls(os.path.join(repository, runs_dir), runs_dir.rstrip("/") or "/")
+
+    def new_run(self, task_id: str, now: Callable[[], float] = time.time) -> tuple[str, str]:
+        """Make the folder of a new run, for the owner alone; its id and its path."""
+        stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(now()))
+        run_id = f"{stamp}-{os.urandom(4).hex()}"
+        if not os.path.isdir(self.root):
+            files.make_folder(self.root, 0o700)
+            # Whoever has not run `rlm-ci init` must not commit runs by accident.
+            files.write(os.path.join(self.root, ".gitignore"), b"*\n")
+        path = os.path.join(self.root, task_id, "cli", run_id)
+        files.make_folder(path, 0o700)
+        return run_id, path
+
+    def subagent_runs(
+        self, task_id: str, accept: Callable[[str, dict[str, Any] | None], str | None]
+    ) -> Iterator[Candidate]:
+        """Every place of ``<task_id>-*`` where a manifest is, or should be, in disk order.
+
+        ``accept(folder name, manifest)`` says why it does not count, or None; it is asked
+        first without a manifest, about the folder alone. Raises OSError when the store
+        itself cannot be listed.
+        """
+        prefix = f"{task_id}-"
+        with os.scandir(self.root) as folders:
+            for folder in folders:
+                if not folder.name.startswith(prefix):
+                    continue
+                shown = f"{self.shown}/{folder.name}"
+                reason = accept(folder.name, None)
+                if reason is not None:
+                    yield Candidate(shown, reason)
+                else:
+                    yield from self._runs(folder.name, shown, accept)
+
+    def _runs(
+        self, name: str, shown: str, accept: Callable[[str, dict[str, Any] | None], str | None]
+    ) -> Iterator[Candidate]:
+        try:
+            runs = os.scandir(os.path.join(self.root, name, "cli"))
+        except FileNotFoundError:
+            yield Candidate(shown, "missing cli directory")
+            return
+        except OSError as error:
+            yield Candidate(shown, f"cli directory: {error.strerror}")
+            return
+        found = False
+        with runs:
+            for run in runs:
+                if run.is_dir():
+                    found = True
+                    place = f"{shown}/cli/{run.name}/manifest.json"
+                    yield Candidate(place, self._judge(name, run.path, accept))
+        if not found:
+            yield Candidate(f"{shown}/cli", "no run directories")
+
+    @staticmethod
+    def _judge(
+        name: str, run: str, accept: Callable[[str, dict[str, Any] | None], str | None]
+    ) -> str | None:
+        try:
+            data = files.read(os.path.join(run, "manifest.json"), _MANIFEST_LIMIT)
+        except files.UnreadableError as error:
+            return "manifest.json missing" if error.missing else f"manifest.json: {error}"
+        manifest = parse(data)
+        if not isinstance(manifest, dict):
+            return "manifest.json is not a JSON object"
+        return accept(name, manifest)
+
+
+def parse(data: bytes) -> Any:
+    """The JSON value in ``data``; None when it is none, or nested too deeply."""
+    import json
+
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None

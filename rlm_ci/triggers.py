@@ -1,0 +1,259 @@
+"""Which change is meant: flags, a GitHub event, what a Git hook is given, or none of these.
+
+First of: ``--commit``, ``--staged``, ``--base``/``--head``, ``--event``; in Actions
+``GITHUB_EVENT_PATH``; pre-commit's variables; ``BASE_SHA``. A given one that does not
+resolve is an error, never the next.
+"""
+
+from __future__ import annotations
+
+from rlm_ci import changes, files
+from rlm_ci.changes import ChangeSet, PullRequest
+from rlm_ci.errors import ConfigError
+from rlm_ci.findings import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from rlm_ci.git import Repository
+    from rlm_ci.settings import Settings
+
+#: GitHub cuts webhook payloads at 25 MB.
+_EVENT_LIMIT = 32 << 20
+#: Events that tell no change, so that the command's own default holds.
+_WITHOUT_CHANGE = ("schedule", "workflow_dispatch")
+_SUPPORTED = (
+    "pull_request, pull_request_target, push, merge_group, schedule, workflow_dispatch, "
+    "issue_comment on a pull request (with --base and --head)"
+)
+
+
+def select(
+    settings: Settings,
+    repository: Repository,
+    default: Callable[[Repository], ChangeSet],
+    read_stdin: Callable[[], bytes] = lambda: b"",
+) -> list[ChangeSet]:
+    """The changes to judge: one, or for a push hook one for each ref that is pushed.
+
+    ``default`` makes the change where nothing tells one. Raises ConfigError.
+    """
+    given = getattr(settings, "commit", None), getattr(settings, "staged", False)
+    if getattr(settings, "hook", None) == "pre-push":
+        return _pushed(repository, read_stdin())
+    if given[0]:
+        return [changes.from_commit(repository, given[0])]
+    if given[1] or getattr(settings, "hook", None) == "pre-commit":
+        return [changes.from_local(repository, "index")]
+    if settings.base or settings.head:
+        return [_between(settings, repository)]
+    event = settings.event or (settings.github.actions and settings.github.event_path)
+    if event:
+        name = "" if settings.event else settings.github.event_name or ""
+        return [from_event(repository, event, name) or default(repository)]
+    hook = settings.pre_commit
+    if hook.from_ref and hook.to_ref:
+        source = "PRE_COMMIT_FROM_REF, PRE_COMMIT_TO_REF"
+        return [changes.from_range(repository, hook.from_ref, hook.to_ref, source, trigger="push")]
+    if hook.remote_name:  # pre-commit gives no refs on the first push of a root branch
+        branch = hook.local_branch or "HEAD"
+        return [
+            changes.from_push(
+                repository, branch, hook.remote_name, "PRE_COMMIT_LOCAL_BRANCH", trigger="push"
+            )
+        ]
+    if settings.base_sha:
+        return [changes.from_range(repository, settings.base_sha, "HEAD", "BASE_SHA")]
+    return [default(repository)]
+
+
+def _between(settings: Settings, repository: Repository) -> ChangeSet:
+    head = settings.head or "HEAD"
+    source = f"{settings.sources['base']}, {settings.sources['head']}"
+    if settings.base:
+        return changes.from_range(
+            repository,
+            settings.base,
+            head,
+            source.removesuffix(", default"),
+            pull_request=_pull_request(settings),
+        )
+    default = repository.default_branch()
+    if default is None:
+        raise ConfigError(
+            "there is no default branch to compare with",
+            where=source,
+            hint="name the base with --base REF",
+        )
+    return changes.from_range(repository, default[1], head, source.removeprefix("default, "))
+
+
+def _pull_request(settings: Settings) -> PullRequest | None:
+    """The pull request that an event tells of, when flags name the commits themselves."""
+    path = settings.event or (settings.github.actions and settings.github.event_path)
+    if not path:
+        return None
+    payload = _load(path)
+    record = payload.get("pull_request")
+    if not isinstance(record, dict):
+        record = payload.get("issue")
+        if not isinstance(record, dict) or "pull_request" not in record:
+            return None
+    return _read_pull_request(record, path)
+
+
+# ── a push hook of git itself ──
+
+
+def _pushed(repository: Repository, stdin: bytes) -> list[ChangeSet]:
+    """One change for each ref that is pushed: lines ``local-ref sha remote-ref sha``."""
+    found = []
+    for line in stdin.decode("utf-8", "surrogateescape").split("\n"):
+        words = line.split(" ")
+        if len(words) != 4:
+            continue
+        local_ref, local, remote_ref, remote = words
+        if not local.strip("0"):
+            continue  # the ref is deleted: nothing comes in
+        label = remote_ref.removeprefix("refs/heads/")
+        source = f"the push of {printable(local_ref)}"
+        fields = {"trigger": "push", "label": label, "target": label}
+        if remote.strip("0"):
+            found.append(changes.from_range(repository, remote, local, source, **fields))
+        else:
+            found.append(changes.from_push(repository, local, None, source, **fields))
+    return found
+
+
+# ── GitHub events ──
+
+
+def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet | None:
+    """The change of a GitHub event payload; None for an event that carries none.
+
+    ``name`` is the event's name where it is known; else the payload's shape tells. Raises
+    ConfigError for a payload that cannot be read, or whose commits are not in the clone.
+    """
+    payload = _load(path)
+    repo = payload.get("repository")
+    slug = _text(repo, "full_name") or None
+    if isinstance(payload.get("pull_request"), dict):
+        return _from_pull_request(repository, payload["pull_request"], path, slug)
+    if isinstance(payload.get("merge_group"), dict):
+        group = payload["merge_group"]
+        base, head = (
+            _sha(group, key, f"merge_group.{key}", path) for key in ("base_sha", "head_sha")
+        )
+        return changes.from_range(repository, base, head, path, trigger="merge_group", name=slug)
+    if isinstance(payload.get("issue"), dict):
+        on_pull_request = "pull_request" in payload["issue"]
+        raise ConfigError(
+            "a comment on a pull request does not tell its commits"
+            if on_pull_request
+            else "the event is about an issue, not about a change",
+            where=path,
+            hint="name them with --base and --head" if on_pull_request else f"use: {_SUPPORTED}",
+        )
+    if "before" in payload and "after" in payload:
+        return _from_push(repository, payload, path, slug)
+    if name in _WITHOUT_CHANGE or "schedule" in payload or "workflow" in payload:
+        return None
+    shown = f" ({printable(name)})" if name else ""
+    raise ConfigError(
+        f"this event{shown} tells no change that can be judged",
+        where=path,
+        hint=f"use: {_SUPPORTED}; or name the change with --base and --head",
+    )
+
+
+def _from_pull_request(
+    repository: Repository, record: Mapping[str, Any], path: str, slug: str | None
+) -> ChangeSet:
+    sides = {}
+    for side in ("base", "head"):
+        place = record.get(side)
+        sides[side] = _sha(
+            place if isinstance(place, dict) else {}, "sha", f"pull_request.{side}.sha", path
+        )
+    return changes.from_range(
+        repository,
+        sides["base"],
+        sides["head"],
+        path,
+        trigger="pull_request",
+        name=slug,
+        target=_text(record.get("base"), "ref") or None,
+        pull_request=_read_pull_request(record, path),
+    )
+
+
+def _read_pull_request(record: Mapping[str, Any], path: str) -> PullRequest:
+    number = record.get("number")
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ConfigError(
+            "the pull request has no number", where=path, hint="give the payload as GitHub sent it"
+        )
+    labels = record.get("labels")
+    names = [_text(label, "name") for label in labels] if isinstance(labels, list) else []
+    base, head = record.get("base"), record.get("head")
+    own = _text(base.get("repo"), "full_name") if isinstance(base, dict) else ""
+    other = _text(head.get("repo"), "full_name") if isinstance(head, dict) else ""
+    return PullRequest(
+        number,
+        _text(record, "title"),
+        _text(record, "body"),
+        tuple(names),
+        from_fork=own != other or not own,
+    )
+
+
+def _from_push(
+    repository: Repository, payload: Mapping[str, Any], path: str, slug: str | None
+) -> ChangeSet | None:
+    before, after = (_sha(payload, key, key, path) for key in ("before", "after"))
+    fields: dict[str, Any] = {
+        "trigger": "push",
+        "name": slug,
+        "target": _text(payload, "ref").removeprefix("refs/heads/") or None,
+    }
+    if not after.strip("0"):
+        raise ConfigError(
+            "the push deletes a branch: there is nothing to judge",
+            where=path,
+            hint="let the workflow run only if: github.event.deleted == false",
+        )
+    if before.strip("0"):
+        return changes.from_range(repository, before, after, path, **fields)
+    return changes.from_push(repository, after, None, path, **fields)
+
+
+def _load(path: str) -> dict[str, Any]:
+    import json
+
+    hint = "give a JSON payload as GitHub writes it to GITHUB_EVENT_PATH"
+    try:
+        payload = json.loads(files.read(path, _EVENT_LIMIT).decode("utf-8"))
+    except files.UnreadableError as error:
+        raise ConfigError(f"the event cannot be read: {error}", where=path, hint=hint) from None
+    except (ValueError, RecursionError) as error:
+        why = printable(str(error))[:200]
+        raise ConfigError(f"the event is not valid JSON: {why}", where=path, hint=hint) from None
+    if not isinstance(payload, dict):
+        raise ConfigError("the event is not a JSON object", where=path, hint=hint)
+    return payload
+
+
+def _text(record: Any, key: str) -> str:
+    value = record.get(key) if isinstance(record, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _sha(record: Mapping[str, Any], key: str, name: str, path: str) -> str:
+    value = _text(record, key)
+    if len(value) not in (40, 64) or not all(char in "0123456789abcdef" for char in value):
+        raise ConfigError(
+            f"{name} is not an object id", where=path, hint="give the payload as GitHub sent it"
+        )
+    return value
