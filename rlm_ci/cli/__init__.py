@@ -69,7 +69,7 @@ def _dispatch(words: list[str]) -> int:
         if name is None:
             write(_overview())
             return errors.OK
-    command = _command(name)
+    command = load(name)
     rows = command.rows(rest)
     arguments = parse(rest, rows, f"rlm-ci {name}")
     if arguments.help:
@@ -79,7 +79,8 @@ def _dispatch(words: list[str]) -> int:
     return code
 
 
-def _command(name: str) -> ModuleType:
+def load(name: str) -> ModuleType:
+    """The module of a command; raises UsageError when there is none."""
     if name not in COMMANDS:
         raise UsageError(
             f"unknown command {name[:80]!r}", where="rlm-ci", hint=nearest(name, COMMANDS)
@@ -100,7 +101,7 @@ def _width() -> int:
 
 
 def _overview() -> str:
-    commands = "\n".join(f"  {name:<10}{_command(name).SUMMARY}" for name in COMMANDS)
+    commands = "\n".join(f"  {name:<10}{load(name).SUMMARY}" for name in COMMANDS)
     codes = "\n".join(f"  {code:<5}{name:<13}{text}" for code, name, text in errors.EXIT_CODES)
     return (
         "rlm-ci judges pull requests: checks without a key, without a network.\n\n"

@@ -1,0 +1,92 @@
+# make          what there is
+# make demo     see it work: needs git, make and python3 >= 3.11, nothing else
+# make test     lint, types and every test but the torture and scale cases
+#
+# The environment is made by pip alone, from a lock with hashes: pip is where machines behind a
+# mirror or a proxy have their settings, and it comes with Python.
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n auto
+NODE_STAMP := tests/tools/node_modules/.package-lock.json
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-full lint generate lock bench clean system
+
+help:
+	@echo 'make setup      the environment, in $(VENV)'
+	@echo 'make demo       rlm-ci at work on this repository and on an example'
+	@echo 'make test       lint, types, tests (installs what they need)'
+	@echo 'make test-full  the torture and scale cases'
+	@echo 'make lint       ruff and mypy'
+	@echo 'make generate   rewrite what is generated from the settings and the checks'
+	@echo 'make lock       resolve the dependencies anew and export the locks'
+	@echo 'make bench      the speed figures'
+	@echo 'make clean      remove everything that the targets above made'
+
+setup: $(VENV)/.project $(VENV)/.tools $(VENV)/.wheels
+
+# The program and its demo need a few small packages; the tools of the tests come on top.
+$(VENV)/.core: requirements-build.lock tests/tools/make_venv.sh
+	@sh tests/tools/make_venv.sh $(VENV) requirements-build.lock
+	@touch $@
+
+$(VENV)/.project: pyproject.toml $(VENV)/.core
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(VENV)/.tools: requirements-dev.lock $(VENV)/.core
+	@sh tests/tools/make_venv.sh $(VENV) requirements-dev.lock
+	@touch $@
+
+# What the action installs, so that its tests run it without a network.
+$(VENV)/.wheels: requirements.lock $(VENV)/.core
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+		--only-binary :all: --dest $(VENV)/wheels --requirement requirements.lock
+	@touch $@
+
+demo: $(VENV)/.project
+	@sh examples/demo.sh $(BIN)
+
+system:
+	@sh tests/tools/system.sh
+
+# Nothing of a dependency runs at install time: esbuild needs no postinstall where its binary fits.
+$(NODE_STAMP): tests/tools/package-lock.json tests/tools/validate_actions.mjs | system
+	@cd tests/tools && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@cd tests/tools && npm run --silent build
+	@touch $@
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: system setup $(NODE_STAMP) lint
+	$(PYTEST) -m 'not full'
+
+test-full: system setup $(NODE_STAMP)
+	$(PYTEST) -m full
+
+generate: setup
+	$(BIN)/python docs/generate.py
+
+EXPORT = $(BIN)/uv export --no-config --quiet --frozen --no-header --no-emit-project \
+	--format requirements-txt
+
+lock: setup
+	$(BIN)/uv lock --no-config --upgrade
+	$(EXPORT) --no-dev --output-file requirements.lock
+	$(EXPORT) --no-dev --group build --output-file requirements-build.lock
+	$(EXPORT) --output-file requirements-dev.lock
+
+bench: setup
+	$(BIN)/python benchmarks/checks.py
+
+clean:
+	rm -rf $(VENV) tests/tools/node_modules build dist .hypothesis \
+		.mypy_cache .pytest_cache .ruff_cache
+	find rlm_ci tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,198 @@
+"""The checks as whole processes, each beside its peer, in one run: ``make bench``.
+
+For every row the command and its peer run in turn, A B A B …; what counts is the median of
+the ratios of neighbours, so that a machine that slows down slows both. Allowed is the
+target times the peer, plus one bare start of Python where the target says "plus start-up".
+The histories are made by the same builders as in the tests. The result is written to
+``benchmarks/results/checks.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOP / "tests"))
+
+from histories import GitRepo, closed_environment  # noqa: E402
+from histories_archive import BRANCH, archive_stubs  # noqa: E402
+from histories_runs import guard_runs, registered, write_index  # noqa: E402
+from histories_shapes import large_patch, many_files  # noqa: E402
+
+PYTHON = sys.executable
+RLM_CI = str(Path(PYTHON).parent / "rlm-ci")
+TASK = "0951-guard"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is compared: ``target`` times the peer, plus a bare start where ``plus_start``."""
+
+    name: str
+    command: list[str]
+    peer: list[str]
+    peer_name: str
+    cwd: Path
+    target: float
+    plus_start: bool = False
+    peer_stdin: bytes = b""
+    memory: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One process from start to end: seconds, and the peak of its memory in MB."""
+
+    seconds: float
+    megabytes: float
+
+
+def measure(command: list[str], cwd: Path, stdin: bytes = b"") -> Sample:
+    """Run once. The peak is that of the largest process of the tree."""
+    environment = {**closed_environment(), "PATH": os.environ["PATH"]}
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
+        start = time.perf_counter()
+        child = subprocess.Popen(
+            command, cwd=cwd, stdin=given, stdout=subprocess.DEVNULL, env=environment
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - start
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode not in (0, 1):
+        raise SystemExit(f"{command} ended with {child.returncode}")
+    return Sample(seconds, usage.ru_maxrss / 1024)
+
+
+def rows(work: Path) -> list[Row]:
+    """Make the histories, and say what is run on them."""
+    bare = [PYTHON, "-I", "-c", "pass"]
+    found = []
+    for count, target in ((100, 3.5), (10_000, 4.0)):
+        repo = GitRepo(work / f"guard-{count}")
+        write_index(Path(repo), registered(TASK))
+        guard_runs(Path(repo) / ".runs", TASK, count)
+        guard = [RLM_CI, "check", "delegation-guard", "--task", TASK]
+        name = f"delegation-guard, {count:,} runs"
+        found.append(Row(name, guard, bare, "`python -I -c pass`", Path(repo), target))
+    wide = many_files(GitRepo(work / "wide"), 3000)
+    numstat = ["git", "diff", "--numstat", "-z", "-M", wide.base, wide.head]
+    budget = [RLM_CI, "check", "diff-budget", "--base", wide.base, "--head", wide.head]
+    cwd = Path(wide.repo)
+    found.append(
+        Row(
+            "diff-budget, 3,000 files",
+            budget,
+            numstat,
+            "its `git diff --numstat -z`",
+            cwd,
+            1.1,
+            True,
+        )
+    )
+    stubs = archive_stubs(GitRepo(work / "stubs"), 3000, 0, mentions=False, checkout=True)
+    repo = stubs.repo
+    tree = repo.run("ls-tree", "-r", "-z", BRANCH).split(b"\0")
+    oids = [row.split(b"\t")[0].split(b" ")[2] for row in tree if row]
+    batch = f"git ls-tree -r {BRANCH} >/dev/null && exec git cat-file --batch-check"
+    found.append(
+        Row(
+            "doc-archive, 3,000 stubs",
+            [RLM_CI, "check", "doc-archive"],
+            ["sh", "-c", batch],
+            "`git ls-tree -r` and `git cat-file --batch-check`",
+            Path(repo),
+            3.0,
+            True,
+            peer_stdin=b"".join(oid + b"\n" for oid in oids),
+        )
+    )
+    large = large_patch(GitRepo(work / "patch"), 40)
+    numstat = ["git", "diff", "--numstat", "-z", "-M", large.base, large.head]
+    budget = [RLM_CI, "check", "diff-budget", "--base", large.base, "--head", large.head]
+    found.append(
+        Row("diff-budget, 40-MB patch: peak memory", budget, numstat, "its `git diff --numstat -z`",
+            Path(large.repo), 1.5, memory=True)
+    )  # fmt: skip
+    return found
+
+
+def compare(row: Row, runs: int) -> tuple[str, bool]:
+    """A line of the table, and whether the target holds."""
+    bare = [PYTHON, "-I", "-c", "pass"]
+    own, peer, start = [], [], []
+    for number in range(runs + 1):
+        a = measure(row.command, row.cwd)
+        b = measure(row.peer, row.cwd, row.peer_stdin)
+        c = measure(bare, row.cwd)
+        if number:  # the first one warms the caches
+            own.append(a)
+            peer.append(b)
+            start.append(c)
+    if row.memory:
+        mine = [one.megabytes for one in own]
+        theirs = [one.megabytes for one in peer]
+        unit, scale, allowance = "MB", 1.0, 0.0
+    else:
+        mine = [one.seconds for one in own]
+        theirs = [one.seconds for one in peer]
+        unit, scale = "ms", 1000.0
+        allowance = statistics.median(one.seconds for one in start) if row.plus_start else 0.0
+    ratio = statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
+    net = statistics.median((a - allowance) / b for a, b in zip(mine, theirs, strict=True))
+    held = net <= row.target
+    target = f"{row.target:g}×" + (" plus start-up" if row.plus_start else "")
+    without = f" ({net:.2f}× without start-up)" if row.plus_start else ""
+    line = (
+        f"| {row.name} | {statistics.median(mine) * scale:.1f} {unit} | {row.peer_name} | "
+        f"{statistics.median(theirs) * scale:.1f} {unit} | {ratio:.2f}×{without} | {target} | "
+        f"{'yes' if held else 'no'} |"
+    )
+    return line, held
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", "--runs", type=int, default=15, help="counted runs of each command")
+    arguments = parser.parse_args()
+    # Compiled code as an installed package has it, and no tests' leftovers in the figures.
+    subprocess.run([PYTHON, "-m", "compileall", "-q", str(TOP / "rlm_ci")], check=True)
+    git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout
+    lines = [
+        "# The checks beside their peers",
+        "",
+        f"`make bench`: medians of {arguments.runs} runs in turn, whole processes; the ratio is the "
+        "median of the ratios of neighbouring runs.",
+        "",
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"{git.strip()}, {time.strftime('%Y-%m-%d', time.gmtime())}.",
+        "",
+        "| | rlm-ci | peer | peer's | ratio | target | held |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines[4:]), flush=True)
+    all_held = True
+    with tempfile.TemporaryDirectory() as work:
+        for row in rows(Path(work)):
+            line, held = compare(row, arguments.runs)
+            print(line, flush=True)
+            lines.append(line)
+            all_held = all_held and held
+    result = TOP / "benchmarks" / "results" / "checks.md"
+    result.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"written: {result.relative_to(TOP)}")
+    return 0 if all_held else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,313 @@
+"""Runs the composite action for real, offline: by act, and step by step as GitHub's runner does.
+
+:func:`run_in_act` executes a whole workflow with nektos/act on this host: expressions, outputs,
+workflow commands, ``if``. act sets ``INPUT_*`` and ``GITHUB_ACTION_*`` for the steps of a
+composite action, GitHub does not, so it cannot show that an input was never handed over.
+:func:`run_as_github` can: it executes the two scripts of ``action.yml`` with exactly the
+environment that they get there.
+
+Neither has a network: pip reads the wheels that ``make setup`` put beside the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from histories_events import NAME, OWNER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from histories import GitRepo
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+WHEELS = Path(sys.prefix) / "wheels"
+#: All that a pinned action consists of when it runs: no build, no metadata, no repository.
+SHIPPED = ("action.yml", "requirements.lock", "rlm_ci", "templates", "schemas")
+
+
+def load_yaml(text: str | bytes) -> Any:
+    """The document of ``text``. YAML 1.1 reads a workflow's key ``on`` as True: it stays so."""
+    return yaml.safe_load(text)
+
+
+def ship_action(to: Path) -> Path:
+    """A copy of the action, as a runner has it after downloading the pinned commit."""
+    to.mkdir(parents=True)
+    for name in SHIPPED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, to / name)
+    return to
+
+
+def put_python(folder: Path, *names: str, real: str | None = None, broken: bool = False) -> Path:
+    """A folder for PATH in which ``names`` are this Python, or, ``broken``, one far too old."""
+    folder.mkdir(parents=True, exist_ok=True)
+    python = real or getattr(sys, "_base_executable", sys.executable)
+    for name in names or ("python3",):
+        command = "exit 1" if broken else f'exec "{python}" "$@"'
+        (folder / name).write_text(f"#!/bin/sh\n{command}\n")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def offline_pip() -> dict[str, str]:
+    assert any(WHEELS.glob("*.whl")), "no wheels for the action: run `make setup`"
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(WHEELS), "PIP_CONFIG_FILE": os.devnull}
+
+
+def bare_environment(home: Path, python: Path | None = None) -> dict[str, str]:
+    """What every run starts from: no variable, tool or identity of this machine."""
+    home.mkdir(parents=True, exist_ok=True)
+    python = python or put_python(home / "python")
+    # git's own folder may lie outside /usr/bin (macOS, Homebrew).
+    git = Path(shutil.which("git") or "/usr/bin/git").parent
+    return {
+        "HOME": str(home),
+        "PATH": os.pathsep.join([str(python), str(git), "/usr/bin", "/bin"]),
+        "LANG": "C.UTF-8",
+        **offline_pip(),
+    }
+
+
+# -- act ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job:
+    """What became of a job: act's exit code, and what the action's step left behind.
+
+    ``files`` is a folder with copies of the files that the outputs name. ``printed`` are the
+    lines that the step wrote, in order; ``commands`` the workflow commands among them as
+    ``(name, properties, text)``, the way that the runner understood them.
+    """
+
+    code: int
+    outcome: str
+    outputs: Mapping[str, str]
+    summary: str
+    printed: Sequence[str]
+    commands: Sequence[tuple[str, Mapping[str, str], str]]
+    files: Path
+    log: str = field(repr=False)
+
+
+_PROBE = """
+      - if: always()
+        shell: bash
+        env:
+          OUTPUTS: ${{ toJSON(steps.rlm.outputs) }}
+          OUTCOME: ${{ steps.rlm.outcome }}
+          REPORT: ${{ steps.rlm.outputs.report }}
+          SARIF: ${{ steps.rlm.outputs.sarif }}
+        run: |
+          printf '%s' "$OUTPUTS" >"$PROBE/outputs"
+          printf '%s' "$OUTCOME" >"$PROBE/outcome"
+          for file in "$REPORT" "$SARIF"; do
+            [ ! -f "$file" ] || cp "$file" "$PROBE/"
+          done
+"""
+
+
+def run_in_act(
+    tmp: Path,
+    repo: GitRepo,
+    event: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    *,
+    action: Path | None = None,
+    event_name: str = "pull_request",
+) -> Job:
+    """One job: check ``repo`` out, use the action with ``inputs``, all within ``tmp``.
+
+    Raises subprocess.TimeoutExpired after two minutes.
+    """
+    action = action or ship_action(tmp / "action")
+    probe = tmp / "probe"
+    probe.mkdir(parents=True)
+    given = "".join(f"\n          {name}: {json.dumps(text)}" for name, text in inputs.items())
+    workflow = tmp / "workflow.yml"
+    # JSON is YAML, and `${{` in a value is text for the action only where act leaves it alone.
+    workflow.write_text(
+        f"on: {event_name}\njobs:\n  check:\n    runs-on: ubuntu-latest\n    steps:\n"
+        "      - uses: actions/checkout@v4\n"
+        "      - uses: rlm-ci/rlm-ci@v1\n        id: rlm\n"
+        + (f"        with:{given}\n" if given else "")
+        + _PROBE
+    )
+    payload = tmp / "event.json"
+    payload.write_text(json.dumps(event))
+    if "origin" not in repo.text("remote").split():
+        repo.remote(f"https://github.com/{OWNER}/{NAME}.git")
+    argv = [
+        str(BIN / "act"), event_name, "--json", "--workflows", str(workflow),
+        "--eventpath", str(payload), "--actor", "ada",
+        "--platform", "ubuntu-latest=-self-hosted",
+        "--action-offline-mode", "--action-cache-path", str(tmp / "cache"),
+        "--artifact-server-addr", "127.0.0.1", "--cache-server-addr", "127.0.0.1",
+        "--no-cache-server", "--local-repository", f"rlm-ci/rlm-ci@v1={action}",
+        "--env", f"PROBE={probe}",
+    ]  # fmt: skip
+    ended = subprocess.run(
+        argv, cwd=repo.path, env=bare_environment(tmp / "home"), stdin=subprocess.DEVNULL,
+        capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    log = ended.stdout.decode("utf-8", "replace") + ended.stderr.decode("utf-8", "replace")
+    assert (probe / "outcome").exists(), log
+    records = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    ours = [record for record in records if "rlm" in record.get("stepID", ())]
+    return Job(
+        ended.returncode,
+        (probe / "outcome").read_text(),
+        json.loads((probe / "outputs").read_text() or "{}"),
+        # Each step has a summary file of its own, which act shows when the step has ended.
+        next((record["content"] for record in ours if record.get("command") == "summary"), ""),
+        [str(record["msg"]).rstrip("\n") for record in ours if record.get("raw_output")],
+        [(r["command"], r.get("kvPairs") or {}, r["arg"]) for r in ours if "arg" in r],
+        probe,
+        log,
+    )
+
+
+# -- as GitHub's runner does --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step after it ended; ``pid`` is that of the shell that the runner would signal."""
+
+    code: int
+    text: str
+    outputs: Mapping[str, str]
+    pid: int
+
+
+@dataclass
+class Runner:
+    """GitHub's runner as far as a composite action can see it, without act's extras.
+
+    The steps of one Runner are one job: they share workspace and RUNNER_TEMP.
+    """
+
+    tmp: Path
+    action: Path
+    workspace: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    action_path: str | None = None
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        self.tmp.mkdir(parents=True, exist_ok=True)
+        (self.tmp / "temp").mkdir(exist_ok=True)
+        self._metadata = load_yaml((self.action / "action.yml").read_bytes())
+
+    def use(self, inputs: Mapping[str, str] | None = None) -> list[Step]:
+        """Run the action: its steps up to the first that fails."""
+        rows = self._metadata["inputs"].items()
+        known = {name: str(row.get("default", "")) for name, row in rows}
+        unknown = set(inputs or {}) - set(known)
+        assert not unknown, f"no such inputs: {unknown}"
+        context: dict[str, Any] = {"inputs": known | dict(inputs or {}), "steps": {}}
+        ended: list[Step] = []
+        for number, step in enumerate(self._metadata["runs"]["steps"]):
+            assert step["shell"] == "bash", "every step is a bash step"
+            variables = {k: _expand(str(v), context) for k, v in step.get("env", {}).items()}
+            ended.append(self._run(step["run"], variables, number))
+            context["steps"][step.get("id", "")] = {"outputs": ended[-1].outputs}
+            if ended[-1].code:
+                break
+        return ended
+
+    def _run(self, script: str, variables: Mapping[str, str], number: int) -> Step:
+        folder = self.tmp / f"step-{number}-{uuid.uuid4().hex}"
+        folder.mkdir()
+        (folder / "script.sh").write_text(script)
+        for name in ("output", "summary", "env", "path"):
+            (folder / name).touch()
+        environment = {
+            **bare_environment(self.tmp / "home"),
+            "CI": "true",
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_ACTION_PATH": self.action_path or str(self.action),
+            "GITHUB_WORKSPACE": str(self.workspace),
+            "GITHUB_OUTPUT": str(folder / "output"),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary"),
+            "GITHUB_ENV": str(folder / "env"),
+            "GITHUB_PATH": str(folder / "path"),
+            "GITHUB_REPOSITORY": f"{OWNER}/{NAME}",
+            "GITHUB_SERVER_URL": "https://github.com",
+            "RUNNER_OS": "Linux" if sys.platform != "darwin" else "macOS",
+            "RUNNER_TEMP": str(self.tmp / "temp"),
+            **self.environment,
+            **variables,
+        }
+        process = subprocess.Popen(
+            ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", str(folder / "script.sh")],
+            cwd=self.workspace, env=environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            text = process.communicate(timeout=120)[0].decode("utf-8", "replace")
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+        for name in ("env", "path"):
+            # What is written there reaches every later step of the user's job.
+            assert not (folder / name).read_text(), f"the action wrote to GITHUB_{name.upper()}"
+        self.summary += (folder / "summary").read_text("utf-8")
+        outputs = read_outputs((folder / "output").read_text("utf-8"))
+        return Step(process.returncode, text, outputs, process.pid)
+
+
+def _expand(text: str, context: Mapping[str, Any]) -> str:
+    """``text`` with its ``${{ a.b.c }}`` filled in: no more of the language is used there."""
+
+    def look_up(match: re.Match[str]) -> str:
+        value: Any = context
+        for name in match[1].split("."):
+            value = value.get(name, "")
+            if value == "":
+                return ""
+        return str(value)
+
+    return re.sub(r"\$\{\{\s*([\w.-]+)\s*\}\}", look_up, text)
+
+
+def read_outputs(text: str) -> dict[str, str]:
+    """A ``GITHUB_OUTPUT`` file as the runner reads it. Raises AssertionError where it would."""
+    outputs: dict[str, str] = {}
+    lines = iter(text.replace("\r\n", "\n").split("\n"))
+    for line in lines:
+        if not line:
+            continue
+        equals, heredoc = line.find("="), line.find("<<")
+        if heredoc >= 0 and (equals < 0 or heredoc < equals):
+            name, delimiter = line[:heredoc], line[heredoc + 2 :]
+            value: list[str] = []
+            for inner in lines:
+                if inner == delimiter:
+                    break
+                value.append(inner)
+            else:
+                raise AssertionError(f"output {name!r} is not closed by {delimiter!r}")
+            outputs[name] = "\n".join(value)
+        else:
+            assert equals > 0, f"not an output: {line!r}"
+            outputs[line[:equals]] = line[equals + 1 :]
+    return outputs

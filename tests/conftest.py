@@ -1,0 +1,132 @@
+"""What every test stands on: a closed environment, an empty repository, the real program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from histories import FIRST_COMMIT_AT, GitRepo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: Variables that rlm-ci, git, pre-commit or GitHub Actions would listen to.
+_AMBIENT_PREFIXES = (
+    "GIT_", "GITHUB_", "RUNNER_", "ACTIONS_", "INPUT_", "PRE_COMMIT", "RLM_", "MCP_RUNNER_",
+    "CODEX_", "DIFF_BUDGET_", "DELEGATION_", "DOC_ARCHIVE_", "OPENAI_", "OTEL_", "XDG_", "LC_",
+    "COV_", "COVERAGE_",
+)  # fmt: skip
+_AMBIENT_NAMES = frozenset({
+    "CI", "TASK", "BASE_SHA", "GH_TOKEN", "EMAIL", "LANG", "LANGUAGE", "COLUMNS", "LINES",
+    "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PAGER", "EDITOR", "VISUAL",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy",
+})  # fmt: skip
+
+_GIT_CONFIG = """\
+[user]
+\tname = Ada Writer
+\temail = ada@example.com
+[init]
+\tdefaultBranch = main
+"""
+
+
+@pytest.fixture(autouse=True)
+def _closed_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No test sees the machine's identity, configuration, CI or clock."""
+    for name in list(os.environ):
+        if name in _AMBIENT_NAMES or name.startswith(_AMBIENT_PREFIXES):
+            monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("home")
+    config = home / ".gitconfig"
+    config.write_text(_GIT_CONFIG)
+    date = f"{FIRST_COMMIT_AT} +0000"
+    fixed = {
+        "HOME": str(home),
+        "USERPROFILE": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "XDG_STATE_HOME": str(home / ".local" / "state"),
+        "GIT_CONFIG_GLOBAL": str(config),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_AUTHOR_DATE": date,
+        "GIT_COMMITTER_DATE": date,
+        # A repository around the temporary folder must not be found.
+        "GIT_CEILING_DIRECTORIES": str(tmp_path_factory.getbasetemp()),
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+    }
+    for name, value in fixed.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> GitRepo:
+    """An empty repository, HEAD on the unborn branch main."""
+    return GitRepo(tmp_path / "repo")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that came to its end. Bytes that are not UTF-8 are kept by surrogateescape."""
+
+    args: Sequence[str | bytes]
+    code: int
+    stdout: str
+    stderr: str
+
+    def json(self) -> Any:
+        """What stdout holds. Raises AssertionError, with all that was said, if it is no JSON."""
+        try:
+            return json.loads(self.stdout)
+        except ValueError as error:
+            raise AssertionError(f"no JSON on stdout ({error}): {self!r}") from error
+
+
+@dataclass(frozen=True)
+class Cli:
+    """``rlm-ci`` as a user has it: the installed package in a process of its own."""
+
+    cwd: Path
+
+    def __call__(
+        self,
+        *args: str | bytes | os.PathLike[str],
+        cwd: os.PathLike[str] | str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        stdin: str | bytes = b"",
+        timeout: float = 60,
+    ) -> Ended:
+        """Run ``rlm-ci ARGS``; ``env`` is added to the test's, a None takes a variable away.
+
+        Raises subprocess.TimeoutExpired when it does not end within ``timeout`` seconds.
+        """
+        # -I: neither the current folder nor PYTHON* variables decide what is run.
+        argv = [sys.executable, "-I", "-m", "rlm_ci", *(os.fspath(arg) for arg in args)]
+        changed = {**os.environ, **(env or {})}
+        ended = subprocess.run(
+            argv,
+            cwd=cwd or self.cwd,
+            env={name: value for name, value in changed.items() if value is not None},
+            input=stdin if isinstance(stdin, bytes) else stdin.encode("utf-8", "surrogateescape"),
+            capture_output=True,
+            check=False,
+            timeout=timeout,
+        )
+        out, err = (s.decode("utf-8", "surrogateescape") for s in (ended.stdout, ended.stderr))
+        return Ended(argv, ended.returncode, out, err)
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """Runs the program in ``tmp_path``, or in the ``cwd`` of a call; a GitRepo will do."""
+    return Cli(tmp_path)

@@ -1,0 +1,267 @@
+"""The comment and the job summary: what is in them, what cannot be, and that they fit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from markdown_it import MarkdownIt
+from publishing import reports
+from publishing.judges import LINKED, github_html
+
+from rlm_ci import errors
+from rlm_ci.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
+from rlm_ci.publishing import Options, neutral, render, words
+from rlm_ci.publishing.renderers import markdown, summary
+from rlm_ci.publishing.view import ICONS
+
+#: The tags that the comment is made of; anything else came from outside.
+OURS = {
+    "h2", "h3", "h4", "p", "ul", "li", "strong", "a", "code", "pre", "table", "thead", "tbody", "tr",
+    "th", "td", "details", "summary", "b", "sub", "span", "br", "blockquote",
+}  # fmt: skip
+
+
+def units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def check_shape(text: str, report: Report) -> None:
+    """What holds for every comment, whatever came in."""
+    assert text.startswith(f"{neutral.MARKER}\n")
+    assert text.count(neutral.MARKER) == 1
+    assert "rlm-ci:report" not in text.split("\n", 1)[1] or "<!-- rlm-ci" not in text[30:]
+    page = github_html(text)
+    assert page.comments == [" rlm-ci:report "]
+    assert {element.tag for element in page.root.all()} <= OURS
+    assert not page.stray
+    headline = page.root.all("h2")[0].text()
+    assert words.headline(report) in headline.replace(neutral.GAP, "")
+    for link in page.root.all("a"):
+        assert list(link.attributes) == ["href"]
+        assert str(link.attributes["href"]).startswith("https://github.com/acme/rocket/")
+    for element in page.root.all("span"):
+        assert element.text() == "$"
+    for node in page.root.prose():
+        assert not LINKED.search(node), node
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(report=reports.reports())
+def test_hostile_texts_change_nothing(report: Report) -> None:
+    text = render(report, "markdown")
+    check_shape(text, report)
+    assert units(text) < 65_536
+    page = github_html(text)
+    rows = page.root.all("tr")
+    assert len(rows) == (1 + len(report.parts) if report.parts else 0)
+    for row, part in zip(rows[1:], report.parts, strict=True):
+        cells = [cell.text() for cell in row.all("td")]
+        assert cells[:2] == [ICONS[words.state(part, report.fail_level)], part.id]
+    check_shape(render(report, "summary"), report)
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
+@given(report=reports.reports())
+def test_a_second_parser_agrees(report: Report) -> None:
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(render(report, "markdown"))
+    inline = [child for token in tokens for child in token.children or ()]
+    assert not [token for token in inline if token.type == "image"]
+    targets = [str(token.attrGet("href")) for token in inline if token.type == "link_open"]
+    assert all(target.startswith("https://github.com/acme/rocket/") for target in targets)
+    raw = [token.content for token in inline if token.type == "html_inline"]
+    assert set(raw) <= {"<span>", "</span>", "<sub>", "</sub>", "<b>", "</b>", "<summary>", "</summary>"}
+
+
+def test_verdict_first_then_the_table() -> None:
+    lines = render(reports.typical(), "markdown").split("\n")
+    assert lines[:2] == [neutral.MARKER, "## ❌ 3 findings fail this change"]
+    assert lines[3] == "2 below the fail level (high), 1 suppressed, receipts did not run"
+    assert lines[5] == "| | Check | Result |"
+
+
+def test_permalinks_go_to_the_side_that_has_the_lines() -> None:
+    text = render(reports.typical(), "markdown")
+    blob = "https://github.com/acme/rocket/blob"
+    assert f"[lines 1-4]({blob}/{reports.HEAD}/docs/plans/queue.md?plain=1#L1-L4)" in text
+    assert f"({blob}/{reports.MERGE_BASE}/docs/plans/cache.md?plain=1#L14-L15)" in text
+    assert f"({blob}/{reports.HEAD}/src/generated/api%20client.py#L120-L340)" in text
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        Subject(),
+        Subject("acme/rocket"),
+        Subject("acme/rocket", head="main"),
+        Subject(None, head=reports.HEAD),
+        Subject("../..", head=reports.HEAD),
+        Subject("acme/rocket/tree", head=reports.HEAD),
+        Subject("acme/rocket", head=reports.HEAD, worktree=True),
+    ],
+)
+def test_no_link_without_a_known_place(subject: Subject) -> None:
+    report = reports.many(1).replace(subject=subject)
+    text = render(report, "markdown")
+    assert "docs/plan-00000.md" in text
+    assert "/blob/" not in text
+
+
+@pytest.mark.parametrize("path", ["a/../../b", "../b", "/etc/passwd", "a//b", "./a"])
+def test_no_link_that_a_browser_would_resolve_elsewhere(path: str) -> None:
+    finding = Finding("policy/edited", Severity.HIGH, "m", evidence=(Location(path, 1, 1),))
+    report = Report(reports.subject(), Severity.HIGH, (Part("policy", "s", {}, (finding,)),))
+    assert "/blob/" not in render(report, "markdown")
+
+
+def test_another_server() -> None:
+    text = render(reports.typical(), "markdown", server_url="https://git.acme.example:8443/hub/")
+    assert "https://git.acme.example:8443/hub/acme/rocket/blob/" in text
+    assert "github.com/acme/rocket/commit" not in text
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "github.com", "javascript:alert(1)", "https://", "https://a b", "https://u@h", "ftp://h",
+     "https://h?q", "https://h/#f", "https://h/../x", "https://h:port", "https://h\n", "https://h)("],
+)  # fmt: skip
+def test_a_bad_server_is_a_config_error(url: str) -> None:
+    with pytest.raises(errors.ConfigError, match="address of a GitHub server") as caught:
+        render(reports.typical(), "markdown", server_url=url)
+    assert "GITHUB_SERVER_URL" in caught.value.hint
+
+
+def test_what_was_not_looked_at_is_said() -> None:
+    text = render(reports.typical(), "markdown")
+    unseen = text.partition("Ignored, or not looked at")[2].partition("</details>")[0]
+    for told in (
+        "delegation-guard`: off: no task id",
+        "receipts`: not run: the branch receipts",
+        "2 files with 5,120 lines ignored",
+        "1 binary file",
+        "assets/logo.png`: binary",
+        "big.json`: over 1 MiB",
+    ):
+        assert told in unseen
+
+
+def test_how_to_override_names_every_way() -> None:
+    text = render(reports.typical(), "markdown").partition("How to override")[2]
+    for way in (
+        "DIFF_BUDGET_OVERRIDE_REASON", "diff-budget-override", "Diff budget override: <reason>",
+        "[[suppressions]]", 'path = "/docs/plans/queue.md"',
+    ):  # fmt: skip
+        assert way in text
+    assert "DELEGATION_GUARD_OVERRIDE_REASON" not in text
+    assert "DELEGATION_GUARD_OVERRIDE_REASON" in render(reports.guarded(), "markdown")
+    assert "How to override" not in render(reports.clean(), "markdown")
+
+
+def test_suppressed_findings_carry_their_justification() -> None:
+    text = render(reports.typical(), "markdown")
+    folded = text.partition("1 suppressed finding</b>")[2].partition("</details>")[0]
+    assert "911" in folded
+    assert "Suppressed: Regenerated from the new OpenAPI description" in folded
+
+
+@pytest.mark.parametrize("number", [1, 20, 21, 150, 300, 1000, 20_000])
+def test_many_findings_fit_and_what_is_missing_is_counted(number: int) -> None:
+    report = reports.many(number)
+    text = render(report, "markdown")
+    check_shape(text, report)
+    assert units(text) < 65_536
+    shown = text.count("The stub points to nothing.")
+    assert shown >= min(number, 150)
+    assert "Restore the payload." in text
+    assert "How to override" in text
+    if shown < number:
+        assert f"{number - shown:,} of {number:,} findings" in text
+        assert "report.json" in text
+    else:
+        assert "findings," not in text.partition("There was no room here")[2].partition("quoted")[0]
+
+
+def test_quotes_go_before_findings_do() -> None:
+    assert "line 4 of it" in render(reports.many(3), "markdown")
+    text = render(reports.many(150), "markdown")
+    assert "line 4 of it" not in text
+    assert text.count("The stub points to nothing.") == 150
+    assert "There was no room here for quoted lines." in text
+
+
+def test_the_summary_has_more_room() -> None:
+    report = reports.many(3000)
+    text = render(report, "summary")
+    assert text.count("The stub points to nothing.") == 3000
+    assert len(text.encode()) <= summary.LIMIT
+    assert len(render(reports.many(20_000), "summary").encode()) <= summary.LIMIT
+
+
+@pytest.mark.parametrize("char", ["x", "$", "`", "|", "@", "🙂", "\u202e", "\n", "\udcff"])
+def test_one_text_of_any_size_fits(char: str) -> None:
+    long = char * 400_000
+    place = Location(long, 1, 1, "new", None, long)
+    finding = Finding("policy/edited", Severity.HIGH, long, long, (place,) * 50, suppression=None)
+    hushed = finding.replace(suppression=long)
+    part = Part("policy", long, {}, (finding, hushed) * 20, "not_run")
+    omitted = ((long, long),) * 50
+    report = Report(reports.subject(), Severity.HIGH, (part,) * 60, long,
+                    coverage=Coverage(1, 1, omitted))  # fmt: skip
+    text = render(report, "markdown")
+    check_shape(text, report)
+    assert units(text) < 65_536
+
+
+def test_a_user_template_wins_and_is_fitted_too() -> None:
+    template = "{% for group in groups + folded %}{% for f in group.findings %}{{ f.message }}\n{% endfor %}{% endfor %}"
+    text = render(reports.many(9000), "markdown", templates={"comment.md.j2": template})
+    assert units(text) < 65_536
+    assert text.startswith(f"{neutral.MARKER}\n## 9,000 findings fail this change\n")
+    assert text.count("The stub points to nothing.") > 2000
+
+
+def test_a_user_template_may_change_one_block() -> None:
+    template = '{% extends "shipped/comment.md.j2" %}{% block hints %}Ask the queue team.\n{% endblock %}'
+    text = render(reports.typical(), "markdown", templates={"comment.md.j2": template})
+    assert "Ask the queue team." in text
+    assert "How to fix" not in text
+    assert "## ❌ 3 findings fail this change" in text
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{{ headline }}\n" + "long line\n" * 30_000, "x" * 200_000,
+     "<details>\n" + "a\n" * 99_000, "```\n" + "a\n" * 99_000, "{{ tool }}\n\n" * 20_000],
+)  # fmt: skip
+def test_a_user_template_that_knows_no_limit_is_cut(template: str) -> None:
+    report = reports.typical()
+    text = render(report, "markdown", templates={"comment.md.j2": template})
+    assert units(text) < 65_536
+    assert text.startswith(f"{neutral.MARKER}\n")
+    assert words.headline(report) in text
+    assert "did not fit" in text
+    page = github_html(text)
+    assert "did not fit" in page.root.all("blockquote")[-1].text()
+    assert not page.stray
+
+
+def test_a_user_template_cannot_forge_a_second_marker() -> None:
+    template = f"{neutral.MARKER}\n{neutral.MARKER}\n{{{{ headline }}}}"
+    text = render(reports.typical(), "markdown", templates={"comment.md.j2": template})
+    assert text.count(neutral.MARKER) == 1
+
+
+def test_limits_are_those_of_github() -> None:
+    assert markdown.fits("x" * 65_535)
+    assert not markdown.fits("x" * 65_536)
+    assert not markdown.fits("🙂" * 40_000)
+    assert not summary.fits("é" * 600_000)
+
+
+def test_the_template_gets_no_raw_text() -> None:
+    """Even one that prints everything it can reach."""
+    finding = Finding("policy/edited", Severity.HIGH, "@alice <img src=x>", "#1 @bob",
+                      (Location("@carol", 1, 1),))  # fmt: skip
+    report = Report(reports.subject(), Severity.HIGH, (Part("policy", "@dave", {}, (finding,)),))
+    template = "{% for g in groups %}{% for f in g.findings %}{{ f.message }} {{ f.hint }}{% endfor %}{% endfor %}{% for p in parts %}{{ p.result }}{% endfor %}"
+    text = render(report, "markdown", Options(templates={"comment.md.j2": template}))
+    check_shape(text, report)

@@ -1,0 +1,176 @@
+"""Each neutral form, judged by parsers that are not ours."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from publishing.judges import LINKED, Page, github_commands, github_html
+from publishing.reports import FRAGMENTS, HEAD, hostile
+
+from rlm_ci.findings import printable
+from rlm_ci.publishing import neutral
+
+#: Where a template may put running text, and where GitHub's parser then finds it.
+PLACES = {
+    "alone": ("{}", ("p",)),
+    "item": ("- {}", ("li",)),
+    "second line": ("word\n{}", ("p",)),
+    "second line of an item": ("- word\n  {}", ("li",)),
+    "emphasised item": ("- **high** · {}", ("li",)),
+    "note": ("> [!NOTE]\n> {}", ("p",)),
+}
+
+
+def shown(text: str) -> str:
+    """What a reader must see of ``text``: itself, without the backticks around code."""
+    return "".join(piece for _code, piece in neutral.segments(neutral.one_line(text).strip()))
+
+
+def visible(text: str) -> str:
+    return text.replace(neutral.GAP, "").strip()
+
+
+@pytest.mark.parametrize("place", PLACES)
+@given(text=hostile())
+@example("@alice wrote `x``y` in #1: https://evil.example")
+@example("1. \\| `a\\|b` $x$ &commat;bob")
+def test_prose_shows_exactly_what_was_written_and_nothing_happens(place: str, text: str) -> None:
+    form, holders = PLACES[place]
+    page = github_html(form.format(neutral.prose(text)))
+    tags = {element.tag for element in page.root.all()}
+    assert tags <= {"p", "ul", "li", "strong", "code", "span", "br", "blockquote"}
+    assert not page.comments
+    assert not page.stray
+    assert all(span.text() == "$" and not span.attributes for span in page.root.all("span"))
+    holder = page.root.all(*holders)
+    if shown(text).strip():
+        assert visible(holder[-1].text()).endswith(visible(shown(text)))
+    for node in page.root.prose():
+        assert not LINKED.search(node), node
+
+
+@given(text=hostile())
+@example("a\\|b `c|d` \\")
+@example("`|`")
+def test_a_cell_stays_one_cell(text: str) -> None:
+    table = f"| a | b | c |\n|---|---|---|\n| x | {neutral.prose(text, cell=True)} | z |"
+    page = github_html(table)
+    cells = [cell.text() for cell in page.root.all("td")]
+    assert len(cells) == 3
+    assert (cells[0], cells[2]) == ("x", "z")
+    plain = "".join(  # a piece of code that has a pipe is not code in a cell
+        f"`{piece}`" if code and "|" in piece else piece
+        for code, piece in neutral.segments(neutral.one_line(text).strip())
+    )
+    assert visible(cells[1]) == visible(plain)
+    assert {element.tag for element in page.root.all()} <= {
+        "table", "thead", "tbody", "tr", "th", "td", "code", "span",
+    }  # fmt: skip
+
+
+@given(text=hostile())
+@example("`")
+@example("``a` b```")
+@example(" a")
+@example("a\\")
+def test_code_is_one_code_span_with_that_text(text: str) -> None:
+    page = github_html(f"see {neutral.code(text)} there")
+    codes = page.root.all("code")
+    assert [element.tag for element in page.root.all()] == ["p", *["code"] * len(codes)]
+    expected = printable(text)
+    if expected.strip(" "):
+        assert len(codes) == 1
+        assert codes[0].text().replace(neutral.GAP, "") == expected
+    else:
+        assert not codes
+
+
+@given(text=hostile())
+@example("a\\|b")
+def test_code_in_a_cell(text: str) -> None:
+    page = github_html(f"| a | b |\n|---|---|\n| {neutral.code(text, cell=True)} | z |")
+    cells = page.root.all("td")
+    assert [cell.text() for cell in cells[1:]] == ["z"]
+    if printable(text).strip():
+        assert visible(cells[0].text()) == printable(text).strip()
+
+
+@given(text=hostile(20), indent=st.sampled_from(("", "  ")))
+@example("```\n```` x\n# no heading", "  ")
+@example("~~~\n<!-- rlm-ci:report -->", "")
+def test_a_fence_holds(text: str, indent: str) -> None:
+    lines = neutral.fence(text, "python").split("\n")
+    block = "\n".join(f"{indent}{line}".rstrip() if not line else f"{indent}{line}" for line in lines)
+    page = github_html(f"- item\n\n{block}\n\nafter" if indent else f"{block}\n\nafter")
+    blocks = page.root.all("pre")
+    assert len(blocks) == 1
+    expected = "\n".join(printable(line.expandtabs(4)) for line in text.split("\n"))
+    assert blocks[0].text().replace(neutral.GAP, "") == f"{expected}\n"
+    assert page.root.all("p")[-1].text() == "after"
+    assert neutral.MARKER not in block
+
+
+@given(text=hostile())
+def test_nothing_invisible_is_left(text: str) -> None:
+    for form in (neutral.prose(text), neutral.code(text), neutral.fence(text)):
+        for line in form.replace(neutral.GAP, "").split("\n"):
+            assert printable(line) == line
+
+
+@given(texts=st.lists(hostile(), min_size=1, max_size=4))
+@example(["\u2003::error::x"])
+@example(["###[", "[error]x"])
+def test_no_log_line_is_a_command(texts: list[str]) -> None:
+    line = neutral.log(printable(" ".join(texts)))
+    assert github_commands(line) == []
+
+
+@given(
+    name=st.sampled_from(("error", "warning", "notice")),
+    title=hostile(), file=hostile(), message=hostile(),
+)  # fmt: skip
+@example("error", "a::error::b", "a,line=1", "%0A::error::x\n::error::y")
+def test_a_command_says_what_it_was_given(name: str, title: str, file: str, message: str) -> None:
+    output = neutral.command(name, {"file": file, "line": None, "title": title}, message)
+    safe = [neutral.one_line(text).replace("##[", "#\\#[") for text in (file, title, message)]
+    assert github_commands(f"{output}\n") == [
+        (name, {"file": safe[0], "title": safe[1]}, safe[2])
+    ]
+
+
+@given(text=hostile())
+def test_a_record_is_json_that_no_log_obeys(text: str) -> None:
+    output = neutral.record({"text": text})
+    assert json.loads(output) == {"text": text}
+    assert output.isascii()
+    assert github_commands(output) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain words, 1,200 of them.", "plain words, 1,200 of them."),
+        ("run `git fetch origin main` now", "run `git fetch origin main` now"),
+        ("DIFF_BUDGET", "DIFF\\_BUDGET"),
+        ("2024-10-01 and pages 3-5", "2024-10-01 and pages 3-5"),
+        ("two\nlines", "two lines"),
+        ("`a`b`", "`a`b\\`"),
+        ("``a``", "\\`\\`a\\`\\`"),
+    ],
+)
+def test_ordinary_text_stays_readable(text: str, expected: str) -> None:
+    assert neutral.prose(text) == expected
+
+
+def test_the_judge_sees_what_it_must_see() -> None:
+    """The raw fragments do set it off: a parser that finds nothing proves nothing."""
+    linked = [text for text in FRAGMENTS if LINKED.search(text)]
+    assert {"@alice", "#1", "GH-12", "www.evil.example", HEAD} <= set(linked)
+    page = github_html("![x](https://e/p.png) <img src=x> [a](b) www.e.com <!-- c -->\n\n# h")
+    assert {"img", "a", "h1"} <= {element.tag for element in page.root.all()}
+    assert page.comments == [" c "]
+    assert len(github_commands("::error::a\n  ::warning file=b::c\rx ##[debug]d")) == 3
+    assert Page("<p><b></p>").stray

@@ -1,0 +1,128 @@
+"""The terminal's form."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from publishing import reports
+from publishing.judges import github_commands
+
+from rlm_ci.findings import Finding, Location, Part, Report, Severity, printable
+from rlm_ci.publishing import render, words
+
+
+def test_a_single_clean_check_is_one_line_and_the_verdict() -> None:
+    assert render(reports.clean(), "text").split("\n") == [
+        "✓ diff-budget  3 of 25 files, 120 of 1,200 lines",
+        "",
+        "✓ Clean: 1 check, nothing to mend",
+        "",
+    ]
+
+
+def test_a_part_with_a_block_of_its_own_prints_just_that() -> None:
+    text = render(reports.guarded(), "text")
+    assert text.startswith(reports.BLOCK + "\n")
+    assert "No run." not in text
+    assert text.endswith("\n✗ 1 finding fails this change\n")
+
+
+def test_the_block_is_for_failures_only() -> None:
+    report = reports.guarded()
+    part = report.parts[0].replace(findings=())
+    assert "issues detected" not in render(report.replace(parts=(part,)), "text")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_lines_stay_within_the_width(width: int) -> None:
+    for line in render(reports.typical(), "text", width=width).split("\n"):
+        cells = sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in line)
+        long_word = max(len(word) for word in line.split(" "))
+        # places and quotes are never broken: they are there to be copied and clicked
+        assert cells <= width or "│" in line or ":" in line.split("  ")[0] or long_word > width - 25
+
+
+def test_wide_characters_count_twice() -> None:
+    finding = Finding("policy/edited", Severity.LOW, "漢字 " * 60)
+    report = Report(reports.subject(), Severity.HIGH, (Part("policy", "s", {}, (finding,)),))
+    lines = render(report, "text").split("\n")
+    assert max(len(line) + line.count("漢") + line.count("字") for line in lines) <= 80
+
+
+def test_colour_only_when_asked() -> None:
+    assert "\x1b" not in render(reports.typical(), "text")
+    coloured = render(reports.typical(), "text", colour=True)
+    assert "\x1b[31m✗\x1b[0m" in coloured
+    import re
+
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == render(reports.typical(), "text")
+
+
+def test_quiet_leaves_findings_and_what_did_not_run() -> None:
+    text = render(reports.typical(), "text", quiet=True)
+    assert "doc-archive/dangling" in text
+    assert "! receipts" in text
+    assert "diff-budget/path-budget" not in text
+    assert "fail this change" not in text
+    assert render(reports.clean(), "text", quiet=True) == ""
+
+
+def test_verbose_adds_places_and_what_was_left_out() -> None:
+    text = render(reports.typical(), "text", verbose=True)
+    assert "also docs/plans/cache.md:40 (before the change)" in text
+    assert "assets/logo.png: binary" in text
+    assert "also" not in render(reports.typical(), "text")
+
+
+def test_the_same_hint_is_said_once_in_a_row() -> None:
+    assert render(reports.many(30), "text").count("→ Restore the payload.") == 1
+
+
+def test_a_long_quote_is_cut_and_counted() -> None:
+    text = render(reports.many(1), "text")
+    assert "    4 │ line 3 of it" in text.replace("     4", "    4")
+    assert "… 16 more" in text
+    assert "… " not in render(reports.many(1), "text", verbose=True)
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(report=reports.reports())
+def test_hostile_texts_cannot_steer_terminal_or_runner(report: Report) -> None:
+    block = "Delegation guard\n ::error::x\n##[error]y\x1b[0m\r::error::z"
+    parts = tuple(part.replace(block=block) for part in report.parts)
+    for judged in (report, report.replace(parts=parts)):
+        text = render(judged, "text", verbose=True)
+        assert github_commands(text) == []
+        for line in text.split("\n"):
+            assert printable(line) == line
+        assert text.split("\n")[-2].endswith(words.headline(judged))
+        coloured = render(judged, "text", colour=True, verbose=True)
+        assert github_commands(coloured) == []
+
+
+def test_nothing_heavy_is_imported() -> None:
+    """The text form is on the way of every Git hook."""
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "from rlm_ci.publishing import render\n"
+        "from rlm_ci.findings import *\n"
+        "part = Part('a', 's', {}, (Finding('a/b', Severity.HIGH, 'm', 'h', (Location('p', 1, 1),)),))\n"
+        "render(Report(Subject(), Severity.HIGH, (part,)), 'text', colour=True, verbose=True)\n"
+        "print(' '.join(sorted(set(sys.modules) - before)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    heavy = {"jinja2", "jsonschema", "json", "re", "typing", "dataclasses", "pathlib", "textwrap",
+             "subprocess", "argparse", "inspect", "html", "urllib", "unicodedata", "hashlib"}  # fmt: skip
+    assert "rlm_ci.publishing.renderers.text" in loaded
+    assert not loaded & heavy
+
+
+def test_findings_of_the_change_before_it_say_so() -> None:
+    finding = Finding("a/b", Severity.HIGH, "m", evidence=(Location("gone.py", 2, 2, "old"),))
+    report = Report(reports.subject(), Severity.HIGH, (Part("a", "s", {}, (finding,)),))
+    assert "gone.py:2 (before the change)  a/b  high" in render(report, "text")

@@ -1,0 +1,145 @@
+"""Templates and schemas, and what a user's template cannot do."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci import errors, resources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def rendered(source: str, **variables: object) -> str:
+    template = resources.load_template("mine.j2", overrides={"mine.j2": source})
+    return template(variables)
+
+
+def test_templates_and_schemas_are_found_in_the_checkout() -> None:
+    assert "{% block parts %}" in resources.read_template("comment.md.j2")
+    assert resources.read_schema("report.schema.json")["title"] == "rlm-ci report"
+
+
+def test_what_an_installation_packs_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "rlm_ci"
+    for top in (package / "_data", tmp_path):
+        (top / "schemas").mkdir(parents=True)
+    (package / "_data" / "schemas" / "a.json").write_text('{"packed": true}')
+    (tmp_path / "schemas" / "a.json").write_text("{}")
+    (tmp_path / "schemas" / "b.json").write_text('{"checkout": true}')
+    monkeypatch.setattr(resources, "__file__", str(package / "resources.py"))
+    assert resources.read_schema("a.json") == {"packed": True}
+    assert resources.read_schema("b.json") == {"checkout": True}
+
+
+@pytest.mark.parametrize("name", ["", "nope", "../rlm_ci/errors.py", "a/../../x", "/etc/passwd", "a\\b"])
+def test_nothing_else_is_found(name: str) -> None:
+    with pytest.raises(errors.StorageError, match="missing from this installation"):
+        resources.read_template(name)
+
+
+def test_validate_names_the_path_and_what_is_wrong() -> None:
+    with pytest.raises(errors.ConfigError) as caught:
+        resources.validate({"schema_version": 3}, "report.schema.json", "report.json")
+    assert caught.value.where == "report.json"
+    assert str(caught.value).startswith("$")
+    assert "report.schema.json" in caught.value.hint
+
+
+def test_validate_prints_no_whole_instance_and_nothing_invisible() -> None:
+    with pytest.raises(errors.ConfigError) as caught:
+        resources.validate(["\x1b[31m" * 10_000], "report.schema.json", "report.json")
+    assert len(str(caught.value)) < 800
+    assert "\x1b" not in str(caught.value)
+
+
+def test_validate_survives_depth() -> None:
+    deep: object = None
+    for _ in range(100_000):
+        deep = {"metrics": deep}
+    with pytest.raises(errors.ConfigError):
+        resources.validate(deep, "report.schema.json", "report.json")
+    while isinstance(deep, dict):  # freed step by step: the interpreter recurses otherwise
+        deep = deep["metrics"]
+
+
+def test_a_template_of_the_user_wins_and_can_build_on_ours() -> None:
+    assert rendered("Hello {{ name }}", name="you") == "Hello you"
+    shipped = resources.load_template("comment.md.j2")
+    with pytest.raises(Exception, match="is undefined"):
+        shipped({})
+
+
+def test_autoescape_is_for_html() -> None:
+    source = {"mine.j2": "{{ name }}"}
+    html = resources.load_template("mine.j2", overrides=source, autoescape=True)
+    assert html({"name": "<b>"}) == "&lt;b&gt;"
+    assert resources.load_template("mine.j2", overrides=source)({"name": "<b>"}) == "<b>"
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "what"),
+    [
+        ("a\n{% if %}", 2, "Expected an expression"),
+        ("a\n\n{{ nobody }}", 3, "'nobody' is undefined"),
+        ("{{ part.nothing }}", 1, "no attribute 'nothing'"),
+        ("a\n{{ ''.__class__.__mro__ }}", 2, "unsafe"),
+        ("{{ cycler.__init__.__globals__.os }}", 1, "unsafe"),
+        ("{{ part.update({'a': 1}) }}", 1, "not safely callable"),
+        ("{% include 'other.j2' %}", 1, "no template other.j2"),
+        ("{% include '../pyproject.toml' %}", 1, "no template ../pyproject.toml"),
+        ("\n{{ 1 // 0 }}", 2, "zero"),
+        ("{{ items | nofilter }}", 1, "nofilter"),
+    ],
+)
+def test_a_fault_names_file_line_and_a_way_out(source: str, line: int, what: str) -> None:
+    with pytest.raises(errors.ConfigError) as caught:
+        rendered(source, part={}, items=[])
+    assert what in caught.value.what
+    assert caught.value.where == f"mine.j2, line {line}"
+    assert "mend that line" in caught.value.hint
+
+
+ENDLESS = [
+    "{% for a in range(10**9) %}{% endfor %}",
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+    "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "{% for a in range(9999) recursive %}{% if loop.depth < 5 %}{{ loop(range(9999)) }}{% endif %}"
+    "{% endfor %}",
+    "{{ 'x' * 10**10 }}",
+    "{{ ['x'] * 10**10 }}",
+    "{{ 10**10 * [1] }}",
+    "{{ 9 ** 9 ** 9 ** 9 }}",
+    "{{ '%999999999d' % 1 }}",
+    "{{ 'x'.ljust(10**10) }}",
+    "{{ '{:999999999}'.format(1) }}",
+    "{{ 'x' | center(10**10) }}",
+    "{{ range(99999) | map('string') | map('list') | map('join') | list * 99 }}",
+]
+
+
+@pytest.mark.parametrize("source", ENDLESS)
+def test_a_template_comes_to_an_end(source: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(errors.ConfigError) as caught:
+        rendered(source)
+    assert "mine.j2, line 1" in str(caught.value)
+    assert time.monotonic() - start < 60  # a slow machine under load; without the bound: never
+
+
+def test_counting_leaves_tracing_as_it_was() -> None:
+    before = sys.gettrace()
+    assert rendered("{% for a in range(10) %}{{ a }}{% endfor %}") == "0123456789"
+    assert sys.gettrace() is before
+
+
+def test_a_shipped_template_that_fails_is_a_bug_not_a_setting() -> None:
+    template = resources.load_template("comment.md.j2", overrides={"other.j2": "x"})
+    with pytest.raises(Exception, match="undefined") as caught:
+        template({})
+    assert not isinstance(caught.value, errors.RlmCiError)
