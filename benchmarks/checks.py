@@ -168,15 +168,16 @@ def main() -> int:
     # Compiled code as an installed package has it, and no tests' leftovers in the figures.
     subprocess.run([PYTHON, "-m", "compileall", "-q", str(TOP / "rlm_ci")], check=True)
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout
-    lines = [
-        "# The checks beside their peers",
-        "",
-        f"`make bench`: medians of {arguments.runs} runs in turn, whole processes; the ratio is the "
-        "median of the ratios of neighbouring runs.",
-        "",
+    method = (
+        f"`make bench`: medians of {arguments.runs} runs in turn, whole processes; the ratio is "
+        "the median of the ratios of neighbouring runs."
+    )
+    machine = (
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"{git.strip()}, {time.strftime('%Y-%m-%d', time.gmtime())}.",
-        "",
+        f"{git.strip()}, {time.strftime('%Y-%m-%d', time.gmtime())}."
+    )
+    lines = ["# The checks beside their peers", "", method, "", machine, ""]
+    lines += [
         "| | rlm-ci | peer | peer's | ratio | target | held |",
         "|---|---|---|---|---|---|---|",
     ]

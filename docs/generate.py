@@ -24,6 +24,14 @@ NOTICE = (
 )
 
 
+SOURCES = (
+    "A flag wins over the environment, the environment over the config file, that over the "
+    "default; `rlm-ci config` shows each value with its source. An empty variable is one that "
+    "is not set. On a pull request, a push, or with `--base` the config file is read from the "
+    "base commit."
+)
+
+
 def hooks() -> str:
     """``.pre-commit-hooks.yaml``."""
     lines = [f"# {NOTICE}"]
@@ -142,35 +150,23 @@ def reference() -> str:
         ]
         lines += ["```text", f"rlm-ci {name} {command.USAGE}", "", describe(own, 88), "```", ""]
     lines += ["### Options of every command", "", "```text", describe(COMMON, 88), "```", ""]
-    head = "| config file | flag | environment | action input | default | |"
-    rule = "|---|---|---|---|---|---|"
-    lines += [
-        "## Settings",
-        "",
-        "A flag wins over the environment, the environment over the config file, that over the "
-        "default; `rlm-ci config` shows each value with its source. An empty variable is one that "
-        "is not set. On a pull request, a push, or with `--base` the config file is read from the "
-        "base commit.",
-        "",
-        head,
-        rule,
-        *(_setting(row) for row in TABLE),
-        "",
-    ]
+    lines += ["## Settings", "", SOURCES, ""]
+    lines += ["| config file | flag | environment | action input | default | |"]
+    lines += ["|---|---|---|---|---|---|", *(_setting(row) for row in TABLE), ""]
     for row in TABLE:
         if row.columns:
             lines += [f"Keys of `[[{row.key}]]`:", "", "| key | |", "|---|---|"]
-            lines += [
-                f"| `{column.key}`{' (required)' if column.required else ''} | {_cell(column.help)} |"
-                for column in row.columns
-            ]
+            for column in row.columns:
+                required = " (required)" if column.required else ""
+                lines.append(f"| `{column.key}`{required} | {_cell(column.help)} |")
             lines.append("")
     lines += ["## Checks and their hooks", "", "| check | hook | stages | |", "|---|---|---|---|"]
     for name in checks.names():
         check = checks.load(name)
         for hook, spec in check.HOOKS.items():
+            stages = ", ".join(spec["stages"])
             lines.append(
-                f"| [`{name}`](checks.md#{name}) | `{hook}` | {', '.join(spec['stages'])} | {check.SUMMARY} |"
+                f"| [`{name}`](checks.md#{name}) | `{hook}` | {stages} | {check.SUMMARY} |"
             )
     lines += ["", "## Exit codes", "", exit_codes(), ""]
     return "\n".join(lines)

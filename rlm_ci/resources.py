@@ -149,8 +149,15 @@ def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environme
                 raise OverflowError("formatting with % is not available; use ~")
             return super().call_binop(context, operator, left, right)
 
-        def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-            return attr not in _PADDING and super().is_safe_attribute(obj, attr, value)
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            if attribute in _PADDING and isinstance(obj, (str, bytes)):
+                return self.unsafe_undefined(obj, attribute)
+            return super().getattr(obj, attribute)
+
+        def getitem(self, obj: Any, argument: Any) -> Any:
+            if isinstance(argument, str) and isinstance(obj, (str, bytes)):
+                return self.getattr(obj, argument)
+            return super().getitem(obj, argument)
 
     def load(name: str) -> tuple[str, str, Callable[[], bool]] | None:
         if name in overrides:

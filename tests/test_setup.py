@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from act_harness import ROOT, bare_environment, put_python
+from act_harness import BIN, ROOT, bare_environment, put_python
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="make is for Linux and macOS")
 
@@ -135,3 +135,24 @@ def test_make_alone_says_what_there_is() -> None:
     text = (ROOT / "Makefile").read_text("utf-8")
     phony = set(re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)[0].split())
     assert targets == phony - {"help", "system"}
+
+
+# -- every script -------------------------------------------------------------------------------
+
+SCRIPTS = [
+    ROOT / ".ci/run",
+    *sorted(path for path in (ROOT / "hooks").iterdir() if path.is_file()),
+    *sorted((ROOT / "examples").glob("*.sh")),
+    *sorted((ROOT / "tests/tools").glob("*.sh")),
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_shellcheck_has_nothing_to_say(script: Path) -> None:
+    argv: list[str | Path] = [BIN / "shellcheck", "--severity", "style", script]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_what_is_run_by_name_is_executable() -> None:
+    assert os.access(ROOT / ".ci/run", os.X_OK)

@@ -26,9 +26,9 @@ _MARKDOWN = str.maketrans({
     "$": "<span>$</span>",  # GitHub's documented way to have a dollar that opens no formula
 })  # fmt: skip
 
-#: What GitHub links in running text besides mentions and ``#1``: a scheme, ``www.``, a name
-#: of a ticket such as ``GH-1``, and anything that may be the id of a commit.
-_LINKED = r"(?i)(:)(?=//)|(\bwww)(?=\.)|((?<=[a-z])-)(?=\d)|\b([0-9a-f]{3})(?=[0-9a-f]{4,61}\b)"
+#: What GitHub links in running text besides mentions and ``#1``: a scheme, ``www.``, a ticket
+#: such as ``GH-1``, and seven or more digits of what may be a commit.
+_LINKED = r"(?i):(?=//)|\bwww(?=\.)|(?<=[a-z])-(?=\d)|[0-9a-f]{6}(?=[0-9a-f])"
 
 
 def one_line(text: str) -> str:
@@ -64,12 +64,12 @@ def log(line: str) -> str:
 
 def command(name: str, properties: Mapping[str, object], message: str) -> str:
     """A workflow command, every value escaped as the runner decodes it."""
-    pairs = (
+    pairs = ",".join(
         f"{key}={_data(value).replace(':', '%3A').replace(',', '%2C')}"
         for key, value in properties.items()
         if value is not None
     )
-    return f"::{name} {','.join(pairs)}".rstrip() + f"::{_data(message)}"
+    return f"::{name}{f' {pairs}' if pairs else ''}::{_data(message)}"
 
 
 def _data(value: object) -> str:

@@ -1,0 +1,171 @@
+"""hooks/ under `git config core.hooksPath`: real commits and pushes run the checks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from histories import GitRepo
+from histories_archive import stub
+from histories_runs import registered, write_index
+
+HOOKS = Path(__file__).resolve().parents[2] / "hooks"
+MANY = {f"src/file_{n}.py": "print()\n" for n in range(26)}
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the hooks are shell scripts")
+
+
+@pytest.fixture
+def path() -> dict[str, str]:
+    """An environment in which `rlm-ci` is the one under test."""
+    return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.fixture
+def hooked(repo: GitRepo) -> GitRepo:
+    return repo.config("core.hooksPath", str(HOOKS))
+
+
+def commit(repo: GitRepo, path: dict[str, str], *args: str) -> tuple[int, str]:
+    repo.run("add", "-A")
+    ended = repo.attempt("commit", "-q", "-m", "A change", *args, env=path)
+    return ended.returncode, (ended.stdout + ended.stderr).decode("utf-8", "surrogateescape")
+
+
+def push(repo: GitRepo, path: dict[str, str], *args: str) -> tuple[int, str]:
+    ended = repo.attempt("push", "-q", *args, env=path)
+    return ended.returncode, (ended.stdout + ended.stderr).decode("utf-8", "surrogateescape")
+
+
+def test_the_first_commit_of_a_repository_is_judged(hooked: GitRepo, path: dict[str, str]) -> None:
+    hooked.write_all(MANY)
+    code, said = commit(hooked, path)
+    assert code == 1
+    assert "diff-budget/files" in said
+    assert "26 files changed" in said
+    hooked.remove("src/file_0.py")
+    code, said = commit(hooked, path)
+    assert code == 0, said
+    assert "25 of 25 files" in said
+
+
+def test_only_what_is_staged_counts_in_a_partial_commit(
+    hooked: GitRepo, path: dict[str, str]
+) -> None:
+    hooked.write_all(dict.fromkeys(MANY, "")).write("one.py", "a\n")
+    hooked.run("-c", "core.hooksPath=/dev/null", "add", "-A")
+    hooked.run("-c", "core.hooksPath=/dev/null", "commit", "-qm", "Start")
+    hooked.write_all(MANY).write("one.py", "b\n")
+    ended = hooked.attempt("commit", "-q", "-m", "One", "one.py", env=path)
+    assert ended.returncode == 0
+    assert b"1 of 25 files, 2 of 1,200 lines" in ended.stdout + ended.stderr
+    ended = hooked.attempt("commit", "-q", "-a", "-m", "All", env=path)
+    assert ended.returncode == 1
+    assert b"26 files changed" in ended.stdout + ended.stderr
+
+
+def test_commit_from_a_subfolder_and_in_a_linked_worktree(
+    hooked: GitRepo, path: dict[str, str], tmp_path: Path
+) -> None:
+    hooked.write("docs/plan.md", "# Plan\n")
+    code, said = commit(hooked, path)
+    assert code == 0, said
+    hooked.write("docs/more.md", "# More\n").run("add", "-A")
+    ended = hooked.attempt("-C", "docs", "commit", "-q", "-m", "From below", env=path)
+    assert ended.returncode == 0
+    assert b"1 of 25 files" in ended.stdout + ended.stderr
+    linked = hooked.worktree(tmp_path / "linked", branch="other")
+    linked.write_all(MANY)
+    code, said = commit(linked, path)
+    assert (code, "26 files changed" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"with space.py", b"-rf", b"--output=x", b"new\nline.py", b"caf\xe9.py", b"::error ::pwn",
+     b"##[error]x", b"$(touch canary)", b"\x1b[31mred.py"],
+)  # fmt: skip
+def test_names_are_data(hooked: GitRepo, path: dict[str, str], name: bytes) -> None:
+    hooked.write(name, b"x\n" * 1201)
+    code, said = commit(hooked, path)
+    assert code == 1
+    assert "1,201 lines changed" in said
+    assert "\x1b" not in said
+    assert "##[" not in said
+    assert not any(line.lstrip().startswith("::") for line in said.splitlines())
+    assert not Path(hooked, "canary").exists()
+
+
+def test_a_broken_stub_is_not_committed(hooked: GitRepo, path: dict[str, str]) -> None:
+    hooked.write("README.md", "# Shop\n")
+    assert commit(hooked, path)[0] == 0
+    hooked.branch("doc-archives")
+    hooked.write("docs/plan.md", stub("docs/plan.md"))
+    code, said = commit(hooked, path)
+    assert code == 1
+    assert "doc-archive/dangling" in said
+
+
+def test_a_task_without_a_subagent_run_is_not_committed(
+    hooked: GitRepo, path: dict[str, str]
+) -> None:
+    write_index(Path(hooked), registered("0951-guard"))
+    code, said = commit(hooked, {**path, "MCP_RUNNER_TASK_ID": "0951-guard"})
+    assert code == 1
+    assert "Delegation guard: issues detected" in said
+    assert " - Missing: a subagent run of 0951-guard" in said
+
+
+def test_first_push_later_push_and_deletion(
+    hooked: GitRepo, path: dict[str, str], tmp_path: Path
+) -> None:
+    GitRepo(tmp_path / "remote", bare=True)
+    hooked.remote(tmp_path / "remote").write("a.py", "a\n")
+    hooked.commit("Start")
+    code, said = push(hooked, path, "origin", "main")
+    assert code == 0, said
+    assert "1 of 25 files" in said
+    hooked.checkout("topic", new=True).write_all(MANY)
+    hooked.run("add", "-A")
+    hooked.run("commit", "-q", "--no-verify", "-m", "Too much")
+    code, said = push(hooked, path, "origin", "topic")
+    assert code == 1
+    assert "topic" in said
+    assert "26 files changed" in said
+    code, said = push(hooked, path, "--no-verify", "origin", "topic")
+    assert code == 0, said
+    hooked.write("b.py", "b\n")
+    hooked.run("add", "-A")
+    hooked.run("commit", "-q", "--no-verify", "-m", "A little more")
+    code, said = push(hooked, path, "origin", "topic")
+    assert code == 0, said
+    assert "1 of 25 files, 1 of 1,200 lines" in said
+    code, said = push(hooked, path, "origin", "--delete", "topic")
+    assert code == 0, said
+
+
+def test_several_refs_are_each_judged(
+    hooked: GitRepo, path: dict[str, str], tmp_path: Path
+) -> None:
+    GitRepo(tmp_path / "remote", bare=True)
+    hooked.remote(tmp_path / "remote").write("a.py", "a\n")
+    hooked.commit("Start")
+    assert push(hooked, path, "origin", "main")[0] == 0
+    for name, files in (("small", {"b.py": "b\n"}), ("large", MANY)):
+        hooked.checkout("main").checkout(name, new=True).write_all(files)
+        hooked.run("add", "-A")
+        hooked.run("commit", "-q", "--no-verify", "-m", name)
+    code, said = push(hooked, path, "origin", "small", "large")
+    assert code == 1
+    assert "small: 1 of 25 files" in said
+    assert "large: 26 of 25 files" in said
+
+
+def test_without_rlm_ci_the_hook_says_so(hooked: GitRepo) -> None:
+    hooked.write("a.py", "a\n")
+    code, said = commit(hooked, {"PATH": "/usr/bin:/bin"})
+    assert code != 0
+    assert "rlm-ci is not installed" in said
+    assert "hint:" in said

@@ -1,0 +1,118 @@
+""".pre-commit-hooks.yaml through the real pre-commit: it builds its own environment from us."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from histories import GitRepo
+from histories_archive import stub
+from histories_runs import registered, write_index
+
+TOP = Path(__file__).resolve().parents[2]
+PRE_COMMIT = Path(sys.executable).with_name("pre-commit")
+CONFIG = """\
+default_install_hook_types: [pre-commit, pre-push]
+repos:
+  - repo: {url}
+    rev: {rev}
+    hooks:
+      - {{id: diff-budget-staged, verbose: true}}
+      - {{id: diff-budget, verbose: true}}
+      - {{id: doc-archive, verbose: true}}
+      - {{id: delegation-guard, verbose: true}}
+"""
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
+    """Our checkout as a repository with one commit; its path, the commit, pre-commit's home."""
+    place = tmp_path_factory.mktemp("published")
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=TOP, capture_output=True, check=True,
+    ).stdout.decode().split("\0")  # fmt: skip
+    ours = GitRepo(place / "rlm-ci")
+    for name in names:
+        if name and not name.startswith("tests/") and (TOP / name).is_file():
+            ours.write(name, (TOP / name).read_bytes())
+    return str(place / "rlm-ci"), ours.commit("Publish"), str(place / "home")
+
+
+@pytest.fixture
+def project(
+    repo: GitRepo, published: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> GitRepo:
+    url, rev, home = published
+    monkeypatch.setenv("PRE_COMMIT_HOME", home)
+    repo.write(".pre-commit-config.yaml", CONFIG.format(url=url, rev=rev))
+    repo.commit("Start")
+    ended = run(repo, "install")
+    assert ended[0] == 0, ended
+    return repo
+
+
+def run(repo: GitRepo, *args: str) -> tuple[int, str]:
+    ended = subprocess.run(
+        [str(PRE_COMMIT), *args], cwd=repo, capture_output=True, text=True, check=False, timeout=240
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_the_manifest_is_valid() -> None:
+    ended = subprocess.run(
+        [str(PRE_COMMIT), "validate-manifest", str(TOP / ".pre-commit-hooks.yaml")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_commit_and_push_through_pre_commit(
+    project: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKIP", "delegation-guard")  # there are no tasks here
+    project.write_all({f"src/-file {n}.py": "print()\n" for n in range(26)})
+    project.run("add", "-A")
+    ended = project.attempt("commit", "-m", "Too much")
+    said = (ended.stdout + ended.stderr).decode()
+    assert ended.returncode == 1, said
+    assert "26 files changed" in said
+    assert "diff budget staged" in said
+    project.run("commit", "--no-verify", "-qm", "Too much all the same")
+
+    GitRepo(tmp_path / "remote", bare=True)
+    project.remote(tmp_path / "remote")
+    ended = project.attempt("push", "origin", "main")  # pre-commit gives no refs here
+    said = (ended.stdout + ended.stderr).decode()
+    assert ended.returncode == 1, said
+    assert "27 of 25 files" in said
+    project.run("push", "--no-verify", "-q", "origin", "main")
+    project.write("a.py", "a\n")
+    project.commit("A little")
+    ended = project.attempt("push", "origin", "main")
+    said = (ended.stdout + ended.stderr).decode()
+    assert ended.returncode == 0, said
+    assert "1 of 25 files, 1 of 1,200 lines" in said
+
+
+def test_the_guard_fails_a_commit_without_a_subagent_run(project: GitRepo) -> None:
+    write_index(Path(project), registered("0951-guard"))
+    project.run("add", "-A")
+    ended = project.attempt("commit", "-m", "A task", env={"MCP_RUNNER_TASK_ID": "0951-guard"})
+    said = (ended.stdout + ended.stderr).decode()
+    assert ended.returncode == 1
+    assert "Missing: a subagent run of 0951-guard" in said
+
+
+def test_documents_are_judged_by_name(project: GitRepo) -> None:
+    project.branch("doc-archives")
+    project.write("docs/-my plan.md", stub("docs/-my plan.md")).write("docs/other.md", "# Other\n")
+    project.run("add", "-A")
+    code, said = run(project, "run", "doc-archive", "--all-files")
+    assert code == 1, said
+    assert "doc-archive/dangling" in said
+    code, said = run(project, "run", "doc-archive", "--files", "docs/other.md")
+    assert code == 0, said
+    assert "no stubs" in said
