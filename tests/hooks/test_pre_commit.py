@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,21 +43,30 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
 
 
 @pytest.fixture
-def project(
-    repo: GitRepo, published: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
-) -> GitRepo:
-    url, rev, home = published
-    monkeypatch.setenv("PRE_COMMIT_HOME", home)
+def env(published: tuple[str, str, str]) -> dict[str, str]:
+    """What git hands to pre-commit on top of its own environment."""
+    return {"PRE_COMMIT_HOME": published[2]}
+
+
+@pytest.fixture
+def project(repo: GitRepo, published: tuple[str, str, str], env: dict[str, str]) -> GitRepo:
+    url, rev, _ = published
     repo.write(".pre-commit-config.yaml", CONFIG.format(url=url, rev=rev))
     repo.commit("Start")
-    ended = run(repo, "install")
+    ended = run(repo, env, "install")
     assert ended[0] == 0, ended
     return repo
 
 
-def run(repo: GitRepo, *args: str) -> tuple[int, str]:
+def run(repo: GitRepo, env: dict[str, str], *args: str) -> tuple[int, str]:
     ended = subprocess.run(
-        [str(PRE_COMMIT), *args], cwd=repo, capture_output=True, text=True, check=False, timeout=240
+        [str(PRE_COMMIT), *args],
+        cwd=repo,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
     )
     return ended.returncode, ended.stdout + ended.stderr
 
@@ -70,12 +80,12 @@ def test_the_manifest_is_valid() -> None:
 
 
 def test_commit_and_push_through_pre_commit(
-    project: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: GitRepo, tmp_path: Path, env: dict[str, str]
 ) -> None:
-    monkeypatch.setenv("SKIP", "delegation-guard")  # there are no tasks here
+    env |= {"SKIP": "delegation-guard"}  # there are no tasks here
     project.write_all({f"src/-file {n}.py": "print()\n" for n in range(26)})
     project.run("add", "-A")
-    ended = project.attempt("commit", "-m", "Too much")
+    ended = project.attempt("commit", "-m", "Too much", env=env)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 1, said
     assert "26 files changed" in said
@@ -84,35 +94,39 @@ def test_commit_and_push_through_pre_commit(
 
     GitRepo(tmp_path / "remote", bare=True)
     project.remote(tmp_path / "remote")
-    ended = project.attempt("push", "origin", "main")  # pre-commit gives no refs here
+    ended = project.attempt("push", "origin", "main", env=env)  # pre-commit gives no refs here
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 1, said
     assert "27 of 25 files" in said
     project.run("push", "--no-verify", "-q", "origin", "main")
     project.write("a.py", "a\n")
     project.commit("A little")
-    ended = project.attempt("push", "origin", "main")
+    ended = project.attempt("push", "origin", "main", env=env)
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 0, said
     assert "1 of 25 files, 1 of 1,200 lines" in said
 
 
-def test_the_guard_fails_a_commit_without_a_subagent_run(project: GitRepo) -> None:
+def test_the_guard_fails_a_commit_without_a_subagent_run(
+    project: GitRepo, env: dict[str, str]
+) -> None:
     write_index(Path(project), registered("0951-guard"))
     project.run("add", "-A")
-    ended = project.attempt("commit", "-m", "A task", env={"MCP_RUNNER_TASK_ID": "0951-guard"})
+    ended = project.attempt(
+        "commit", "-m", "A task", env={**env, "MCP_RUNNER_TASK_ID": "0951-guard"}
+    )
     said = (ended.stdout + ended.stderr).decode()
     assert ended.returncode == 1
     assert "Missing: a subagent run of 0951-guard" in said
 
 
-def test_documents_are_judged_by_name(project: GitRepo) -> None:
+def test_documents_are_judged_by_name(project: GitRepo, env: dict[str, str]) -> None:
     project.branch("doc-archives")
     project.write("docs/-my plan.md", stub("docs/-my plan.md")).write("docs/other.md", "# Other\n")
     project.run("add", "-A")
-    code, said = run(project, "run", "doc-archive", "--all-files")
+    code, said = run(project, env, "run", "doc-archive", "--all-files")
     assert code == 1, said
     assert "doc-archive/dangling" in said
-    code, said = run(project, "run", "doc-archive", "--files", "docs/other.md")
+    code, said = run(project, env, "run", "doc-archive", "--files", "docs/other.md")
     assert code == 0, said
     assert "no stubs" in said
