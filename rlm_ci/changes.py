@@ -7,6 +7,7 @@ patch itself is read only when somebody asks for hunks.
 from __future__ import annotations
 
 import os
+from itertools import chain
 
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
@@ -14,40 +15,66 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Iterator, Sequence
+    from typing import Any, Self
 
-    from rlm_ci.git import Repository
+    from rlm_ci.git import Pending, Repository
 
 #: Triggers whose content came from outside, so that the base's policy judges it.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
-#: git calls a file binary when one of its first 8,000 bytes is NUL.
+#: git calls a file binary when one of its first 8,000 bytes is NUL, or when it is larger
+#: than core.bigFileThreshold.
 _BINARY_PROBE = 8000
+_BIG_FILE = 512 << 20
 
 
-class FileChange(Value):
-    """One file of a change. ``added`` and ``deleted`` are lines, None for a binary file.
+class Count(Value):
+    """What one file adds to a change: ``added`` and ``deleted`` lines, None for a binary file.
 
-    ``status`` is git's letter (A, C, D, M, R, T); modes and object ids are those of the
-    two sides, zeros where there is none; ``old_path`` differs from ``path`` for a rename.
-    ``unmeasured`` says why the lines could not be counted.
+    ``path`` is the new one. ``unmeasured`` says why the lines could not be counted.
     """
 
     path: str
-    old_path: str
-    status: str
     added: int | None
     deleted: int | None
-    old_mode: str = "000000"
-    new_mode: str = "000000"
-    old_oid: str = ""
-    new_oid: str = ""
     unmeasured: str | None = None
 
     @property
     def lines(self) -> int:
         """Added and deleted lines together; 0 for a binary file."""
         return (self.added or 0) + (self.deleted or 0)
+
+
+class FileChange(Count):
+    """One file of a change, with both of its sides.
+
+    ``status`` is git's letter (A, C, D, M, R, T); modes and object ids are those of the
+    two sides, zeros where there is none; ``old_path`` differs from ``path`` for a rename.
+    """
+
+    old_path: str = ""
+    status: str = ""
+    old_mode: str = "000000"
+    new_mode: str = "000000"
+    old_oid: str = ""
+    new_oid: str = ""
+
+
+class Counting:
+    """A count of lines that git is working on, as a context manager."""
+
+    def __init__(self, pending: Pending) -> None:
+        self._pending = pending
+
+    def __enter__(self) -> Self:
+        self._pending.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pending.__exit__(*error)
+
+    def finish(self) -> list[Count]:
+        return list(_parse_counts(iter(self._pending.finish().split(b"\0"))))
 
 
 class Line(Value):
@@ -106,23 +133,30 @@ class ChangeSet(Value):
         """The commit whose configuration judges this change; None for the working tree's."""
         return self.base if self.trigger in OUTSIDE else None
 
-    def files(self, *, renames: bool = True, attributes: str | None = None) -> list[FileChange]:
-        """The changed files, counted as ``git diff --numstat -z -M`` counts them.
+    def count(self, *, renames: bool = True, attributes: str | None = None) -> Counting:
+        """Begin to count the lines of committed trees, as ``git diff --numstat -z -M`` does.
 
         ``attributes`` is a folder with the ``.gitattributes`` files that decide what is
-        binary, for a change that is read tree to tree.
+        binary.
         """
+        find = "-M" if renames else "--no-renames"
+        diff = self.repository.start_diff
+        return Counting(diff(*self._trees(), "--numstat", find, attributes=attributes))
+
+    def files(self, *, renames: bool = True) -> list[FileChange]:
+        """The changed files with both sides, counted in the same way."""
         find = "-M" if renames else "--no-renames"
         options = ("--raw", "--numstat", "--no-abbrev", find)
         if not self.worktree:
-            diff = self.repository.diff_trees
-            return _parse_files(diff(*self._trees(), *options, attributes=attributes))
+            return _parse_files(self.repository.diff_trees(*self._trees(), *options))
         against = self.head or self.repository.empty_tree()
         where = ("--cached",) if self.trigger == "index" else ()
         found = _parse_files(self.repository.diff_worktree(*where, *options, against))
         if self.trigger == "worktree":
             untracked = self.repository.untracked()
-            found += [_untracked(self.repository.root, path) for path in untracked]
+            if untracked:
+                new = [_untracked(self.repository.root, path) for path in untracked]
+                found = _merge(found, new)
         return found
 
     def _trees(self) -> tuple[str, str]:
@@ -139,6 +173,13 @@ class ChangeSet(Value):
         names: list[str] = self.__dict__["_names"]
         return names
 
+    def sizes(self, paths: Sequence[str]) -> list[int]:
+        """The bytes of each of these files as it is now; 0 for one that is gone."""
+        if self.trigger == "worktree":
+            return [_size(os.path.join(self.repository.root, path)) for path in paths]
+        side = "" if self.trigger == "index" else self.head
+        return [max(0, size) for size in self.repository.sizes([f"{side}:{one}" for one in paths])]
+
     def hunks(self) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
         """The hunks of each text file by its new path, and the paths that cannot be parsed."""
         options = ("--raw", "--no-abbrev", "-M", "--patch", "--unified=3")
@@ -149,22 +190,29 @@ class ChangeSet(Value):
         return parse_patch(self.repository.diff_worktree(*where, *options, against))
 
     def read(self, path: str, limit: int, *, old: bool = False) -> bytes | None:
-        """The content of a file on one side; None when it is not there (or not a file)."""
-        if old:
-            commit = self.merge_base or self.head
-            return self.repository.read(f"{commit}:{path}")[0] if commit else None
-        if self.trigger == "index":
-            return self.repository.read(f":{path}")[0]
-        if self.trigger == "worktree":
+        """The content of a file of at most ``limit`` bytes on one side.
+
+        None when it is not there, no file, or larger.
+        """
+        if self.trigger == "worktree" and not old:
             try:
                 return files.read_inside(self.repository.root, path, limit)
             except files.UnreadableError:
                 return None
-        return self.repository.read(f"{self.head}:{path}")[0]
+        side = self.merge_base if old else "" if self.trigger == "index" else self.head
+        if side is None:  # before the first commit there is no old side
+            return None
+        spec = f"{side}:{path}"
+        if self.repository.sizes([spec])[0] > limit:
+            return None
+        return self.repository.read(spec)[0]
+
+
+_BYTES = ("utf-8", "surrogateescape")
 
 
 def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
+    return data.decode(*_BYTES)
 
 
 def _parse_raw(fields: Iterator[bytes], first: bytes) -> FileChange:
@@ -172,7 +220,8 @@ def _parse_raw(fields: Iterator[bytes], first: bytes) -> FileChange:
     old_path = path = _decode(next(fields))
     if status[0] in "RC":
         path = _decode(next(fields))
-    return FileChange(path, old_path, status[0], None, None, old_mode, new_mode, old_oid, new_oid)
+    sides = (old_path, status[0], old_mode, new_mode, old_oid, new_oid)
+    return FileChange(path, None, None, None, *sides)
 
 
 def _parse_files(data: bytes) -> list[FileChange]:
@@ -184,65 +233,119 @@ def _parse_files(data: bytes) -> list[FileChange]:
         if field.startswith(b":"):
             change = _parse_raw(fields, field)
             raw[change.path] = change
-        elif field:
+        else:
+            for one in _parse_counts(chain((field,), fields)):
+                counted[one.path] = raw[one.path].replace(added=one.added, deleted=one.deleted)
+    return list(counted.values())
+
+
+def _parse_counts(fields: Iterator[bytes]) -> Iterator[Count]:
+    """The records of ``git diff --numstat -z``; a rename's names stand behind its counts."""
+    for field in fields:
+        if field:
             added, deleted, path = field.split(b"\t", 2)
             if not path:
                 next(fields)
                 path = next(fields)
-            name = _decode(path)
-            counts = (None, None) if added == b"-" else (int(added), int(deleted))
-            counted[name] = raw[name].replace(added=counts[0], deleted=counts[1])
-    return list(counted.values())
+            if added == b"-":
+                yield Count(_decode(path), None, None)
+            else:
+                yield Count(_decode(path), int(added), int(deleted))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
 
 
 def _untracked(root: str, path: str) -> FileChange:
     """A file that git does not know yet, counted as it would be once added."""
     full = os.path.join(root, path)
-    change = FileChange(path.rstrip("/"), path.rstrip("/"), "A", 1, 0, new_mode="100644")
+    name = path.rstrip("/")
+    change = FileChange(name, 1, 0, old_path=name, status="A", new_mode="100644")
     if path.endswith("/"):  # another repository: added, it would be one line, the submodule
         return change.replace(new_mode="160000")
     if os.path.islink(full):
         return change.replace(new_mode="120000")
-    lines, last, probe = 0, b"\n", b""
+    size, lines, last, probe = 0, 0, b"\n", b""
     try:
         for block in files.blocks(full):
             probe += block[: max(0, _BINARY_PROBE - len(probe))]
+            size += len(block)
+            if b"\0" in probe or size > _BIG_FILE:
+                return change.replace(added=None, deleted=None)
             lines += block.count(b"\n")
             last = block[-1:]
     except files.UnreadableError as error:
         return change.replace(added=0, unmeasured=str(error))
-    if b"\0" in probe:
-        return change.replace(added=None, deleted=None)
     return change.replace(added=lines + (last != b"\n"))
+
+
+def _merge(tracked: list[FileChange], untracked: list[FileChange]) -> list[FileChange]:
+    """All of them, a file that left the index and stayed in the work tree as one."""
+    gone = {one.path: one for one in tracked if one.status == "D"}
+    both = {one.path for one in untracked if one.path in gone}
+    return [one for one in tracked if one.path not in both] + [
+        one.replace(
+            status="M",
+            deleted=None if one.added is None else gone[one.path].deleted,
+            old_mode=gone[one.path].old_mode,
+            old_oid=gone[one.path].old_oid,
+        )
+        if one.path in both
+        else one
+        for one in untracked
+    ]
 
 
 def parse_patch(data: bytes) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
     """The hunks in the output of ``git diff --raw -z --patch``, and the paths that failed.
 
-    The names come from the raw records, whose order the patch keeps, never from the patch's
-    headers: a path may look like anything. What ``unidiff`` cannot parse costs its own file
-    alone.
+    The names come from the raw records, in whose order the patch stands; a record without
+    text (not merged, or equal once it is converted) has no section. What ``unidiff`` cannot
+    parse costs its own file alone.
     """
-    head, separator, patch = data.partition(b"\0\0diff --git ")
+    head, _, patch = data.partition(b"\0\0")
     fields = iter(head.split(b"\0"))
-    names: list[str] = []
-    for field in fields:
-        if field.startswith(b":"):
-            change = _parse_raw(fields, field)
-            # A type change is printed as a deletion and a creation.
-            names += [change.path] * (2 if change.status == "T" else 1)
+    # Lines of a hunk never begin like this, and names are quoted where they hold a line break.
+    sections = (b"\n" + patch).split(b"\ndiff --git ")[:0:-1]
     hunks: dict[str, tuple[Hunk, ...]] = {}
     failed: list[str] = []
-    sections = (b"\n" + patch).split(b"\ndiff --git ") if separator else []
-    sections[0:1] = [sections[0][1:]] if sections else []
-    for name, section in zip(names, sections, strict=True):
-        start = section.find(b"\n@@ ")
-        if start >= 0:
-            try:
-                hunks[name] = hunks.get(name, ()) + _parse_hunks(section[start + 1 :])
-            except ValueError:
-                failed.append(name)
+    for field in fields:
+        if not field.startswith(b":"):
+            continue
+        change = _parse_raw(fields, field)
+        names = f"a/{change.old_path}", f"b/{change.path}"
+        heading = b"%s %s\n" % tuple(_quoted(name.encode(*_BYTES)) for name in names)
+        # A change of type is told as a deletion and a creation.
+        while sections and sections[-1].startswith(heading):
+            body = sections.pop().partition(b"\n* Unmerged path ")[0]
+            start = body.find(b"\n@@ ")
+            if start >= 0 and change.path not in failed:
+                try:
+                    found = _parse_hunks(body[start + 1 :])
+                    hunks[change.path] = hunks.get(change.path, ()) + found
+                except ValueError:
+                    failed.append(change.path)
     return hunks, failed
+
+
+def _quoted(name: bytes) -> bytes:
+    """``name`` as the headings of a patch have it: in C's quotes where it needs them."""
+    if name.isascii() and name.decode().isprintable() and b'"' not in name and b"\\" not in name:
+        return name
+    letters = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+    quoted = "".join(
+        f"\\{letters[byte]}"
+        if byte in letters
+        else chr(byte)
+        if 0x20 <= byte < 0x7F
+        else f"\\{byte:03o}"
+        for byte in name
+    )
+    return f'"{quoted}"'.encode()
 
 
 def _parse_hunks(body: bytes) -> tuple[Hunk, ...]:
@@ -296,19 +399,32 @@ def require(repository: Repository, ref: str, role: str, source: str) -> str:
 
 
 def _fetch_hint(repository: Repository, ref: str) -> str:
+    """The commands that bring ``ref``, or (if empty) the history that a shallow clone lacks."""
     remote = repository.remote()
-    checkout = "; with actions/checkout: fetch-depth: 0"
+    commands = []
     if repository.is_shallow():
-        return f"the clone is shallow: git fetch --unshallow {remote}{checkout}"
+        commands.append(f"git fetch --unshallow {remote}")
     if len(ref) in (40, 64) and all(char in "0123456789abcdef" for char in ref):
-        return f"git fetch {remote} {ref}{checkout}"
-    return f"check the name, or fetch it: git fetch {remote}"
+        commands.append(f"git fetch {remote} {ref}")
+    branch = ref.removeprefix(f"{remote}/")
+    # Only a name that no shell reads as anything else can stand in a command.
+    if branch != ref and all(char.isalnum() or char in "/._-" for char in branch):
+        commands.append(f"git fetch {remote} +refs/heads/{branch}:refs/remotes/{ref}")
+    if not commands:
+        return f"check the name, or fetch it: git fetch {remote}"
+    why = "the clone is shallow: " if repository.is_shallow() else ""
+    return f"{why}{' && '.join(commands)}; with actions/checkout: fetch-depth: 0"
 
 
 def from_range(
     repository: Repository, base: str, head: str, source: str, **fields: Any
 ) -> ChangeSet:
     """The change from the merge base of two refs to the second one."""
+    fields.setdefault("trigger", "range")
+    found = repository.range(base, head)
+    if found:
+        return ChangeSet(repository, base=found[0], head=found[1], merge_base=found[2], **fields)
+    # One by one, to say which of them is not there.
     base_commit = require(repository, base, "base", source)
     head_commit = require(repository, head, "head", source)
     merge_base = repository.merge_base(base_commit, head_commit)
@@ -319,7 +435,6 @@ def from_range(
         raise ConfigError(
             "base and head have no common commit in this clone", where=source, hint=hint
         )
-    fields.setdefault("trigger", "range")
     return ChangeSet(
         repository, base=base_commit, head=head_commit, merge_base=merge_base, **fields
     )
@@ -351,7 +466,8 @@ def from_push(
     """A first push: against the merge base with the default branch, else the empty tree."""
     head_commit = require(repository, head, "head", source)
     default = repository.default_branch(remote)
-    if default and default[1] != head_commit:
+    # Of the default branch itself, which the clone may know by now, all is new.
+    if default and (default[1] != head_commit or fields.get("target") not in (None, default[0])):
         merge_base = repository.merge_base(default[1], head_commit)
         if merge_base:
             return ChangeSet(

@@ -72,18 +72,35 @@ def _contents(
             commits[side] = (
                 commit if known else require(repository, commit, f"{side} side", "report")
             )
-    found = (
-        repository.read(
-            *(f"{commits[place.side]}:{place.path}" for place in places if place.side in commits)
-        )
-        if commits
-        else []
-    )
-    read = iter(found)
+    asked = {
+        place: _object(repository, commits[place.side], place.path)
+        for place in places
+        if place.side in commits and _is_name(place.path)
+    }
+    read = dict(zip(asked, repository.read(*asked.values()), strict=True)) if asked else {}
+    in_worktree = subject.worktree or subject.head is None
     return [
-        next(read) if place.side in commits else _from_worktree(repository, place.path)
+        _from_worktree(repository, place.path)
+        if in_worktree and place.side == "new" and _is_name(place.path)
+        else read.get(place)
         for place in places
     ]
+
+
+def _is_name(path: str) -> bool:
+    """Whether ``path`` can be a path of a tree: a report may hold any text."""
+    try:
+        path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
+
+
+def _object(repository: Repository, commit: str, path: str) -> str:
+    if "\n" not in path:
+        return f"{commit}:{path}"
+    entry = repository.tree(commit).get(path)  # git reads what it is asked for line by line
+    return entry.oid if entry else commit
 
 
 def _from_worktree(repository: Repository, path: str) -> bytes | None:

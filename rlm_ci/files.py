@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from rlm_ci.errors import StorageError
 
@@ -15,7 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+# O_BINARY: a file of Windows is opened as text, unless one asks.
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_READ |= getattr(os, "O_NONBLOCK", 0)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CHUNK = 1 << 20
 
@@ -49,7 +52,10 @@ def read_inside(root: str, path: str, limit: int) -> bytes:
 
 
 def _walk(root: str, parts: list[str], limit: int) -> bytes:
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unreadable(error) from None
     try:
         for part in parts[:-1]:
             try:
@@ -79,8 +85,9 @@ def _read(path: str, limit: int, folder: int | None) -> bytes:
         if status.st_size > limit:
             raise UnreadableError(f"it has {status.st_size:,} bytes, more than {limit:,}")
         data = os.read(descriptor, min(limit, status.st_size) + 1)
-        while len(data) < status.st_size and (more := os.read(descriptor, _CHUNK)):
-            data += more
+        if len(data) != status.st_size:  # it grows, or never told its size, as those of /proc
+            while len(data) <= limit and (more := os.read(descriptor, _CHUNK)):
+                data += more
         if len(data) > limit:
             raise UnreadableError(f"it has more than {limit:,} bytes")
         return data
@@ -118,7 +125,13 @@ def blocks(path: str) -> Iterable[bytes]:
 
 
 def write(path: str, data: bytes, mode: int = 0o644) -> None:
-    """Replace ``path`` by ``data`` in one step, durably. Raises StorageError."""
+    """Replace ``path`` by ``data`` in one step, durably. Raises StorageError.
+
+    A pipe, a device or the name of an open file is written to, and stays what it is.
+    """
+    if _is_channel(path):
+        _write_to(path, "wb", data)
+        return
     folder = os.path.dirname(path) or "."
     temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.urandom(6).hex()}.tmp")
     try:
@@ -130,7 +143,8 @@ def write(path: str, data: bytes, mode: int = 0o644) -> None:
                 os.fsync(stream.fileno())
             os.replace(temporary, path)
         except BaseException:
-            os.unlink(temporary)
+            with suppress(OSError):
+                os.unlink(temporary)
             raise
         if os.name == "posix":
             descriptor = os.open(folder, os.O_RDONLY)
@@ -144,11 +158,25 @@ def write(path: str, data: bytes, mode: int = 0o644) -> None:
 
 def append(path: str, data: bytes) -> None:
     """Add ``data`` to the end of a file that others write to as well. Raises StorageError."""
+    _write_to(path, "ab", data)
+
+
+def _write_to(path: str, mode: str, data: bytes) -> None:
     try:
-        with open(path, "ab") as stream:
+        with open(path, mode) as stream:
             stream.write(data)
     except OSError as error:
         raise storage_error(error, path) from None
+
+
+def _is_channel(path: str) -> bool:
+    if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/")):
+        return True  # it may lead to a regular file, and is none itself
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def make_folder(path: str, mode: int = 0o777) -> None:

@@ -26,6 +26,11 @@ INCOMPLETE = "incomplete"
 CLEAN = "clean"
 VERDICTS = (FINDINGS, NOT_RUN, INCOMPLETE, CLEAN)
 
+#: What ends the process with its own code where it alone kept us from judging.
+_OWN_CODES = (
+    errors.UNAVAILABLE, errors.DAMAGED, errors.LOCKED, errors.REMOTE, errors.STORAGE,
+)  # fmt: skip
+
 
 class Severity(IntEnum):
     """Ordered, so that a fail level is one comparison."""
@@ -53,7 +58,7 @@ _INVISIBLE = (
     (0x00, 0x1F), (0x7F, 0x9F), (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160),
     (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F),
     (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB),
-    (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+    (0x13430, 0x1343F), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
 )  # fmt: skip
 
 
@@ -195,10 +200,12 @@ def fingerprints(findings: Iterable[Finding]) -> list[str]:
     for finding in findings:
         place = finding.evidence[0] if finding.evidence else Location("")
         folded = " ".join((place.quote or "").split())
-        key = (finding.rule, place.path, finding.subject or "", folded)
+        # As the report writes them, so that one read back gives the same.
+        texts = (finding.rule, place.path, finding.subject or "", folded)
+        key = tuple(encodable(text) for text in texts)
         index = seen[key] = seen.get(key, -1) + 1
         text = "\0".join((*key, str(index)))
-        prints.append(sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32])
+        prints.append(sha256(text.encode()).hexdigest()[:32])
     return prints
 
 
@@ -327,11 +334,10 @@ class Report(Value):
             return errors.FINDINGS
         default = errors.CONFIG if verdict == NOT_RUN else errors.LIMIT
         causes = {
-            part.error.code if part.error else default
-            for part in self.parts
-            if part.state == verdict
+            part.error.code if part.error else 0 for part in self.parts if part.state == verdict
         }
-        return causes.pop() if len(causes) == 1 else default
+        cause = causes.pop() if len(causes) == 1 else 0
+        return cause if cause in _OWN_CODES else default
 
     def failing(self) -> tuple[Finding, ...]:
         """The findings that make the verdict ``findings``."""
@@ -384,11 +390,21 @@ class Report(Value):
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Report:
-        """The report that ``record``, already valid under the schema, describes."""
-        found = [Finding.from_dict(item) for item in record["findings"]]
+        """The report that ``record``, already valid under the schema, describes.
+
+        Raises ValueError for a finding of no part, a path that cannot be decoded, or a
+        verdict that the findings contradict.
+        """
+        found: dict[str, list[Finding]] = {item["id"]: [] for item in record["parts"]}
+        for item in record["findings"]:
+            finding = Finding.from_dict(item)
+            check = finding.rule.partition("/")[0]
+            if check not in found:
+                raise ValueError(f"a finding of {finding.rule}, and no part {check}")
+            found[check].append(finding)
         parts = []
         for item in record["parts"]:
-            own = tuple(one for one in found if one.rule.partition("/")[0] == item["id"])
+            own = tuple(found.pop(item["id"], ()))  # where an id comes twice, the first has them
             state = item["verdict"] if item["verdict"] in (NOT_RUN, INCOMPLETE) else None
             metrics = item["metrics"]
             parts.append(
@@ -407,7 +423,7 @@ class Report(Value):
             Document(item["path"], item["text"], tuple(map(Location.from_dict, item["evidence"])))
             for item in record["documents"]
         )
-        return cls(
+        report = cls(
             subject=Subject(**record["subject"]),
             fail_level=Severity.from_label(record["fail_level"]),
             parts=tuple(parts),
@@ -418,6 +434,9 @@ class Report(Value):
             publication=record["publication"],
             run_id=record["run_id"],
         )
+        if report.verdict() != record["verdict"]:
+            raise ValueError(f"the verdict {record['verdict']} where it must be {report.verdict()}")
+        return report
 
 
 def _record(value: Value) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Self
 
 #: What git may see of our own environment: where it lives, who the user is, whom he trusts.
 INHERITED = (
@@ -29,6 +29,12 @@ INHERITED = (
 HOOK_VARIABLES = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH",
+)  # fmt: skip
+#: What it takes to reach a remote, when that is asked for.
+NETWORK = (
+    "SSH_AUTH_SOCK", "SSH_ASKPASS", "GIT_ASKPASS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+    "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
 _FIXED = {
     "LC_ALL": "C",
@@ -50,7 +56,7 @@ _OVERRIDES = (
 DIFF_OPTIONS = (
     "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
     "--submodule=short", "--no-relative", f"-O{os.devnull}", "--src-prefix=a/", "--dst-prefix=b/",
-    "-z",
+    "--diff-algorithm=myers", "-z",
 )  # fmt: skip
 
 
@@ -72,7 +78,7 @@ def discover(start: str) -> tuple[str, str | None]:
     folder = os.path.abspath(start)
     while True:
         marker = os.path.join(folder, ".git")
-        if os.path.isdir(marker):
+        if os.path.lexists(os.path.join(marker, "HEAD")):
             return folder, marker
         if os.path.isfile(marker):
             with open(marker, "rb") as stream:
@@ -84,11 +90,30 @@ def discover(start: str) -> tuple[str, str | None]:
         folder = parent
 
 
+class Pending:
+    """A git that is running, as a context manager; left before its end, it is killed."""
+
+    def __init__(self, child: process.Child, read: Callable[[process.Result], bytes]) -> None:
+        self._child = child
+        self._read = read
+
+    def __enter__(self) -> Self:
+        self._child.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._child.__exit__(*error)
+
+    def finish(self) -> bytes:
+        """Its standard output. Raises what ``Repository.run`` raises."""
+        return self._read(self._child.finish())
+
+
 class Repository:
     """A work tree and its object store. Nothing is run until something is asked."""
 
     def __init__(self, root: str, git_dir: str | None, environment: Mapping[str, str]) -> None:
-        """``environment`` may hold INHERITED and HOOK_VARIABLES; the rest of it is dropped."""
+        """``environment`` may hold what is named above; the rest of it is dropped."""
         self.root = root
         self.git_dir = git_dir
         hooks = {name: environment[name] for name in HOOK_VARIABLES if name in environment}
@@ -96,6 +121,7 @@ class Repository:
         hooks = {name: os.path.abspath(path) for name, path in hooks.items()}
         self._env = {name: environment[name] for name in INHERITED if name in environment}
         self._env.update(hooks, **_FIXED)
+        self._network = {name: environment[name] for name in NETWORK if name in environment}
         self._trusted = False
         self._hash: str | None = None
 
@@ -115,6 +141,21 @@ class Repository:
         Raises ConfigError when the repository cannot be used as it stands, DamagedError when
         git fails otherwise, UnavailableError when there is no git.
         """
+        with self.start(
+            *args, stdin=stdin, folder=folder, env=env, ok=ok, network=network
+        ) as pending:
+            return pending.finish()
+
+    def start(
+        self,
+        *args: str | bytes,
+        stdin: bytes = b"",
+        folder: str | None = None,
+        env: Mapping[str, str] | None = None,
+        ok: Sequence[int] = (0,),
+        network: bool = False,
+    ) -> Pending:
+        """As ``run``, without waiting: git works beside us until ``finish`` is called."""
         if self.git_dir is None:
             raise ConfigError(
                 "not a git repository",
@@ -125,19 +166,32 @@ class Repository:
         for override in _OVERRIDES:
             if not (network and override.startswith("protocol.")):
                 argv += ["-c", override]
-        result = process.run([*argv, *args], env={**self._env, **(env or {})}, stdin=stdin)
-        if result.returncode not in ok:
-            raise self._failure(args, result)
-        return result.stdout
+        reach = self._network if network else {}
+        child = process.Child([*argv, *args], {**self._env, **reach, **(env or {})}, stdin)
 
-    def _failure(self, args: Sequence[str | bytes], result: process.Result) -> Exception:
+        def read(result: process.Result) -> bytes:
+            if result.returncode not in ok:
+                raise self._failure(args, result, network=network)
+            # A git that found the repository by itself has also looked at who owns it.
+            self._trusted = self._trusted or not env
+            return result.stdout
+
+        return Pending(child, read)
+
+    def _failure(
+        self, args: Sequence[str | bytes], result: process.Result, *, network: bool
+    ) -> Exception:
         said = result.stderr.decode("utf-8", "replace")
         command = f"git {os.fsdecode(args[0])}"
         if "dubious ownership" in said:
+            from shlex import quote
+
+            # git compares with the place itself, whatever links lead there.
+            place = quote(os.path.realpath(self.root))
             return ConfigError(
                 "the repository belongs to another user, so git does not trust it",
                 where=self.root,
-                hint=f"if you do: git config --global --add safe.directory {self.root}",
+                hint=f"if you do: git config --global --add safe.directory {place}",
             )
         if "not a git repository" in said:
             return ConfigError(
@@ -145,7 +199,7 @@ class Repository:
                 where=self.root,
                 hint="run inside a git repository, or name one with --repo DIR",
             )
-        if "promisor" in said or "lazy fetch" in said or "transport 'file' not allowed" in said:
+        if "promisor" in said or "lazy fetch" in said or ("transport '" in said and not network):
             return ConfigError(
                 "this partial clone does not hold the contents that are needed",
                 where=self.root,
@@ -168,13 +222,34 @@ class Repository:
         """The commit that each ref names, or None for one that names none."""
         usable = [ref if ref and "\n" not in ref and "\0" not in ref else "-" for ref in refs]
         asked = "".join(f"{ref}^{{commit}}\n" for ref in usable)
-        answer = self.run("cat-file", "--batch-check", stdin=_encode(asked))
+        try:
+            answer = self.run("cat-file", "--batch-check", stdin=_encode(asked))
+        except DamagedError:
+            # Of some expressions (an upstream that is not set) git does not say: missing. It dies.
+            if not any(sign in asked.replace("^{commit}", "") for sign in ("@{", "^{", ":/")):
+                raise
+            return [None] if len(refs) == 1 else [self.resolve(ref)[0] for ref in refs]
         commits: list[str | None] = []
         for line in answer.split(b"\n")[: len(refs)]:
             words = line.split(b" ")
             is_commit = len(words) == 3 and words[1] == b"commit"
             commits.append(words[0].decode() if is_commit else None)
         return commits
+
+    def range(self, base: str, head: str) -> tuple[str, str, str] | None:
+        """The commits of two plain refs and their merge base, asked for at once.
+
+        None when any of the three is not there, or a ref is an expression.
+        """
+        plain = (base + head).replace("/", "").replace("-", "").replace("_", "").replace(".", "")
+        if not plain.isalnum() or ".." in base + "/" + head:
+            return None
+        asked = f"{base}^{{commit}}...{head}^{{commit}}"
+        answer = self.run("rev-parse", "--end-of-options", asked, ok=(0, 128))
+        lines = [line for line in answer.decode().split("\n") if line and line[0] != "-"]
+        if len(lines) < 3 or not lines[2].startswith("^"):
+            return None
+        return lines[1], lines[0], lines[2][1:]
 
     def merge_base(self, one: str, other: str) -> str | None:
         """The merge base of two commits (the first, as ``git diff A...B`` takes it)."""
@@ -245,18 +320,16 @@ class Repository:
     def read(self, *specs: str) -> list[bytes | None]:
         """The contents of the blobs that ``<object id>`` or ``<commit>:<path>`` name.
 
-        None for one that is not there, is no blob, or has a line break in its path.
+        None for one that is not there, or is no blob.
         """
-        asked = "".join((spec if "\n" not in spec else "-") + "\n" for spec in specs)
-        answer = memoryview(self.run("cat-file", "--batch", stdin=_encode(asked)))
+        whole = self.run("cat-file", "--batch", stdin=self._batch(specs))
         contents: list[bytes | None] = []
         position = 0
-        whole = bytes(answer)
         for _ in specs:
             end = whole.index(b"\n", position)
             words = whole[position:end].rsplit(b" ", 2)
             position = end + 1
-            if words[-1] in (b"missing", b"ambiguous") or not words[-1].isdigit():
+            if not words[-1].isdigit():
                 contents.append(None)
                 continue
             size = int(words[2])
@@ -265,12 +338,22 @@ class Repository:
             position += size + 1
         return contents
 
-    def sizes(self, oids: Sequence[str]) -> list[int]:
+    def sizes(self, specs: Sequence[str]) -> list[int]:
         """The size of each object in bytes, -1 for one that is missing, in one batch."""
-        asked = "".join(f"{oid}\n" for oid in oids).encode()
-        answer = self.run("cat-file", "--batch-check=%(objectsize)", stdin=asked)
-        lines = answer.split(b"\n")[: len(oids)]
-        return [int(line) if line.isdigit() else -1 for line in lines]
+        form = "--batch-check=%(objectsize)"
+        lines = self.run("cat-file", form, stdin=self._batch(specs)).split(b"\n")
+        return [int(line) if line.isdigit() else -1 for line in lines[: len(specs)]]
+
+    def _batch(self, specs: Sequence[str]) -> bytes:
+        """One spec a line; one with a line break in its path gives way to its object id."""
+        lines = []
+        for spec in specs:
+            line = _encode(spec)
+            if b"\n" in line:
+                found = self.run("rev-parse", "--quiet", "--verify", line, ok=(0, 1, 128))
+                line = found.strip() or b"-"
+            lines.append(line + b"\n")
+        return b"".join(lines)
 
     def tree(self, commit: str) -> dict[str, Entry]:
         """All files of a tree, by path."""
@@ -313,16 +396,25 @@ class Repository:
 
     # ── differences ──
 
-    def diff_trees(self, old: str, new: str, *options: str, attributes: str | None = None) -> bytes:
-        """``git diff`` of two trees, blind to the attributes of both.
+    def diff_trees(self, old: str, new: str, *options: str) -> bytes:
+        """``git diff`` of two trees, blind to the attributes of both."""
+        with self.start_diff(old, new, *options) as pending:
+            return pending.finish()
+
+    def start_diff(
+        self, old: str, new: str, *options: str, attributes: str | None = None
+    ) -> Pending:
+        """As ``diff_trees``, beside us.
 
         ``attributes`` is a folder that holds the ``.gitattributes`` files to obey, if any.
         """
-        return self.run("diff", *DIFF_OPTIONS, *options, old, new, **self._detached(attributes))
+        # Without the dashes, a file that is named like a commit would be taken for neither.
+        where = self._detached(attributes)
+        return self.start("diff", *DIFF_OPTIONS, *options, old, new, "--", **where)
 
     def diff_worktree(self, *options: str) -> bytes:
         """``git diff`` of the index (``--cached``) or the work tree against a tree of ours."""
-        return self.run("diff", *DIFF_OPTIONS, *options)
+        return self.run("diff", *DIFF_OPTIONS, *options, "--")
 
     def attributes(
         self, names: Sequence[str], paths: Iterable[str], folder: str
@@ -346,16 +438,15 @@ class Repository:
         """
         if not self._trusted:
             self.run("rev-parse", "--git-dir")
-            self._trusted = True
         git_dir = os.path.abspath(self._env.get("GIT_DIR") or self.git_dir or "")
         if folder is None:
-            # No attribute file can stand in the git directory, and a bare repository has none.
-            return {"folder": git_dir, "env": {"GIT_DIR": git_dir, "GIT_WORK_TREE": git_dir}}
+            folder = git_dir  # no attribute file stands there
         return {
             "folder": folder,
             "env": {
                 "GIT_DIR": git_dir,
                 "GIT_WORK_TREE": folder,
+                # Attributes may also be read from the index, which is that of the checkout.
                 "GIT_INDEX_FILE": os.path.join(git_dir, "rlm-ci-no-index"),
             },
         }

@@ -18,4 +18,6 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
         return lambda _path: False
     from pathspec import GitIgnoreSpec
 
-    return GitIgnoreSpec.from_lines(patterns).match_file
+    matches = GitIgnoreSpec.from_lines(patterns).match_file
+    # A pattern ends at a line break, to a regular expression; a name does not.
+    return lambda path: matches(path.replace("\n", "\0"))

@@ -17,15 +17,20 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Self
 
 DEFAULT_TIMEOUT = 600.0
 #: Bytes of one stream that are kept; a command that prints more is stopped.
 DEFAULT_LIMIT = 1 << 30
 _CHUNK = 1 << 18
+_PIPE = 1 << 20
 
 
 class Result(Value):
-    """How a command ended. ``returncode`` is negative for a signal, as in ``subprocess``."""
+    """How a command ended. ``returncode`` is negative for a signal, as in ``subprocess``.
+
+    A stream that was ``truncated`` holds as many bytes as the limit allows.
+    """
 
     returncode: int
     stdout: bytes
@@ -47,9 +52,8 @@ def run(
     ``timeout`` is in seconds; past it, or past ``limit`` bytes on one stream, the whole
     process group is killed. Raises UnavailableError when the program cannot be started.
     """
-    if sys.platform == "win32":
-        return _run_windows(argv, env, stdin, timeout, limit)
-    return _Child(argv, env).communicate(stdin, timeout, limit)
+    with Child(argv, env, stdin, timeout, limit) as child:
+        return child.finish()
 
 
 def _unavailable(program: str | bytes, error: OSError) -> UnavailableError:
@@ -60,14 +64,111 @@ def _unavailable(program: str | bytes, error: OSError) -> UnavailableError:
     )
 
 
+def locate(program: str, path: str, endings: str) -> str | None:
+    """The file of a program of Windows, by its PATH and PATHEXT; None when there is none.
+
+    Windows itself would look into the current folder first, which is that of the change.
+    """
+    if os.path.isabs(program):
+        return program
+    folders = [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]
+    names = [program + ending.lower() for ending in ("", *endings.split(";"))]
+    places = (os.path.join(folder, name) for folder in folders for name in names)
+    return next((place for place in places if os.path.isfile(place)), None)
+
+
+def _widen(descriptor: int) -> None:
+    """Let a pipe hold more than 64 KiB, so that nobody waits for the other's next look."""
+    if sys.platform == "linux":
+        import fcntl
+
+        with suppress(OSError):  # the user's share of pipe memory is used up: it works all the same
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
+
+
+class PortableChild:
+    """The same by ``subprocess``, for platforms without processes that can be spawned."""
+
+    def __init__(
+        self,
+        argv: Sequence[str | bytes],
+        env: Mapping[str, str],
+        stdin: bytes = b"",
+        timeout: float = DEFAULT_TIMEOUT,
+        limit: int = DEFAULT_LIMIT,
+    ) -> None:
+        """Start it. Raises UnavailableError when it cannot be started."""
+        import subprocess
+
+        name = os.fsdecode(argv[0])
+        program = locate(name, env.get("PATH", ""), ".COM;.EXE")
+        if program is None:
+            raise _unavailable(name, FileNotFoundError(0, "it is not on PATH"))
+        self._deadline = monotonic() + timeout
+        self._input = stdin
+        self._limit = limit
+        try:
+            self._child = subprocess.Popen(
+                [program, *(os.fsdecode(word) for word in argv[1:])],
+                env=dict(env),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        except OSError as error:
+            raise _unavailable(name, error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._child.poll() is None:
+            self._child.kill()
+        self._child.__exit__(None, None, None)
+
+    def finish(self) -> Result:
+        """Wait for its end or its deadline; what it said, up to the limit."""
+        import subprocess
+
+        timed_out = False
+        try:
+            remaining = max(0.0, self._deadline - monotonic())
+            stdout, stderr = self._child.communicate(self._input, remaining)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            self._child.kill()
+            stdout, stderr = self._child.communicate()
+        truncated = max(len(stdout), len(stderr)) > self._limit
+        kept = stdout[: self._limit], stderr[: self._limit]
+        return Result(self._child.returncode, *kept, timed_out, truncated)
+
+
 if sys.platform != "win32":
     import select
     import signal
 
-    class _Child:
-        """A running command, leader of its own process group."""
+    #: What ends us, and must not do so between the start of a child and the care for it.
+    _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
-        def __init__(self, argv: Sequence[str | bytes], env: Mapping[str, str]) -> None:
+    class Child:
+        """A running command, leader of its own process group, as a context manager.
+
+        It works beside us until ``finish`` waits for it; left before that, it is killed.
+        """
+
+        def __init__(
+            self,
+            argv: Sequence[str | bytes],
+            env: Mapping[str, str],
+            stdin: bytes = b"",
+            timeout: float = DEFAULT_TIMEOUT,
+            limit: int = DEFAULT_LIMIT,
+        ) -> None:
+            """Start it. Raises UnavailableError when it cannot be started."""
+            self._deadline = monotonic() + timeout
+            self._limit = limit
+            self._input = memoryview(stdin)
+            self._running = True
             child_in, self._stdin = os.pipe()
             self._stdout, child_out = os.pipe()
             self._stderr, child_err = os.pipe()
@@ -76,6 +177,7 @@ if sys.platform != "win32":
                 (os.POSIX_SPAWN_DUP2, child_out, 1),
                 (os.POSIX_SPAWN_DUP2, child_err, 2),
             ]
+            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
             try:
                 self._pid = os.posix_spawnp(
                     argv[0],
@@ -83,33 +185,50 @@ if sys.platform != "win32":
                     dict(env),
                     file_actions=actions,
                     setpgroup=0,
+                    setsigmask=self._mask,
                     # Python ignores SIGPIPE, and a child would inherit that.
                     setsigdef=[signal.SIGPIPE],
                 )
-            except OSError as error:
+            except BaseException as error:
+                signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
                 for descriptor in (self._stdin, self._stdout, self._stderr):
                     os.close(descriptor)
-                raise _unavailable(argv[0], error) from error
+                if isinstance(error, OSError):
+                    raise _unavailable(argv[0], error) from error
+                raise
             finally:
                 for descriptor in (child_in, child_out, child_err):
                     os.close(descriptor)
 
-        def communicate(self, stdin: bytes, timeout: float, limit: int) -> Result:
-            output = {self._stdout: bytearray(), self._stderr: bytearray()}
+        def __enter__(self) -> Self:
             try:
-                reason = self._pump(memoryview(stdin), output, monotonic() + timeout, limit)
-                if reason:
-                    self._kill()
-                _, status = os.waitpid(self._pid, 0)
+                signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+                for descriptor in (self._stdin, self._stdout):
+                    _widen(descriptor)
+                os.set_blocking(self._stdin, False)
+                self._feed()
             except BaseException:
-                # An interrupt must not leave a child behind: it is in a group of its own.
-                self._kill()
-                os.waitpid(self._pid, 0)
+                self.__exit__()
                 raise
-            finally:
-                for descriptor in (self._stdin, *output):
-                    if descriptor >= 0:
-                        os.close(descriptor)
+            return self
+
+        def __exit__(self, *_error: object) -> None:
+            # An interrupt must not leave a child behind: it is in a group of its own.
+            if self._running:
+                self._end()
+            for descriptor in (self._stdin, self._stdout, self._stderr):
+                if descriptor >= 0:
+                    os.close(descriptor)
+
+        def finish(self) -> Result:
+            """Wait for its end, its deadline or its limit; what it said."""
+            output = {self._stdout: bytearray(), self._stderr: bytearray()}
+            reason = self._pump(output)
+            status = None if reason else self._wait()
+            if status is None:
+                reason = reason or "timeout"
+                status = self._end()
+            self._running = False
             return Result(
                 os.waitstatus_to_exitcode(status),
                 bytes(output[self._stdout]),
@@ -118,81 +237,78 @@ if sys.platform != "win32":
                 truncated=reason == "limit",
             )
 
-        def _pump(
-            self, stdin: memoryview, output: dict[int, bytearray], deadline: float, limit: int
-        ) -> str:
+        def _pump(self, output: dict[int, bytearray]) -> str:
             """Move bytes until both outputs end; the reason to stop early, or nothing."""
             poll = select.poll()
             open_outputs = set(output)
             for descriptor in open_outputs:
                 poll.register(descriptor, select.POLLIN)
-            if stdin:
-                os.set_blocking(self._stdin, False)
+            if self._stdin >= 0:
                 poll.register(self._stdin, select.POLLOUT)
-            else:
-                self._close_stdin()
             while open_outputs:
-                remaining = deadline - monotonic()
+                remaining = self._deadline - monotonic()
                 if remaining <= 0:
                     return "timeout"
                 for descriptor, _ in poll.poll(remaining * 1000):
                     if descriptor == self._stdin:
-                        stdin = self._feed(stdin)
-                        if not stdin:
+                        self._feed()
+                        if self._stdin < 0:
                             poll.unregister(descriptor)
-                            self._close_stdin()
                         continue
                     chunk = os.read(descriptor, _CHUNK)
                     if not chunk:
                         poll.unregister(descriptor)
                         open_outputs.discard(descriptor)
                     output[descriptor] += chunk
-                    if len(output[descriptor]) > limit:
+                    if len(output[descriptor]) > self._limit:
+                        del output[descriptor][self._limit :]
                         return "limit"
             return ""
 
-        def _feed(self, stdin: memoryview) -> memoryview:
+        def _wait(self) -> int | None:
+            """The status of a child that has closed its outputs; None past the deadline."""
+            if self._stdin >= 0:  # nobody will answer to the rest of it
+                os.close(self._stdin)
+                self._stdin = -1
+            poll = select.poll()
             try:
-                return stdin[os.write(self._stdin, stdin[:_CHUNK]) :]
-            except BlockingIOError:
-                return stdin
-            except BrokenPipeError:  # it ended without reading everything: its own affair
-                return memoryview(b"")
+                handle = os.pidfd_open(self._pid)
+                poll.register(handle, select.POLLIN)
+            except (AttributeError, OSError):  # not Linux, or not allowed: look now and then
+                handle = -1
+            try:
+                while True:
+                    pid, status = os.waitpid(self._pid, os.WNOHANG)
+                    if pid:
+                        return status
+                    remaining = self._deadline - monotonic()
+                    if remaining <= 0:
+                        return None
+                    poll.poll(remaining * 1000 if handle >= 0 else 1)
+            finally:
+                if handle >= 0:
+                    os.close(handle)
 
-        def _close_stdin(self) -> None:
+        def _feed(self) -> None:
+            """Write what the pipe takes; close it after the last byte."""
+            try:
+                while self._input:
+                    self._input = self._input[os.write(self._stdin, self._input[:_CHUNK]) :]
+            except BlockingIOError:
+                return
+            except BrokenPipeError:  # it ended without reading everything: its own affair
+                pass
             os.close(self._stdin)
             self._stdin = -1
 
-        def _kill(self) -> None:
-            with suppress(ProcessLookupError):
+        def _end(self) -> int:
+            """Kill the whole group; the status of the child."""
+            # macOS refuses to signal a group of which only the zombie is left.
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
+            with suppress(ChildProcessError):  # interrupted when it had just been waited for
+                return os.waitpid(self._pid, 0)[1]
+            return 0
 
-
-def _run_windows(
-    argv: Sequence[str | bytes], env: Mapping[str, str], stdin: bytes, timeout: float, limit: int
-) -> Result:
-    import subprocess
-
-    try:
-        child = subprocess.Popen(
-            [os.fsdecode(word) for word in argv],
-            env=dict(env),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-    except OSError as error:
-        raise _unavailable(argv[0], error) from error
-    with child:
-        try:
-            stdout, stderr = child.communicate(stdin, timeout)
-            timed_out = False
-        except subprocess.TimeoutExpired:
-            child.kill()
-            stdout, stderr = child.communicate()
-            timed_out = True
-        except BaseException:
-            child.kill()
-            raise
-    truncated = max(len(stdout), len(stderr)) > limit
-    return Result(child.returncode, stdout[:limit], stderr[:limit], timed_out, truncated)
+else:
+    Child = PortableChild

@@ -128,8 +128,7 @@ def load_template(
     return render
 
 
-def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environment:
-    from jinja2 import FunctionLoader, StrictUndefined
+def _sandbox() -> type[Environment]:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Bounded(ImmutableSandboxedEnvironment):
@@ -159,6 +158,12 @@ def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environme
                 return self.getattr(obj, argument)
             return super().getitem(obj, argument)
 
+    return Bounded
+
+
+def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environment:
+    from jinja2 import FunctionLoader, StrictUndefined
+
     def load(name: str) -> tuple[str, str, Callable[[], bool]] | None:
         if name in overrides:
             return overrides[name], _frame_name(name), lambda: True
@@ -167,7 +172,7 @@ def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environme
             return None
         return read_template(name.removeprefix(SHIPPED)), shipped, lambda: True
 
-    environment = Bounded(
+    environment = _sandbox()(
         loader=FunctionLoader(load),
         undefined=StrictUndefined,
         autoescape=autoescape,

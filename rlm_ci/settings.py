@@ -252,9 +252,13 @@ def convert(row: Setting, raw: Any, source: str) -> Any:
         word = raw.strip().lower() if isinstance(raw, str) else ""
         if word in _TRUE or word in _FALSE:
             return word in _TRUE
+        if word and not row.own_env:  # another program's variable: CI=woodpecker is a yes
+            return True
         raise _bad(row, raw, source, "true or false")
     if row.kind in ("integer", "number"):
         return _number(row, raw, source)
+    if hasattr(raw, "isoformat"):  # TOML has days without quotes
+        raw = raw.isoformat()
     if not isinstance(raw, str) or "\0" in raw:
         raise _bad(row, raw, source, "a text")
     if row.kind == "choice" and raw not in row.choices:
@@ -311,6 +315,8 @@ def _split(text: str) -> list[str]:
 def _flatten(record: Mapping[str, Any], rows: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:
     for name, value in record.items():
         if isinstance(value, dict) and name not in rows:
+            if not value and not any(key.startswith(f"{name}.") for key in rows):
+                yield name, value  # an empty section, and none of ours
             for inner, inner_value in value.items():
                 yield f"{name}.{inner}", inner_value
         else:
@@ -318,16 +324,14 @@ def _flatten(record: Mapping[str, Any], rows: Mapping[str, Setting]) -> Iterator
 
 
 def _bad(row: Setting, raw: Any, source: str, wanted: str) -> ConfigError:
-    shown = printable(raw if isinstance(raw, str) else repr(raw))[:80]
+    shown = (raw if isinstance(raw, str) else repr(raw))[:80]
     return ConfigError(
         f"{row.key} must be {wanted}, not {shown!r}", where=source, hint=f"{row.key}: {row.help}"
     )
 
 
 def _unknown(what: str, name: str, known: Sequence[str], source: str) -> ConfigError:
-    return ConfigError(
-        f"unknown {what} {printable(name)[:80]!r}", where=source, hint=nearest(name, known)
-    )
+    return ConfigError(f"unknown {what} {name[:80]!r}", where=source, hint=nearest(name, known))
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
@@ -349,7 +353,7 @@ def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:
 
     try:
         record: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"not valid TOML: {printable(str(error))[:200]}", where=source, hint="mend the file"
         ) from None

@@ -21,16 +21,22 @@ _INLINE = "rlm-ci: ignore["
 
 
 def apply(
-    part: Part, entries: Sequence[dict[str, Any]], today: Callable[[], str] = dates.today
+    part: Part,
+    entries: Sequence[dict[str, Any]],
+    source: str = "suppressions",
+    today: Callable[[], str] = dates.today,
 ) -> Part:
     """``part`` with the accepted ones of its findings marked.
 
-    ``entries`` are those of ``suppressions`` in the settings; one whose ``until`` has passed
-    no longer holds. Raises ConfigError for a day or a pattern that cannot be read.
+    ``entries`` are those of ``suppressions`` in the settings, which came from ``source``; one
+    whose ``until`` has passed no longer holds. Raises ConfigError for a day that is none,
+    whether or not there are findings, or a pattern that cannot be read.
     """
+    for number, entry in enumerate(entries, 1):
+        _require_day(entry["until"], f"{source}, [[suppressions]] number {number}")
     if not part.findings:
         return part
-    rules = [_read(entry) for entry in entries]
+    rules = [_read(entry, source) for entry in entries]
     day = today() if rules else ""
     marked = []
     for finding in part.findings:
@@ -44,23 +50,25 @@ def apply(
     return part.replace(findings=tuple(marked))
 
 
-def _read(entry: dict[str, Any]) -> tuple[str, Callable[[str], bool] | None, str, str]:
-    until = entry["until"] or "9999-12-31"
-    if not dates.is_day(until):
+def _require_day(until: str | None, place: str) -> None:
+    if until and not dates.is_day(until):
         raise ConfigError(
-            f"{until!r} is not a day YYYY-MM-DD",
-            where="suppressions, until",
+            f"until must be a day YYYY-MM-DD, not {until[:80]!r}",
+            where=place,
             hint="write it as 2027-01-31",
         )
+
+
+def _read(entry: dict[str, Any], source: str) -> tuple[str, Callable[[str], bool] | None, str, str]:
     try:
         matches = matcher((entry["path"],)) if entry["path"] else None
     except ValueError as error:
         raise ConfigError(
             f"a pattern cannot be read: {error}",
-            where="suppressions, path",
+            where=f"{source}, suppressions, path",
             hint="write it as in .gitignore",
         ) from None
-    return entry["rule"], matches, until, entry["reason"]
+    return entry["rule"], matches, entry["until"] or "9999-12-31", entry["reason"]
 
 
 def _covers(pattern: str, rule: str) -> bool:
@@ -72,7 +80,11 @@ def _inline(finding: Finding) -> str | None:
     quote = finding.evidence[0].quote if finding.evidence else None
     if not quote or _INLINE not in quote:
         return None
-    rule, bracket, reason = quote.partition(_INLINE)[2].partition("]")
-    # What closes a comment of the file's own language is no reason.
-    text = reason.strip().removesuffix("-->").removesuffix("*/").strip()
-    return text if bracket and text and _covers(rule.strip(), finding.rule) else None
+    for line in quote.split("\n"):
+        for said in line.split(_INLINE)[1:]:
+            rule, bracket, reason = said.partition("]")
+            # What closes a comment of the file's own language is no reason.
+            text = reason.strip().removesuffix("-->").removesuffix("*/").strip()
+            if bracket and text and _covers(rule.strip(), finding.rule):
+                return text
+    return None

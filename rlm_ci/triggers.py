@@ -59,11 +59,9 @@ def select(
         return [changes.from_range(repository, hook.from_ref, hook.to_ref, source, trigger="push")]
     if hook.remote_name:  # pre-commit gives no refs on the first push of a root branch
         branch = hook.local_branch or "HEAD"
-        return [
-            changes.from_push(
-                repository, branch, hook.remote_name, "PRE_COMMIT_LOCAL_BRANCH", trigger="push"
-            )
-        ]
+        fields = {"trigger": "push", "target": branch.removeprefix("refs/heads/")}
+        source = "PRE_COMMIT_LOCAL_BRANCH"
+        return [changes.from_push(repository, branch, hook.remote_name, source, **fields)]
     if settings.base_sha:
         return [changes.from_range(repository, settings.base_sha, "HEAD", "BASE_SHA")]
     return [default(repository)]
@@ -72,13 +70,11 @@ def select(
 def _between(settings: Settings, repository: Repository) -> ChangeSet:
     head = settings.head or "HEAD"
     source = f"{settings.sources['base']}, {settings.sources['head']}"
+    pull_request = _pull_request(settings)
     if settings.base:
+        source = source.removesuffix(", default")
         return changes.from_range(
-            repository,
-            settings.base,
-            head,
-            source.removesuffix(", default"),
-            pull_request=_pull_request(settings),
+            repository, settings.base, head, source, pull_request=pull_request
         )
     default = repository.default_branch()
     if default is None:
@@ -87,7 +83,8 @@ def _between(settings: Settings, repository: Repository) -> ChangeSet:
             where=source,
             hint="name the base with --base REF",
         )
-    return changes.from_range(repository, default[1], head, source.removeprefix("default, "))
+    source = source.removeprefix("default, ")
+    return changes.from_range(repository, default[1], head, source, pull_request=pull_request)
 
 
 def _pull_request(settings: Settings) -> PullRequest | None:
@@ -112,8 +109,14 @@ def _pushed(repository: Repository, stdin: bytes) -> list[ChangeSet]:
     found = []
     for line in stdin.decode("utf-8", "surrogateescape").split("\n"):
         words = line.split(" ")
-        if len(words) != 4:
+        if not line:
             continue
+        if len(words) != 4:
+            raise ConfigError(
+                f"{printable(line)[:80]!r} does not tell a push",
+                where="--hook pre-push",
+                hint="give standard input as git gives it to a pre-push hook",
+            )
         local_ref, local, remote_ref, remote = words
         if not local.strip("0"):
             continue  # the ref is deleted: nothing comes in
@@ -146,7 +149,12 @@ def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet |
         base, head = (
             _sha(group, key, f"merge_group.{key}", path) for key in ("base_sha", "head_sha")
         )
-        return changes.from_range(repository, base, head, path, trigger="merge_group", name=slug)
+        fields = {
+            "trigger": "merge_group",
+            "name": slug,
+            "target": _text(group, "base_ref").removeprefix("refs/heads/") or None,
+        }
+        return changes.from_range(repository, base, head, path, **fields)
     if isinstance(payload.get("issue"), dict):
         on_pull_request = "pull_request" in payload["issue"]
         raise ConfigError(
@@ -158,7 +166,7 @@ def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet |
         )
     if "before" in payload and "after" in payload:
         return _from_push(repository, payload, path, slug)
-    if name in _WITHOUT_CHANGE or "schedule" in payload or "workflow" in payload:
+    if (name or _name(payload)) in _WITHOUT_CHANGE:
         return None
     shown = f" ({printable(name)})" if name else ""
     raise ConfigError(
@@ -166,6 +174,13 @@ def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet |
         where=path,
         hint=f"use: {_SUPPORTED}; or name the change with --base and --head",
     )
+
+
+def _name(payload: Mapping[str, Any]) -> str:
+    """The name of an event without a change, by its shape; "" for any other."""
+    if "schedule" in payload:
+        return "schedule"
+    return "workflow_dispatch" if "workflow" in payload and "inputs" in payload else ""
 
 
 def _from_pull_request(

@@ -21,27 +21,32 @@ class Value:
     """An immutable record; equal when type and fields are equal."""
 
     _fields: tuple[str, ...] = ()
+    _required: frozenset[str] = frozenset()
 
     def __init_subclass__(cls) -> None:
         own = tuple(name for name in cls.__annotations__ if name not in cls._fields)
         cls._fields += own
+        cls._required = frozenset(name for name in cls._fields if not hasattr(cls, name))
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         names = self._fields
+        values = self.__dict__
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} fields, not {len(args)}")
-        values = self.__dict__
         values.update(zip(names, args))  # noqa: B905 - fewer args than names is the usual case
-        for name, value in fields.items():
+        for name in fields:
             if name not in names or name in values:
                 raise TypeError(f"{type(self).__name__}: unexpected or repeated field {name!r}")
-            values[name] = value
-        for name in names:
-            if name not in values and not hasattr(type(self), name):
-                raise TypeError(f"{type(self).__name__}: field {name!r} is missing")
+        values.update(fields)
+        if not self._required <= values.keys():
+            missing = ", ".join(sorted(self._required - values.keys()))
+            raise TypeError(f"{type(self).__name__}: missing {missing}")
 
     def __setattr__(self, name: str, _value: object) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be set: the value is immutable")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted")
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,10 +80,9 @@ def test_arguments_are_never_seen_by_a_shell(tmp_path: Path) -> None:
 
 def test_a_child_has_the_default_handling_of_a_broken_pipe() -> None:
     # Python ignores SIGPIPE; a child that inherits that would write to a dead pipe for ever.
-    ignored = "import signal; print(signal.getsignal(signal.SIGPIPE) == signal.SIG_DFL)"
     status = process.run(["cat", "/proc/self/status"], env=ENV).stdout.decode()
     mask = int(next(row for row in status.splitlines() if row.startswith("SigIgn:"))[7:], 16)
-    assert not mask & 1 << (signal.SIGPIPE - 1), ignored
+    assert not mask & 1 << (signal.SIGPIPE - 1)
 
 
 # -- input and output ---------------------------------------------------------------------------
@@ -105,6 +105,11 @@ def test_a_child_that_does_not_read_its_input_is_no_error(script: str) -> None:
     ended = shell(script, stdin=b"y" * 2_000_000)
     assert ended.returncode == 0
     assert not ended.timed_out
+
+
+def test_a_child_that_closed_its_output_is_not_fed_for_ever() -> None:
+    ended = shell("exec >&- 2>&-; cat >/dev/null; exit 5", stdin=b"z" * 5_000_000, timeout=30)
+    assert (ended.returncode, ended.timed_out) == (5, False)
 
 
 def test_without_input_a_child_sees_its_end_at_once() -> None:
@@ -217,6 +222,50 @@ def test_an_interrupt_leaves_no_child_and_no_descriptor(tmp_path: Path) -> None:
     assert _zombies() == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_a_child_starts_leaves_no_child(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    # Starting takes the parent a good part of a millisecond, in which signals do arrive.
+    started: list[int] = []
+    spawn = os.posix_spawnp
+
+    def spawn_and_interrupt(*args: object, **options: object) -> int:
+        started.append(spawn(*args, **options))  # type: ignore[arg-type]
+        # To this very thread: the test runner has others, which do not block it.
+        signal.pthread_kill(threading.get_ident(), number)
+        return started[0]
+
+    def interrupt(*_: object) -> None:
+        raise _Interruption
+
+    before = _descriptors()
+    monkeypatch.setattr(os, "posix_spawnp", spawn_and_interrupt)
+    previous = signal.signal(number, interrupt)
+    try:
+        with pytest.raises(_Interruption):
+            shell("sleep 60")
+    finally:
+        signal.signal(number, previous)
+    assert eventually(lambda: not is_running(started[0]))
+    assert _descriptors() == before
+    assert _zombies() == 0
+
+
+def test_a_child_may_be_interrupted_though_its_start_was_not() -> None:
+    status = process.run(["cat", "/proc/self/status"], env=ENV).stdout.decode()
+    blocked = int(next(row for row in status.splitlines() if row.startswith("SigBlk:"))[7:], 16)
+    assert not blocked & (1 << (signal.SIGINT - 1) | 1 << (signal.SIGTERM - 1))
+
+
+def test_without_a_handle_on_the_child_its_end_is_seen_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    assert shell("exec >&- 2>&-; sleep 0.05; exit 4") == process.Result(4, b"", b"")
+    assert shell("exec >&- 2>&-; exec sleep 60", timeout=0.2).timed_out
+
+
 # -- programs that cannot be started ------------------------------------------------------------
 
 
@@ -240,7 +289,9 @@ def test_a_program_that_cannot_be_started_is_unavailable(tmp_path: Path, kind: s
 
 def test_elsewhere_it_means_the_same() -> None:
     def run(script: str, stdin: bytes = b"", timeout: float = 30, limit: int = 1 << 20) -> object:
-        return process._run_windows([b"sh", "-c", script], ENV, stdin, timeout, limit)
+        argv = [b"sh", "-c", script]
+        with process.PortableChild(argv, ENV, stdin, timeout, limit) as child:
+            return child.finish()
 
     assert run("cat; printf err >&2; exit 3", b"in") == process.Result(3, b"in", b"err")
     late = run("exec sleep 60", timeout=0.2)
@@ -249,7 +300,7 @@ def test_elsewhere_it_means_the_same() -> None:
     much = run("printf 12345", limit=3)
     assert much == process.Result(0, b"123", b"", truncated=True)
     with pytest.raises(UnavailableError):
-        process._run_windows(["no-such-program-here"], ENV, b"", 1, 1)
+        process.PortableChild(["no-such-program-here"], ENV)
 
 
 def test_elsewhere_the_program_is_never_taken_from_the_current_folder(

@@ -36,7 +36,9 @@ def test_what_an_installation_packs_wins(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert resources.read_schema("b.json") == {"checkout": True}
 
 
-@pytest.mark.parametrize("name", ["", "nope", "../rlm_ci/errors.py", "a/../../x", "/etc/passwd", "a\\b"])
+@pytest.mark.parametrize(
+    "name", ["", "nope", "../rlm_ci/errors.py", "a/../../x", "/etc/passwd", "a\\b"]
+)
 def test_nothing_else_is_found(name: str) -> None:
     with pytest.raises(errors.StorageError, match="missing from this installation"):
         resources.read_template(name)
@@ -109,8 +111,7 @@ ENDLESS = [
     "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
     "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-    "{% for a in range(9999) recursive %}{% if loop.depth < 5 %}{{ loop(range(9999)) }}{% endif %}"
-    "{% endfor %}",
+    "{% for a in range(9999) recursive %}{{ loop(range(9999)) if loop.depth < 5 }}{% endfor %}",
     "{{ 'x' * 10**10 }}",
     "{{ ['x'] * 10**10 }}",
     "{{ 10**10 * [1] }}",

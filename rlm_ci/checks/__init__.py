@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 def names() -> tuple[str, ...]:
     """The ids of all checks, sorted."""
-    found = {entry.partition(".")[0] for entry in os.listdir(os.path.dirname(__file__))}
-    return tuple(sorted(name.replace("_", "-") for name in found if not name.startswith("_")))
+    found = (entry for entry in os.listdir(os.path.dirname(__file__)) if entry.endswith(".py"))
+    return tuple(sorted(entry[:-3].replace("_", "-") for entry in found if entry[0] not in "._"))
 
 
 def load(name: str) -> ModuleType:

@@ -120,15 +120,15 @@ def _wrong_part(url: str, branch: str, path: str, target: Target) -> str:
         from urllib.parse import unquote
 
         after = unquote(after, errors="surrogateescape")
-    owner, _, after = after.partition("/")
-    name, _, after = after.partition("/")
     if (
         scheme not in ("https", "http")
         or "@" in host
         or (target.host and host.lower() != target.host)
     ):
         return "host"
-    if target.slug and f"{owner}/{name}".lower() != target.slug:
+    names = target.slug.count("/") + 1 if target.slug else 2
+    *slug, after = after.split("/", names)
+    if len(slug) != names or (target.slug and "/".join(slug).lower() != target.slug):
         return "repository"
     if after == f"blob/{branch}/{path}":
         return ""
@@ -152,7 +152,7 @@ def parse(data: bytes) -> Stub | Flaw | None:
         return _malformed("the marker stands more than once", marked[1])
     if not heading:
         return _malformed("it does not begin with a heading", 0)
-    rest = [(number, line.strip()) for number, line in enumerate(lines) if number > at and line]
+    rest = [(number, _said(line)) for number, line in enumerate(lines) if number > at and line]
     if len(rest) != 3:
         found = rest[3][0] if len(rest) > 3 else at
         return _malformed(f"{len(rest)} lines follow the marker, not 3", found)
@@ -168,6 +168,11 @@ def parse(data: bytes) -> Stub | Flaw | None:
     if not path or path.startswith("/") or "\\" in path or ".." in path.split("/"):
         return _malformed("the archive path is missing, or leaves the repository", path_line)
     return Stub(url, branch, path, url_line + 1, branch_line + 1, path_line + 1)
+
+
+def _said(line: str) -> str:
+    """``line`` without the comment at its end, which may hold a suppression."""
+    return (line.partition("<!--")[0] if line.endswith("-->") else line).strip()
 
 
 def _scan(lines: list[str]) -> tuple[list[int], bool]:
@@ -186,7 +191,9 @@ def _scan(lines: list[str]) -> tuple[list[int], bool]:
             if text.startswith(fence) and not text.strip(fence[0]):
                 fence = ""
         elif text.startswith(("```", "~~~")):
-            fence = text[: len(text) - len(text.lstrip(text[0]))]
+            run = text[: len(text) - len(text.lstrip(text[0]))]
+            # With a backtick behind them, backticks open no fence but inline code.
+            fence = "" if text[0] == "`" and "`" in text[len(run) :] else run
         elif text == marker:
             marked.append(number)
     hashes = len(first) - len(first.lstrip("#")) if first else 0

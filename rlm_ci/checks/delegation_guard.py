@@ -51,7 +51,7 @@ def applies(changes: ChangeSet, options: Settings) -> str | None:
     if not options.ci:
         return None
     specs = [f"{commit}:.delegation" for commit in (changes.base, changes.head) if commit]
-    if any(size >= 0 for size in changes.repository.sizes(specs)):
+    if specs and any(size >= 0 for size in changes.repository.sizes(specs)):
         return None
     return "no task id is given and no receipts are in use (.delegation/)"
 
@@ -112,15 +112,19 @@ def _key(item: dict[str, Any]) -> str:
     return slug or identifier
 
 
-def _owner(name: str, keys: tuple[str, ...]) -> str | None:
+def _owner(name: str, keys: frozenset[str]) -> str | None:
     """The registered task that a run folder, or a task id, belongs to: the longest match."""
-    matching = [key for key in keys if name == key or name.startswith(f"{key}-")]
-    return max(matching, key=len, default=None)
+    while name not in keys:
+        name, dash, _ = name.rpartition("-")
+        if not dash:
+            return None
+    return name
 
 
 def _judge(verdict: _Verdict, options: Settings, runs: Store) -> _Verdict:
     task_id = verdict.task_id or ""
-    owner = _owner(task_id, verdict.keys)
+    keys = frozenset(verdict.keys)
+    owner = _owner(task_id, keys)
     if owner is None:
         return verdict.replace(role="unregistered").add(
             "unregistered-task",
@@ -135,12 +139,12 @@ def _judge(verdict: _Verdict, options: Settings, runs: Store) -> _Verdict:
 
     def accept(folder: str, manifest: dict[str, Any] | None) -> str | None:
         if manifest is None:
-            other = _owner(folder, verdict.keys)
+            other = _owner(folder, keys)
             return None if other == task_id else f"belongs to the registered task {other}"
         if manifest.get("task_id", folder) != folder:
-            return f"names the task {str(manifest['task_id'])[:60]!r}"
+            return f"names the task {_shown(manifest['task_id'])}"
         if succeeded and manifest.get("status") != SUCCEEDED:
-            return f"status is {str(manifest.get('status'))[:20]!r}, not {SUCCEEDED!r}"
+            return f"status is {_shown(manifest.get('status'))}, not {SUCCEEDED!r}"
         return None
 
     rejected: list[Candidate] = []
@@ -163,6 +167,11 @@ def _judge(verdict: _Verdict, options: Settings, runs: Store) -> _Verdict:
         f"{task_id} has no subagent run in {runs.shown}",
         f"a subagent run of {task_id}",
     )
+
+
+def _shown(value: object) -> str:
+    """A value of a manifest, short; what is no text may be as deep as the parser allows."""
+    return repr(value[:60]) if isinstance(value, str) else "(no text)"
 
 
 class _Verdict(Value):

@@ -9,9 +9,11 @@ lines. What is ignored is counted and shown; a change cannot grow the list that 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 from rlm_ci import dates
 from rlm_ci.errors import ConfigError
+from rlm_ci.files import storage_error
 from rlm_ci.findings import Finding, Part, Severity, printable
 from rlm_ci.globs import matcher
 from rlm_ci.settings import Setting
@@ -19,10 +21,10 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet, FileChange
+    from rlm_ci.changes import ChangeSet, Count
     from rlm_ci.runs.store import Store
     from rlm_ci.settings import Settings
 
@@ -70,6 +72,8 @@ IGNORED_AT_ROOT = (".runs/", "archives/", "out/")
 LABEL = "diff-budget-override"
 BODY_LINE = "diff budget override:"
 _GENERATED = ("linguist-generated", "linguist-vendored")
+#: Without one of these an attribute file has no say in what is binary; macros come with both.
+_BINARY_WORDS = (b"diff", b"binary")
 _LARGEST = 5
 
 
@@ -112,6 +116,10 @@ def run(
     )
     if weighted != lines:
         summary += f" (weighted; {lines:,} in all)"
+    binary = [one.path for one in counted if one.added is None]
+    if binary:
+        noun = "file" if len(binary) == 1 else "files"
+        summary += f"; {len(binary):,} binary {noun}, {sum(changes.sizes(binary)):,} bytes"
     if changes.label:
         summary = f"{printable(changes.label)}: {summary}"
     if findings:
@@ -127,7 +135,7 @@ def run(
 # ── measuring ──
 
 
-def _measure(changes: ChangeSet, budget: Any) -> tuple[list[FileChange], list[FileChange]]:
+def _measure(changes: ChangeSet, budget: Any) -> tuple[list[Count], list[Count]]:
     """The files that count, and those that are ignored."""
     try:
         configured = matcher(budget.ignore)
@@ -136,22 +144,12 @@ def _measure(changes: ChangeSet, budget: Any) -> tuple[list[FileChange], list[Fi
             f"diff_budget.ignore has a pattern that cannot be read: {error}",
             hint="mend the pattern",
         ) from None
-    local = changes.files(renames=budget.renames) if changes.worktree else []
-    paths = [one.path for one in local] if changes.worktree else changes.names()
-    folder = _attribute_files(changes, paths)
-    try:
-        found = (
-            local if changes.worktree else changes.files(renames=budget.renames, attributes=folder)
-        )
-        rest = [one.path for one in found if not _is_ignored(one.path)]
-        marked: dict[str, set[str]] = {}
-        if folder:
+    found, attributes = _count(changes, renames=budget.renames)
+    rest = [one.path for one in found if not _is_ignored(one.path)]
+    marked: dict[str, set[str]] = {}
+    if attributes:
+        with _written(attributes) as folder:
             marked = changes.repository.attributes(_GENERATED, rest, folder)
-    finally:
-        if folder:
-            from shutil import rmtree
-
-            rmtree(folder, ignore_errors=True)
     counting = {path for path in rest if path not in marked and not configured(path)}
     return (
         [one for one in found if one.path in counting],
@@ -168,15 +166,28 @@ def _is_ignored(path: str) -> bool:
     )
 
 
-def _attribute_files(changes: ChangeSet, paths: Sequence[str]) -> str | None:
-    """A folder with the base's ``.gitattributes`` for ``paths``; None without any.
+def _count(changes: ChangeSet, *, renames: bool) -> tuple[Sequence[Count], dict[str, bytes]]:
+    """Every file of the change, and the base's ``.gitattributes`` files for them."""
+    if changes.worktree:
+        local = changes.files(renames=renames)
+        return local, _attribute_files(changes, [one.path for one in local])
+    # git counts while we look for attributes; few of these say what is binary.
+    with changes.count(renames=renames) as counting:
+        attributes = _attribute_files(changes, changes.names())
+        if not any(word in data for data in attributes.values() for word in _BINARY_WORDS):
+            return counting.finish(), attributes
+    with (
+        _written(attributes) as folder,
+        changes.count(renames=renames, attributes=folder) as counting,
+    ):
+        return counting.finish(), attributes
 
-    They are written out, because git reads attributes for a diff from a work tree only: the
-    one that is checked out may be the change's own.
-    """
+
+def _attribute_files(changes: ChangeSet, paths: Sequence[str]) -> dict[str, bytes]:
+    """The base's ``.gitattributes`` files for ``paths``, by their path."""
     commit = changes.base
     if commit is None:
-        return None
+        return {}
     folders = {""}
     for path in paths:
         folder = path.rpartition("/")[0]
@@ -187,22 +198,38 @@ def _attribute_files(changes: ChangeSet, paths: Sequence[str]) -> str | None:
         f"{folder}/.gitattributes" if folder else ".gitattributes" for folder in folders
     )
     contents = changes.repository.read(*(f"{commit}:{place}" for place in places))
-    found = {place: data for place, data in zip(places, contents, strict=True) if data}
-    if not found:
-        return None
-    from tempfile import mkdtemp
-
-    root = mkdtemp(prefix="rlm-ci-")
-    for place, data in found.items():
-        # A tree that git itself would not check out may hold such names.
-        if not any(part in ("", ".", "..") for part in place.split("/")):
-            os.makedirs(os.path.join(root, os.path.dirname(place)), exist_ok=True)
-            with open(os.path.join(root, place), "wb") as stream:
-                stream.write(data)
-    return root
+    return {
+        place: data
+        for place, data in zip(places, contents, strict=True)
+        # A tree that git itself would not check out may hold such folders.
+        if data and not any(part in ("", ".", "..") for part in place.split("/"))
+    }
 
 
-def _weigh(counted: Sequence[FileChange], paths: Sequence[dict[str, Any]]) -> tuple[int, int]:
+@contextmanager
+def _written(attributes: dict[str, bytes]) -> Iterator[str]:
+    """A folder with these files, since git reads attributes for a diff from a work tree only.
+
+    The one that is checked out may be the change's own. Raises StorageError.
+    """
+    from tempfile import TemporaryDirectory
+
+    try:
+        holder = TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise storage_error(error, "the folder of temporary files") from None
+    with holder as root:
+        try:
+            for place, data in attributes.items():
+                os.makedirs(os.path.join(root, os.path.dirname(place)), exist_ok=True)
+                with open(os.path.join(root, place), "wb") as stream:
+                    stream.write(data)
+        except OSError as error:
+            raise storage_error(error, root) from None
+        yield root
+
+
+def _weigh(counted: Sequence[Count], paths: Sequence[dict[str, Any]]) -> tuple[int, int]:
     """All lines, and what they count for: the first budget that matches a path tells."""
     total = sum(one.lines for one in counted)
     rows = [(_glob(row), row["weight"]) for row in paths if row["weight"] is not None]
@@ -212,7 +239,8 @@ def _weigh(counted: Sequence[FileChange], paths: Sequence[dict[str, Any]]) -> tu
     for one in counted:
         weight = next((weight for match, weight in rows if match(one.path)), 1)
         weighted += one.lines * weight
-    return total, -int(-weighted // 1)
+    # Rounded up, but not for an error in the last digit: 100 times 0.07 is 7.
+    return total, -int(-round(weighted, 6) // 1)
 
 
 def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
@@ -227,13 +255,13 @@ def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
 # ── judging ──
 
 
-def _largest(counted: Sequence[FileChange]) -> str:
+def _largest(counted: Sequence[Count]) -> str:
     """The files to look at first when a change must shrink."""
     top = sorted(counted, key=lambda one: (-one.lines, one.path))[:_LARGEST]
     return ", ".join(f"{printable(one.path)} ({one.lines:,})" for one in top if one.lines)
 
 
-def _over(metrics: dict[str, int], counted: Sequence[FileChange]) -> list[Finding]:
+def _over(metrics: dict[str, int], counted: Sequence[Count]) -> list[Finding]:
     findings = []
     for unit in ("files", "lines"):
         count, most = metrics[unit], metrics[f"max_{unit}"]
@@ -251,7 +279,7 @@ def _over(metrics: dict[str, int], counted: Sequence[FileChange]) -> list[Findin
     return findings
 
 
-def _paths_over(counted: Sequence[FileChange], paths: Sequence[dict[str, Any]]) -> list[Finding]:
+def _paths_over(counted: Sequence[Count], paths: Sequence[dict[str, Any]]) -> list[Finding]:
     findings = []
     for row in paths:
         match = _glob(row)
@@ -282,10 +310,13 @@ class _Reason(Value):
 
 
 def _read_reason(text: str, today: str) -> _Reason:
-    start = text.rfind("(until ")
+    start = text.lower().rfind("(until ")
     if start < 0:
         return _Reason(text)
-    day = text[start + len("(until ") :].partition(")")[0].strip()
+    day, closed, _ = text[start + len("(until ") :].partition(")")
+    day = day.strip()
+    if not closed:
+        return _Reason(text, f"its end {printable(day)!r} is not closed by a parenthesis")
     if not dates.is_day(day):
         return _Reason(text, f"its end {printable(day)!r} is not a day YYYY-MM-DD")
     return _Reason(text, f"it ended on {day}" if day < today else None)
@@ -311,10 +342,11 @@ def _override(
     if pull_request is None:
         return None, None
     lines = (line.strip() for line in pull_request.body.splitlines())
-    stated = next((line for line in lines if line.lower().startswith(BODY_LINE)), None)
-    text = stated[len(BODY_LINE) :].strip() if stated else ""
+    stated = [line[len(BODY_LINE) :] for line in lines if line.lower().startswith(BODY_LINE)]
+    # A template may bring the line without a reason.
+    text = next((line.strip() for line in stated if line.strip()), "")
     labelled = LABEL in pull_request.labels
-    if not labelled and stated is None:
+    if not labelled and not stated:
         return None, None
     if not labelled:
         return incomplete(f"the label {LABEL} is missing")

@@ -7,10 +7,11 @@ only if it keeps to the grammar, names its own path and the archive of the polic
 
 from __future__ import annotations
 
-import json
 import os
+import stat
 
 from rlm_ci import files
+from rlm_ci.checks._archive import POLICY, find_archive, missing_archive, read_policy
 from rlm_ci.checks._stub import MARKER, Flaw, Stub, Target, open_items, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain, printable
@@ -35,15 +36,14 @@ OPTIONS = (
             default=False, kind="boolean", flag="--fetch"),
 )  # fmt: skip
 HOOKS = {ID: {"args": ("--",), "stages": ("pre-commit",), "files": r"\.(md|markdown|mdx)$"}}
-POLICY = "docs/implementation-docs-archive-policy.json"
 POLICY_FILES = (POLICY,)
 
-DEFAULT_BRANCH = "doc-archives"
 _ENDINGS = (".md", ".markdown", ".mdx")
 #: A stub has about eight lines; a file above this size is a document.
 _STUB_LIMIT = 16 << 10
-_POLICY_LIMIT = 1 << 20
 _SHOWN_ITEMS = 3
+#: What becomes of a stub when the archive changes.
+_PAYLOAD_CONDITIONS = ("dangling", "payload-is-stub")
 
 
 class Document(Value):
@@ -58,109 +58,27 @@ class Document(Value):
 def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
     """One part; ``not_run`` when stubs are to be judged and the archive is not in the clone."""
     repository = changes.repository
-    branch, target = _policy(changes)
+    branch, target = read_policy(changes)
     if changes.target == branch and not changes.worktree:
         return _judge_archive(changes, branch, target)
     documents = _documents(changes, options.paths)
     if not documents:
-        return Part(ID, "no stubs", _metrics([], {}))
+        return Part(ID, "no stubs", _metrics([], {}, archived=True))
     judged = _judged(changes, options, documents)
     error = None
-    archive = _archive(repository, branch, fetch=options.doc_archive.fetch)
+    archive = find_archive(repository, branch, fetch=options.doc_archive.fetch)
     if archive is None and judged:
-        remote = repository.remote()
-        error = ConfigError(
-            f"the archive branch {branch!r} is not in this clone",
-            where=POLICY,
-            hint=f"git fetch {remote} {branch}:refs/remotes/{remote}/{branch} "
-            "(or let it be done: --fetch)",
-        )
+        error = missing_archive(repository, branch)
     entries = repository.tree(archive) if archive else None
     broken = _examine(repository, documents, branch, target, entries)
     findings = _findings(changes, documents, broken, judged) + _open_items(changes, judged)
-    metrics = _metrics(documents, broken)
+    metrics = _metrics(documents, broken, archived=archive is not None)
     summary = _summary(documents, broken, judged, archived=archive is not None)
     places = sum(len(finding.evidence) for finding in findings)
     part = Part(ID, summary, metrics, tuple(findings), evidence=Evidence(places, places))
     if error is not None:
         return part.replace(state=NOT_RUN, error=error, summary=explain(error))
     return part
-
-
-# ── what the policy says ──
-
-
-def _policy(changes: ChangeSet) -> tuple[str, Target]:
-    """The archive branch, and where the links must lead; from the base on a pull request."""
-    record: object = {}
-    data = _read_policy(changes)
-    if data is not None:
-        try:
-            record = json.loads(data)
-        except (ValueError, RecursionError):
-            record = None
-    if not isinstance(record, dict):
-        raise ConfigError(
-            "the archive policy is not a JSON object",
-            where=POLICY,
-            hint="mend it on the base branch",
-        )
-    branch = record.get("archive_branch", DEFAULT_BRANCH)
-    url = record.get("repo_url")
-    if url is None and changes.repository.git_dir:
-        url = changes.repository.config(f"remote.{changes.repository.remote()}.url")
-    if not isinstance(branch, str) or not _is_branch(branch):
-        raise ConfigError(
-            "archive_branch is not the name of a branch",
-            where=POLICY,
-            hint="mend it on the base branch",
-        )
-    target = Target.from_url(url) if isinstance(url, str) else None
-    if target is None and "repo_url" in record:
-        raise ConfigError(
-            "repo_url is not the address of a repository",
-            where=POLICY,
-            hint="write it as https://HOST/OWNER/NAME",
-        )
-    return branch, target or Target()
-
-
-def _read_policy(changes: ChangeSet) -> bytes | None:
-    commit = changes.policy_commit
-    if commit is not None:
-        return changes.repository.read(f"{commit}:{POLICY}")[0]
-    try:
-        return files.read_inside(changes.repository.root, POLICY, _POLICY_LIMIT)
-    except files.UnreadableError as error:
-        if error.missing:
-            return None
-        raise ConfigError(
-            f"the archive policy cannot be read: {error}", where=POLICY, hint="mend or remove it"
-        ) from None
-
-
-def _is_branch(name: str) -> bool:
-    parts = name.split("/")
-    return (
-        bool(name)
-        and name.isprintable()
-        and not set(name) & set(" ~^:?*[\\")
-        and ".." not in name
-        and not name.startswith("-")
-        and all(part and part[0] != "." and not part.endswith((".", ".lock")) for part in parts)
-    )
-
-
-def _archive(repository: Repository, branch: str, *, fetch: bool) -> str | None:
-    """The archive's commit: what others can reach, else the local branch, else None."""
-    remote = repository.remote()
-    places = (f"refs/remotes/{remote}/{branch}", f"refs/heads/{branch}")
-    found = repository.resolve(*places)
-    if not any(found) and fetch:
-        refspec = f"+refs/heads/{branch}:{places[0]}"
-        repository.run("fetch", "--no-tags", remote, refspec, network=True)
-        found = repository.resolve(*places)
-    return found[0] or found[1]
 
 
 # ── which documents there are, and which are judged ──
@@ -172,34 +90,81 @@ def _documents(changes: ChangeSet, only: Sequence[str]) -> list[Document]:
         return _in_worktree(changes.repository, only)
     staged = changes.trigger == "index"
     entries = changes.repository.staged() if staged else changes.repository.tree(changes.head or "")
-    wanted = set(only)
+    wanted = frozenset(only)
     paths = sorted(
         path
         for path, entry in entries.items()
-        if path.endswith(_ENDINGS) and entry.is_file and (not wanted or path in wanted)
+        if path.endswith(_ENDINGS) and entry.is_file and _is_wanted(path, wanted)
     )
     return _from_blobs(changes.repository, {path: entries[path].oid for path in paths})
 
 
 def _in_worktree(repository: Repository, only: Sequence[str]) -> list[Document]:
-    if repository.git_dir is None:
-        repository.run("status")  # says that this is no repository
-    paths = only or repository.tracked()
     prefix = repository.root + os.sep
+    paths = only
+    if not only or not all(map(os.path.isfile, [prefix + path for path in only])):
+        tracked = frozenset(repository.tracked())
+        _require_known(only, tracked, repository.root)
+        paths = tuple({*only, *tracked})
+    wanted = frozenset(only)
     found = []
     for path in sorted(paths):
-        if path.endswith(_ENDINGS):
+        if path.endswith(_ENDINGS) and _is_wanted(path, wanted):
             try:
                 data = files.read(prefix + path, _STUB_LIMIT)
-            except files.UnreadableError:
-                continue  # deleted, a link, or larger than any stub
+            except files.UnreadableError as error:
+                _require_no_stub(prefix + path, error)
+                continue
             if MARKER in data:
                 found.append((path, data))
     return _parsed(found)
 
 
-def _from_blobs(repository: Repository, oids: Mapping[str, str]) -> list[Document]:
+def _is_wanted(path: str, wanted: frozenset[str]) -> bool:
+    """Whether ``path`` is, or lies below, one of ``wanted``; any path if there is none."""
+    while wanted and path and path not in wanted:
+        path = path.rpartition("/")[0]
+    return bool(path)
+
+
+def _require_known(only: Sequence[str], tracked: frozenset[str], root: str) -> None:
+    """Raise ConfigError for a path of ``only`` that is neither on the disk nor tracked."""
+    for path in only:
+        if not os.path.lexists(os.path.join(root, path)) and path not in tracked:
+            raise ConfigError(
+                f"there is no file {path[:80]!r}",
+                where="the paths after --",
+                hint="name files or folders of the repository",
+            )
+
+
+def _require_no_stub(path: str, error: files.UnreadableError) -> None:
+    """Deleted, a link, or larger than any stub is fine; a file that nobody may read is not."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return
+    if stat.S_ISREG(status.st_mode) and status.st_size <= _STUB_LIMIT:
+        raise ConfigError(
+            f"a document cannot be read: {error}", where=path, hint="make it readable"
+        )
+
+
+def _sizes(repository: Repository, oids: Mapping[str, str]) -> list[int]:
+    """The sizes of the blobs in ``oids``, all of which must be in the clone."""
     sizes = repository.sizes(list(oids.values()))
+    if -1 in sizes:
+        raise ConfigError(
+            f"{_count(sizes.count(-1), 'document')} cannot be read: this clone does not hold the "
+            "contents",
+            where=repository.root,
+            hint="fetch them: git fetch --refetch --no-filter",
+        )
+    return sizes
+
+
+def _from_blobs(repository: Repository, oids: Mapping[str, str]) -> list[Document]:
+    sizes = _sizes(repository, oids)
     small = [path for path, size in zip(oids, sizes, strict=True) if 0 < size <= _STUB_LIMIT]
     contents = repository.read(*(oids[path] for path in small))
     return _parsed(
@@ -268,8 +233,8 @@ def _bad_payloads(repository: Repository, oids: Mapping[str, str]) -> dict[str, 
     """The payloads that are ``empty``, or a ``stub``: read only where small enough to be one."""
     if not oids:
         return {}
-    sizes = dict(zip(oids, repository.sizes(list(oids.values())), strict=True))
-    bad = {path: "empty" for path, size in sizes.items() if size <= 0}
+    sizes = dict(zip(oids, _sizes(repository, oids), strict=True))
+    bad = {path: "empty" for path, size in sizes.items() if size == 0}
     small = [path for path, size in sizes.items() if 0 < size <= _STUB_LIMIT]
     contents = repository.read(*(oids[path] for path in small)) if small else []
     for path, data in zip(small, contents, strict=True):
@@ -361,22 +326,36 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
         if path in touched and path.endswith(_ENDINGS) and entry.is_file
     }
     documents = _from_blobs(repository, oids) if oids else []
-    broken = _examine(repository, documents, branch, target, repository.tree(changes.head or ""))
-    judged = {document.path: document for document in documents}
-    findings = _findings(changes, documents, broken, judged)
+    entries = repository.tree(changes.head or "")
+    flaws = _examine(repository, documents, branch, target, entries)
+    # What else is wrong with a stub is not this change's doing.
+    broken = {path: flaw for path, flaw in flaws.items() if flaw.condition in _PAYLOAD_CONDITIONS}
+    findings = [
+        Finding(
+            f"{ID}/{flaw.condition}",
+            Severity.HIGH,
+            printable(f"the stub on {default[0]} needs this file: {flaw.message}"),
+            hint=printable(flaw.hint),
+            evidence=(Location(path, side="new" if path in entries else "old"),),
+        )
+        for path, flaw in broken.items()
+    ]
     summary = f"the change of {branch} leaves {_count(len(findings), 'stub')} without a text"
     places = Evidence(len(findings), len(findings))
-    return Part(ID, summary, _metrics(documents, broken), tuple(findings), evidence=places)
+    metrics = _metrics(documents, flaws, archived=True)
+    return Part(ID, printable(summary), metrics, tuple(findings), evidence=places)
 
 
 # ── telling ──
 
 
-def _metrics(documents: Sequence[Document], broken: Mapping[str, Flaw]) -> dict[str, int]:
+def _metrics(
+    documents: Sequence[Document], broken: Mapping[str, Flaw], *, archived: bool
+) -> dict[str, int]:
     conditions = [flaw.condition for flaw in broken.values()]
     return {
         "stubs": len(documents),
-        "valid": len(documents) - len(broken),
+        "valid": len(documents) - len(broken) if archived else 0,
         "dangling": conditions.count("dangling"),
         "malformed": conditions.count("malformed"),
     }

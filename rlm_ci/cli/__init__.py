@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType, ModuleType
 
+    from rlm_ci.settings import Setting
+
 #: Command to module of this package; each has SUMMARY, USAGE, rows(argv) and run(arguments).
 COMMANDS = ("pr", "check", "config", "init", "verify")
 
@@ -37,10 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupted = isinstance(error, KeyboardInterrupt)
         say("interrupted" if interrupted else "terminated")
         return errors.INTERRUPTED if interrupted else errors.TERMINATED
-    except BrokenPipeError:
-        # Whoever read our output has gone; so must what is still buffered for him.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return errors.STORAGE
     except Exception as error:  # noqa: BLE001 - the boundary: whatever is left is a bug of ours
         complain(_internal(error, words))
         return errors.INTERNAL
@@ -53,17 +51,17 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
 def _dispatch(words: list[str]) -> int:
     from rlm_ci.cli.arguments import parse, split_command
 
-    if words in (["--version"], ["version"]):
-        write(f"rlm-ci {__version__}\n")
-        return errors.OK
     name, rest = split_command(words, COMMON)
     if name is None:
-        if "--version" in rest:
-            write(f"rlm-ci {__version__}\n")
-            return errors.OK
-        parse(rest, COMMON, "rlm-ci")  # names an option that does not exist
+        arguments = parse(rest, COMMON, "rlm-ci")
+        if arguments.version:
+            return _version()
+        if words and not arguments.help:
+            raise UsageError(
+                "a command is missing", where="rlm-ci", hint=f"one of {', '.join(COMMANDS)}"
+            )
         write(_overview())
-        return errors.OK if rest or not words else errors.USAGE
+        return errors.OK
     if name == "help":
         name, rest = split_command([*rest, "--help"], COMMON)
         if name is None:
@@ -72,11 +70,18 @@ def _dispatch(words: list[str]) -> int:
     command = load(name)
     rows = command.rows(rest)
     arguments = parse(rest, rows, f"rlm-ci {name}")
+    if arguments.version:
+        return _version()
     if arguments.help:
         write(_help(name, command, rows))
         return errors.OK
     code: int = command.run(arguments)
     return code
+
+
+def _version() -> int:
+    write(f"rlm-ci {__version__}\n")
+    return errors.OK
 
 
 def load(name: str) -> ModuleType:
@@ -93,6 +98,12 @@ def load(name: str) -> ModuleType:
 # ── help ──
 
 
+_ALWAYS = f"""\
+{"      --version":<28}show the version
+{"  -h, --help":<28}show this
+"""
+
+
 def _width() -> int:
     try:
         return max(60, min(100, os.get_terminal_size().columns))
@@ -101,8 +112,13 @@ def _width() -> int:
 
 
 def _overview() -> str:
+    from textwrap import fill
+
     commands = "\n".join(f"  {name:<10}{load(name).SUMMARY}" for name in COMMANDS)
-    codes = "\n".join(f"  {code:<5}{name:<13}{text}" for code, name, text in errors.EXIT_CODES)
+    codes = "\n".join(
+        fill(text, _width(), initial_indent=f"  {code:<5}{name:<13}", subsequent_indent=" " * 20)
+        for code, name, text in errors.EXIT_CODES
+    )
     return (
         "rlm-ci judges pull requests: checks without a key, without a network.\n\n"
         f"usage: rlm-ci COMMAND [OPTION...]\n\ncommands:\n{commands}\n\n"
@@ -110,17 +126,21 @@ def _overview() -> str:
     )
 
 
-def _help(name: str, command: ModuleType, rows: Sequence[object]) -> str:
+def _help(name: str, command: ModuleType, rows: Sequence[Setting]) -> str:
     from rlm_ci.cli.arguments import describe
 
-    common = [row for row in rows if row in COMMON]
-    own = [row for row in rows if row not in COMMON]
+    groups: dict[str, list[Setting]] = {"options": [], "common options": []}
+    for row in rows:
+        section, dot, _ = row.key.partition(".")
+        title = f"options of {section.replace('_', '-')}" if dot else "options"
+        groups.setdefault("common options" if row in COMMON else title, []).append(row)
+    groups["common options"] = groups.pop("common options")  # they come last
     text = f"{command.SUMMARY}\n\nusage: rlm-ci {name} {command.USAGE}\n"
-    for title, group in (("options", own), ("common options", common)):
-        listed = describe(group, _width())  # type: ignore[arg-type]
+    for title, group in groups.items():
+        listed = describe(group, _width())
         if listed:
             text += f"\n{title}:\n{listed}\n"
-    return text
+    return f"{text}{_ALWAYS}"
 
 
 # ── what a run says ──
@@ -128,12 +148,18 @@ def _help(name: str, command: ModuleType, rows: Sequence[object]) -> str:
 
 def write(text: str) -> None:
     """The result, on standard output, as UTF-8 whatever the locale. Raises StorageError."""
+    if sys.stdout is None:
+        raise StorageError(
+            "the result cannot be written: it is closed",
+            where="standard output",
+            hint="use --output FILE",
+        )
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
+        # What is still buffered must not be tried again, and fail again, on the way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise StorageError(
             f"the result cannot be written: {error.strerror}",
             where="standard output",
@@ -145,6 +171,8 @@ def say(text: str) -> None:
     """A line about the run, on standard error; never a command for the runner's log."""
     line = printable(text).replace("##[", "##\\x5b")
     line = line.replace("::", ":\\x3a") if line.lstrip().startswith("::") else line
+    if sys.stderr is None:
+        return
     try:
         sys.stderr.buffer.write(f"{line}\n".encode("utf-8", "backslashreplace"))
         sys.stderr.buffer.flush()
@@ -153,7 +181,7 @@ def say(text: str) -> None:
 
 
 def complain(error: RlmCiError) -> None:
-    """The two lines of a failure: what, and what to do; in Actions, an annotation too."""
+    """The two lines of a failure: what is wrong, and what to do."""
     say(f"error: {error}")
     if error.hint:
         say(f"hint: {error.hint}")

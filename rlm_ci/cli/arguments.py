@@ -21,10 +21,18 @@ class Arguments(Value):
     positionals: tuple[str, ...]
     rest: tuple[str, ...]
     help: bool = False
+    version: bool = False
+
+
+#: Options of every command that are no settings.
+_ALWAYS = ("-h", "--help", "--version")
 
 
 def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | None, list[str]]:
-    """The command and the other arguments; flags may stand on both sides of it."""
+    """The command and the other arguments; common flags may stand on both sides of it.
+
+    Raises UsageError for an option before the command that is none of ``rows``.
+    """
     options = _options(rows)
     position = 0
     while position < len(argv):
@@ -33,8 +41,14 @@ def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | N
             break
         if not word.startswith("-") or word == "-":
             return word, [*argv[:position], *argv[position + 1 :]]
-        row = options.get(word, (None, False))[0]
-        position += 2 if row is not None and row.kind != "boolean" else 1
+        name, equals, _ = word.partition("=")
+        row = options.get(name, (None, False))[0]
+        if row is None and name not in _ALWAYS:
+            hint = nearest(name, list(options))
+            if any(not one.startswith("-") for one in argv[position:]):
+                hint += "; the options of a command stand behind it"
+            raise UsageError(f"unknown option {name[:80]!r}", where="rlm-ci", hint=hint)
+        position += 2 if row is not None and row.kind != "boolean" and not equals else 1
     return None, list(argv)
 
 
@@ -47,8 +61,9 @@ def parse(argv: Sequence[str], rows: Iterable[Setting], usage: str) -> Arguments
     for word in words:
         if word == "--":
             return Arguments(flags, tuple(positionals), tuple(words))
-        if word in ("-h", "--help"):
-            return Arguments(flags, tuple(positionals), (), help=True)
+        if word in _ALWAYS:
+            asked = word == "--version"
+            return Arguments(flags, tuple(positionals), (), help=not asked, version=asked)
         if not word.startswith("-") or word == "-":
             positionals.append(word)
             continue
@@ -64,6 +79,8 @@ def parse(argv: Sequence[str], rows: Iterable[Setting], usage: str) -> Arguments
             continue
         if not equals:
             value = next(words, "")
+            if value in options or value == "--":
+                value = ""
         if not value:
             raise UsageError(f"{name} needs a value", where=usage, hint=f"{name} {row.metavar}")
         flags[row.key] = value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from rlm_ci import changes, checks, errors
@@ -26,7 +25,11 @@ USAGE = "[CHECK...] [OPTION...] [-- PATH...]"
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
     """The options of the checks that ``argv`` names, or of all."""
     known = checks.names()
-    named = [word for word in argv if word in known]
+    words = argv[: argv.index("--")] if "--" in argv else argv
+    leading = next((at for at, word in enumerate(words) if word not in known), len(words))
+    named = words[:leading]
+    if any(word in known for word in words[leading:]):
+        named = ()  # it may be another check, or the value of an option
     return (*COMMON, *CHANGE, *LOCAL_CHANGE, *REPORT, *checks.rows(named or known))
 
 
@@ -48,4 +51,4 @@ def _worktree(repository: Repository) -> ChangeSet:
 
 
 def _read_stdin() -> bytes:
-    return b"" if os.isatty(0) else sys.stdin.buffer.read()
+    return b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()

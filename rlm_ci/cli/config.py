@@ -7,6 +7,7 @@ from rlm_ci.cli import configuration, output
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import UsageError
 from rlm_ci.findings import printable
+from rlm_ci.publishing import neutral
 from rlm_ci.settings import CHANGE, COMMON, CORE, Settings
 
 TYPE_CHECKING = False
@@ -38,16 +39,15 @@ def run(arguments: Arguments) -> int:
     found = triggers.select(
         settings, repository, lambda repository: changes.from_local(repository, "worktree")
     )
-    configuration.apply(settings, found[0])
+    for change in found[:1]:
+        configuration.apply(settings, change)
     output.emit(_json(settings) if settings.format == "json" else _text(settings), settings)
     return errors.OK
 
 
 def _json(settings: Settings) -> str:
-    import json
-
     shown = {row.key: {"value": value, "source": source} for row, value, source in settings.items()}
-    return json.dumps(shown, indent=2) + "\n"
+    return neutral.record(shown)
 
 
 def _text(settings: Settings) -> str:
@@ -61,7 +61,7 @@ def _text(settings: Settings) -> str:
         f"{key:<{widths[0]}}  {value:<{min(widths[1], 30)}}  {printable(source)}"
         for key, value, source in shown
     ]
-    return "\n".join(lines) + "\n"
+    return "".join(f"{neutral.log(line)}\n" for line in lines)
 
 
 def _value(value: Any) -> str:

@@ -58,18 +58,17 @@ def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:
 
 def _named_config(path: str, root: str, change: ChangeSet) -> tuple[dict[str, Any], str]:
     """``--config``: inside the repository it follows the same rule as the default file."""
-    full = os.path.realpath(path)
-    inside = os.path.relpath(full, os.path.realpath(root)).replace(os.sep, "/")
+    tracked = inside(root, path)
     commit = change.policy_commit
     data: bytes | None
-    if commit and not inside.startswith("../"):
-        source = f"{inside} at {commit[:12]}"
-        data = change.repository.read(f"{commit}:{inside}")[0]
+    if commit and tracked:
+        source = f"{tracked} at {commit[:12]}"
+        data = change.repository.read(f"{commit}:{tracked}")[0]
         why = "it does not exist there"
     else:
         source, data, why = path, None, ""
         try:
-            data = files.read(full, LIMIT)
+            data = files.read(os.path.realpath(path), LIMIT)
         except files.UnreadableError as error:
             why = str(error)
     if data is None:
@@ -80,6 +79,17 @@ def _named_config(path: str, root: str, change: ChangeSet) -> tuple[dict[str, An
         )
     table = TABLE if os.path.basename(path) == "pyproject.toml" else None
     return settings.parse_config(data, source, table), source
+
+
+def inside(root: str, path: str) -> str | None:
+    """``path``, relative to the top level where it lies in the repository, else None.
+
+    A link stands for itself: what it leads to may be part of what is judged.
+    """
+    folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
+    full = os.path.join(folder, os.path.basename(path))
+    found = os.path.relpath(full, os.path.realpath(root)).replace(os.sep, "/")
+    return None if found == ".." or found.startswith("../") else found
 
 
 def _read_worktree(root: str, name: str) -> bytes | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import changes, checks, files, settings, suppressions, triggers
-from rlm_ci.cli import configuration
+from rlm_ci import changes, checks, files, suppressions, triggers
+from rlm_ci.cli import configuration, policy
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.findings import Evidence, Finding, Location, Part, Report, Severity, Subject, printable
+from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.git import HOOK_VARIABLES, Repository, discover
 from rlm_ci.runs.store import Store
-from rlm_ci.settings import CONFIG_FILES, CORE, Settings
+from rlm_ci.settings import CORE, Settings
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -33,18 +33,54 @@ class Judgement(Value):
 def open_repository(options: Settings) -> Repository:
     """The repository that ``--repo`` names, or that holds the current folder."""
     environ = dict(options.environ)
-    start = os.getcwd()
     if options.repo:
-        start = os.path.abspath(options.repo)
-        if not os.path.isdir(start):
-            raise ConfigError(
-                f"{printable(options.repo)!r} is not a folder",
-                where=options.sources["repo"],
-                hint="name a repository",
-            )
         for name in HOOK_VARIABLES:
             environ.pop(name, None)  # they tell of the repository that a hook runs in
-    return Repository(*discover(start), environ)
+    start = _start(options)
+    try:
+        return Repository(*discover(start), environ)
+    except OSError as error:
+        raise ConfigError(
+            f"the repository cannot be read: {error.strerror}",
+            where=start,
+            hint="see that .git is there and readable",
+        ) from None
+
+
+def _start(options: Settings) -> str:
+    """The folder that ``--repo`` names, or the current one."""
+    try:
+        start = os.path.abspath(options.repo or os.getcwd())
+    except FileNotFoundError:
+        raise ConfigError(
+            "the current folder has been removed", where="working directory", hint="go to another"
+        ) from None
+    if not os.path.isdir(start):
+        raise ConfigError(
+            f"{options.repo[:80]!r} is not a folder",
+            where=options.sources["repo"],
+            hint="name a repository",
+        )
+    return start
+
+
+def _paths(options: Settings, repository: Repository) -> tuple[str, ...]:
+    """The paths after ``--``, given from where the command runs, relative to the top level."""
+    start, root = os.path.realpath(_start(options)), os.path.realpath(repository.root)
+    found = []
+    for path in options.paths:
+        full = os.path.normpath(os.path.join(start, path))
+        inside = os.path.relpath(full, root).replace(os.sep, "/")
+        if inside == ".." or inside.startswith("../"):
+            raise ConfigError(
+                f"{path[:80]!r} lies outside of the repository",
+                where=options.sources["paths"],
+                hint=f"name paths below {repository.root}",
+            )
+        if inside == ".":
+            return ()  # the top level: all of it
+        found.append(inside)
+    return tuple(found)
 
 
 def judge(
@@ -65,6 +101,8 @@ def judge(
     rows = (*CORE, *checks.rows(selected))
     options = Settings(rows, flags, environ)
     repository = open_repository(options)
+    if options.paths:
+        flags = {**flags, "paths": _paths(options, repository)}
     level = Severity.from_label(options.fail_level)
     try:
         found = _select(options, repository, default, selected, read_stdin)
@@ -72,6 +110,7 @@ def judge(
         parts = [Part.from_error(name, error) for name in _enabled(options, wanted)]
         return Judgement(Report(Subject(), level, tuple(parts)), options, repository, ())
     parts = []
+    levels = []
     for change, only in found:
         options = Settings(rows, flags, environ)
         configuration.apply(options, change)
@@ -79,8 +118,10 @@ def judge(
         named = bool(wanted or options.checks)
         runs = Store.at(repository.root, options.runs_dir)
         ran = checks.run(names, change, options, runs, named=named)
-        ran += _policy(change, options)
-        parts += [suppressions.apply(part, options.suppressions) for part in ran]
+        ran += policy.edited(change, options)
+        source = options.sources["suppressions"]
+        parts += [suppressions.apply(part, options.suppressions, source) for part in ran]
+        levels.append(Severity.from_label(options.fail_level))
     if not found:  # a push that only deletes
         off = "off: nothing is pushed"
         parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
@@ -88,7 +129,7 @@ def judge(
     name = _repository_name(judged, options, repository, look=with_repository_name)
     report = Report(
         _subject(judged, name),
-        Severity.from_label(options.fail_level),
+        min(levels, default=level),  # of several changes, the strictest
         tuple(parts),
         evidence=_sum([part.evidence for part in parts if part.evidence]),
     )
@@ -125,65 +166,6 @@ def _select(
     return [(change, None) for change in found]
 
 
-# ── a change that edits its own judges ──
-
-
-def _policy(change: ChangeSet, options: Settings) -> list[Part]:
-    """Say that a change from outside edits the files that judge it, and that the base's did."""
-    commit = change.policy_commit
-    if commit is None:
-        return []
-    edited = [path for path in change.names() if _is_policy(path, change, options)]
-    if not edited:
-        return []
-    findings = tuple(
-        Finding(
-            "policy/edited",
-            Severity.INFO,
-            f"the change edits {printable(path)}; it was judged by the one of its base",
-            evidence=(Location(path, blob=None),) if _exists(change, path) else (),
-            subject=path,
-        )
-        for path in edited
-    )
-    listed = ", ".join(printable(path) for path in edited[:5])
-    more = f" and {len(edited) - 5} more" if len(edited) > 5 else ""
-    places = sum(len(finding.evidence) for finding in findings)
-    return [
-        Part(
-            "policy",
-            f"edited here, and not obeyed: {listed}{more}",
-            {"edited": len(edited)},
-            findings,
-            evidence=Evidence(places, places),
-        )
-    ]
-
-
-def _is_policy(path: str, change: ChangeSet, options: Settings) -> bool:
-    name = path.rpartition("/")[2]
-    if path == "pyproject.toml":
-        sides = change.repository.read(f"{change.policy_commit}:{path}", f"{change.head}:{path}")
-        said = []
-        for data in sides:
-            try:
-                said.append(settings.parse_config(data or b"", path, configuration.TABLE))
-            except ConfigError:
-                said.append({"unreadable": data})
-        return said[0] != said[1]
-    templates = options.templates.rstrip("/") + "/"
-    return (
-        path == CONFIG_FILES[0]
-        or path in checks.policy_files()
-        or (name == ".gitattributes")
-        or path.startswith(templates)
-    )
-
-
-def _exists(change: ChangeSet, path: str) -> bool:
-    return change.repository.sizes([f"{change.head}:{path}"])[0] >= 0
-
-
 # ── the report's head ──
 
 
@@ -218,6 +200,7 @@ def _slug(text: str | None) -> str | None:
     allowed = owner.replace("-", "a").replace("_", "a").replace(".", "a")
     rest = name.replace("-", "a").replace("_", "a").replace(".", "a")
     is_slug = slash and allowed.isalnum() and rest.isalnum() and (allowed + rest).isascii()
+    is_slug = is_slug and not {".", ".."} & {owner, name}
     return text if is_slug else None
 
 
@@ -237,13 +220,19 @@ def _sum(counts: Sequence[Evidence]) -> Evidence:
 
 def read_templates(judgement: Judgement) -> dict[str, str]:
     """The user's own templates, from the base of a change from outside, else the work tree."""
-    folder = judgement.settings.templates.strip("/")
+    folder = judgement.settings.templates.rstrip("/")
+    if {"", ".", ".."} & set(folder.split("/")):
+        raise ConfigError(
+            f"templates must be a folder below the top level, not {folder[:80]!r}",
+            where=judgement.settings.sources["templates"],
+            hint="write it as .rlm-ci/templates",
+        )
     change = judgement.changes[0] if judgement.changes else None
     commit = change.policy_commit if change else None
     repository = judgement.repository
     found: dict[str, str] = {}
     if commit:
-        entries = repository.run("ls-tree", "-r", "-z", "--full-tree", commit, f"{folder}/")
+        entries = repository.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", f"{folder}/")
         paths = [
             row.partition(b"\t")[2].decode("utf-8", "surrogateescape")
             for row in entries.split(b"\0")

@@ -25,7 +25,7 @@ def rendering(settings: Settings, templates: Mapping[str, str] | None = None) ->
         try:
             width = os.get_terminal_size(sys.stdout.fileno()).columns
             terminal = True
-        except (OSError, ValueError):
+        except (OSError, ValueError, AttributeError):  # no terminal; closed
             pass
     return Options(
         colour=terminal and settings.color and not settings.no_color,

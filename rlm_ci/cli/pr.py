@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlm_ci.settings import Setting, Settings
 
 SUMMARY = "judge a pull request: checks, one report, every surface"
-USAGE = "[--base REF] [--head REF] [--event FILE] [--out DIR] [OPTION...]"
+USAGE = "[--base REF] [--head REF] [--event FILE] [OPTION...]"
 #: File of the output folder, and the renderer that makes it; the safest first.
 _FILES = (
     ("report.json", "json"),
@@ -50,10 +50,12 @@ def run(arguments: Arguments) -> int:
     if in_actions:
         _write_outputs(settings, report, paths, _head(judgement))
     output.explain_parts(report)
-    templates = read_templates(judgement)
-    options = output.rendering(settings, templates)
+    options = output.rendering(settings)
     plain = options.replace(colour=False)
     for name, renderer in _FILES:
+        if renderer == "markdown":  # from here on a template may be at fault
+            options = options.replace(templates=read_templates(judgement))
+            plain = options.replace(colour=False)
         text = publishing.render(report, renderer, plain)
         files.write(
             paths[name], text.encode("utf-8", "backslashreplace"), 0o600 if run_id else 0o644

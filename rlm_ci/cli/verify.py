@@ -9,6 +9,7 @@ from rlm_ci.cli import output
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
 from rlm_ci.findings import SCHEMA_VERSION, Report, printable
+from rlm_ci.publishing import neutral
 from rlm_ci.settings import COMMON, CORE, Settings
 
 TYPE_CHECKING = False
@@ -41,12 +42,13 @@ def run(arguments: Arguments) -> int:
     counts, problems = evidence.verify(report, open_repository(settings))
     if settings.format == "json":
         fields = {name: getattr(counts, name) for name in counts._fields}
-        text = json.dumps({"evidence": fields, "problems": problems}, indent=2) + "\n"
+        text = neutral.record({"evidence": fields, "problems": problems})
     else:
         lines = [f"✗ {problem}" for problem in problems]
         noun = "pointer" if counts.offered == 1 else "pointers"
         held = "all hold" if not problems else f"{len(problems):,} do not hold"
-        text = "\n".join([*lines, f"{counts.offered:,} evidence {noun}, {held}"]) + "\n"
+        lines.append(f"{counts.offered:,} evidence {noun}, {held}")
+        text = "".join(f"{neutral.log(line)}\n" for line in lines)
     output.emit(text, settings)
     return errors.FINDINGS if problems else errors.OK
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from rlm_ci import resources
 from rlm_ci.publishing import neutral
 from rlm_ci.publishing.view import ICONS, SEVERITY_ICONS, Limits, View
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from rlm_ci.findings import Location, Report
     from rlm_ci.publishing.options import Options
 
-#: No shown finding takes fewer characters: more than ``limit / this`` never fit.
-_SHORTEST_FINDING = 40
+#: So many findings tell what all of them would take, and spare rendering all in vain.
+_SAMPLE = 100
 
 _CUT = (
     "> [!WARNING]\n> The rest of this report did not fit here. "
@@ -29,8 +30,8 @@ _CUT = (
 #: Each step sheds more than the one before; the number is that of findings which the step
 #: must be able to show at least. The last one always fits.
 _STEPS: tuple[tuple[int, Limits], ...] = (
-    (0, Limits(quote_lines=12, places=5, omitted=50, opened=20, text=2000)),
-    (0, Limits(quote_lines=4, places=2, omitted=20, opened=20, text=1000)),
+    (0, Limits(quote_lines=12, places=5, omitted=50, opened=20, suppressed=100, text=2000)),
+    (0, Limits(quote_lines=4, places=2, omitted=20, opened=20, suppressed=30, text=1000)),
     (50, Limits(quote_lines=0, places=1, omitted=10, opened=20, suppressed=10, hints=20, text=400)),
     (10, Limits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=5, parts=50, text=200)),
     (0, Limits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=0, parts=50,
@@ -59,8 +60,18 @@ class Markdown:
         return neutral.fence(text, "toml")
 
 
-def render(report: Report, options: Options, name: str, fits: Callable[[str], bool]) -> str:
-    """``report`` by the template ``name``, shed until it ``fits``."""
+class Room(Value):
+    """How long a text may be, and how its length is counted."""
+
+    limit: int
+    size: Callable[[str], int]
+
+    def has(self, text: str) -> bool:
+        return len(text) <= self.limit and self.size(text) <= self.limit
+
+
+def render(report: Report, options: Options, name: str, room: Room) -> str:
+    """``report`` by the template ``name``, shed until there is ``room``."""
     view = View(report, Markdown(), options.server_url)
     template = resources.load_template(name, overrides=options.templates)
 
@@ -69,18 +80,16 @@ def render(report: Report, options: Options, name: str, fits: Callable[[str], bo
         body = template({**variables, "icons": ICONS, "severity_icons": SEVERITY_ICONS})
         return _complete(body, view.headline())
 
-    most = 1
-    while fits("x" * (most * _SHORTEST_FINDING)):
-        most *= 2
+    total = len(view.live)
     for least, limits in _STEPS:
-        if len(view.live) <= most and fits(text := attempt(limits)):
+        sample = room.size(attempt(limits.replace(findings=_SAMPLE))) if total > _SAMPLE else 0
+        if sample * total < 2 * room.limit * _SAMPLE and room.has(text := attempt(limits)):
             return text
-        if not least and limits is not _STEPS[-1][1]:
-            continue
-        text = _most_findings(attempt, limits, min(least, len(view.live)), most, fits)
-        if text:
-            return text
-    return _cut(attempt(_STEPS[-1][1].replace(findings=0)), fits)
+        if least or limits is _STEPS[-1][1]:
+            text = _most_findings(attempt, limits, (min(least, total), total), room)
+            if text:
+                return text
+    return _cut(attempt(_STEPS[-1][1].replace(findings=0)), room)
 
 
 def _complete(body: str, headline: str) -> str:
@@ -92,25 +101,32 @@ def _complete(body: str, headline: str) -> str:
 
 
 def _most_findings(
-    attempt: Callable[[Limits], str], limits: Limits, least: int, most: int,
-    fits: Callable[[str], bool],
-) -> str:  # fmt: skip
-    """The text with as many findings as fit, by bisection; empty if ``least`` do not."""
-    best = attempt(limits.replace(findings=least))
-    if not fits(best):
+    attempt: Callable[[Limits], str], limits: Limits, bounds: tuple[int, int], room: Room
+) -> str:
+    """The text with as many findings as there is room for; empty if the lower bound is too many.
+
+    Each guess assumes that the next findings take as much as those before them, headings
+    included: it falls short, and the rest is guessed again.
+    """
+    low, high = bounds
+    best = attempt(limits.replace(findings=low))
+    if not room.has(best):
         return ""
-    low, high = least, most
-    while low < high:
-        middle = (low + high + 1) // 2
+    while low + 1 < high:
+        used = room.size(best)
+        guess = low + (room.limit - used) * max(low, 1) // used
+        if guess <= low:
+            break
+        middle = min(guess, high - 1)
         text = attempt(limits.replace(findings=middle))
-        if fits(text):
+        if room.has(text):
             low, best = middle, text
         else:
-            high = middle - 1
+            high = middle
     return best
 
 
-def _cut(text: str, fits: Callable[[str], bool]) -> str:
+def _cut(text: str, room: Room) -> str:
     """``text`` up to the last line after which no fence and no fold is open, and a note."""
     kept: list[str] = []
     safe = 0
@@ -125,13 +141,13 @@ def _cut(text: str, fits: Callable[[str], bool]) -> str:
         elif fence and bare == marks and len(marks) >= len(fence):
             fence = ""
         depth += 0 if fence else bare.count("<details") - bare.count("</details")
-        if len(kept) % 16 == 1 and not fits("\n".join([*kept, "", _CUT, ""])):
+        if len(kept) % 16 == 1 and not room.has("\n".join([*kept, "", _CUT, ""])):
             break
         if not fence and depth <= 0:
             safe = len(kept)
     while safe > 0:
         shorter = "\n".join([*kept[:safe], "", _CUT, ""])
-        if fits(shorter):
+        if room.has(shorter):
             return shorter
         safe -= 1
     return f"{neutral.MARKER}\n{_CUT}\n"

@@ -13,6 +13,9 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
 _HEX = frozenset("0123456789abcdef")
 
+#: A longer path is not worth its room, three times as much where it must be encoded.
+_LONGEST = 1000
+
 #: GitHub shows these rendered; only their plain form has lines to point to.
 _RENDERED = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb", ".svg", ".csv", ".geojson")
 
@@ -68,11 +71,11 @@ class Links:
     def file(self, place: Location) -> str | None:
         """The file of ``place``, without lines."""
         sha = self._old if place.side == "old" else self._new
+        if self.repository is None or sha is None or len(place.path) > _LONGEST:
+            return None
         # "a/../b" would be resolved by the browser, and lead anywhere on the server
         odd = any(part in ("", ".", "..") for part in place.path.split("/"))
-        if self.repository is None or sha is None or odd:
-            return None
-        return f"{self.repository}/blob/{sha}/{quote_path(place.path)}"
+        return None if odd else f"{self.repository}/blob/{sha}/{quote_path(place.path)}"
 
     def place(self, place: Location) -> str | None:
         """The lines of ``place`` in its file."""

@@ -83,7 +83,7 @@ class View:
             "run_id": self._surface.code(report.run_id) if report.run_id else None,
             "parts": [self._part(part, limits) for part in report.parts[: limits.parts]],
             "groups": self._groups(live[: limits.opened], limits),
-            "folded": self._groups(live[limits.opened :], limits),
+            "folded": self._groups(live[limits.opened :], limits, brief=True),
             "folded_count": words.count(len(live[limits.opened :]), "more finding"),
             "suppressed": self._groups(suppressed, limits),
             "suppressed_count": words.count(len(self.suppressed), "suppressed finding"),
@@ -133,8 +133,13 @@ class View:
             "findings": len(part.findings),
         }
 
-    def _groups(self, findings: Sequence[Finding], limits: Limits) -> list[dict[str, Any]]:
-        """The findings by file, in the order in which the files come up."""
+    def _groups(
+        self, findings: Sequence[Finding], limits: Limits, *, brief: bool = False
+    ) -> list[dict[str, Any]]:
+        """The findings by file, in the order in which the files come up.
+
+        ``brief`` leaves out the link to a file whose findings all link to lines of it.
+        """
         groups: dict[tuple[str, str] | None, list[Finding]] = {}
         for finding in findings:
             places = finding.evidence[:1]
@@ -143,9 +148,10 @@ class View:
         views = []
         for members in groups.values():
             place = members[0].evidence[0] if members[0].evidence else None
+            linked = brief and all(one.evidence[0].line_start for one in members if place)
             views.append({
                 "path": self._surface.code(place.path) if place else None,
-                "url": self._links.file(place) if place else None,
+                "url": self._links.file(place) if place and not linked else None,
                 "removed": bool(place and place.side == "old"),
                 "findings": [self._finding(member, limits) for member in members],
             })  # fmt: skip

@@ -39,7 +39,7 @@ def result(part: Part, fail_level: Severity) -> str:
     if verdict in (CLEAN, FINDINGS):
         return part.summary
     label = LABELS.get(verdict, verdict)
-    told = part.summary.lower().startswith(label)
+    told = part.summary[: len(label)].lower() == label
     return part.summary if told else f"{label}: {part.summary}" if part.summary else label
 
 

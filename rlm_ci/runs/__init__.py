@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import printable
 
 #: Terminal status of a run that reached its end well.
 SUCCEEDED = "succeeded"
@@ -32,7 +31,7 @@ def require_task_id(text: str, source: str) -> str:
     """``text`` itself; raises ConfigError when it cannot name a task."""
     if not is_task_id(text):
         raise ConfigError(
-            f"{printable(text)[:80]!r} is not a task id",
+            f"{text[:80]!r} is not a task id",
             where=source,
             hint="use letters, digits, '-', '_' and '.', at most 128, beginning with a letter, "
             "a digit or '_'",
@@ -43,5 +42,5 @@ def require_task_id(text: str, source: str) -> str:
 def derived_task_id(repository: str) -> str:
     """The task of a run that names none: ``rlm-<repository>``, or ``rlm-adhoc``."""
     name = "".join(char if char in _ALLOWED else "-" for char in os.path.basename(repository))
-    name = name.strip(".-")[: _ID_LENGTH - 4]
+    name = name.lstrip(".-")[: _ID_LENGTH - 4].rstrip(".-")
     return f"rlm-{name}" if name else "rlm-adhoc"

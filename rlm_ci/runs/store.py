@@ -6,6 +6,7 @@ import os
 import time
 
 from rlm_ci import files
+from rlm_ci.errors import StorageError
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -43,8 +44,16 @@ class Store:
             files.make_folder(self.root, 0o700)
             # Whoever has not run `rlm-ci init` must not commit runs by accident.
             files.write(os.path.join(self.root, ".gitignore"), b"*\n")
-        path = os.path.join(self.root, task_id, "cli", run_id)
-        files.make_folder(path, 0o700)
+        path = self.root
+        for name in ("", task_id, "cli", run_id):
+            path = os.path.join(path, name).rstrip(os.sep)
+            if os.path.islink(path):  # a pull request may bring one, to be written through
+                raise StorageError(
+                    "the folder of the runs is a link",
+                    where=path,
+                    hint="remove it; to keep runs elsewhere, set CODEX_ORCHESTRATOR_RUNS_DIR",
+                )
+            files.make_folder(path, 0o700)
         return run_id, path
 
     def subagent_runs(
@@ -82,7 +91,11 @@ class Store:
         found = False
         with runs:
             for run in runs:
-                if run.is_dir():
+                try:
+                    is_run = run.is_dir()
+                except OSError:  # a link that leads in a circle
+                    is_run = False
+                if is_run:
                     found = True
                     place = f"{shown}/cli/{run.name}/manifest.json"
                     yield Candidate(place, self._judge(name, run.path, accept))
@@ -108,6 +121,6 @@ def parse(data: bytes) -> Any:
     import json
 
     try:
-        return json.loads(data)
+        return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         return None

@@ -8,13 +8,15 @@ Rewrite the files after a change that was meant, then read the difference::
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from publishing import reports
+
 from rlm_ci import __version__
 from rlm_ci import publishing as surfaces
 
 CASES = Path(__file__).parent / "cases"
-FILES = {
+FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "typical.txt": ("typical", "text", {}),
     "typical-colour.txt": ("typical", "text", {"colour": True}),
     "typical-verbose.txt": ("typical", "text", {"verbose": True, "width": 100}),

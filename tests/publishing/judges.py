@@ -11,7 +11,9 @@ from typing import Any
 import cmarkgfm
 from cmarkgfm.cmark import Options as Cmark
 
-TOOLS = Path(__file__).parents[1] / "tools" / "node_modules" / "@microsoft" / "sarif-multitool-linux"
+TOOLS = (
+    Path(__file__).parents[1] / "tools" / "node_modules" / "@microsoft" / "sarif-multitool-linux"
+)
 VOID = {"br", "hr", "img", "input", "meta", "link", "col", "wbr", "source", "base"}
 
 
@@ -109,11 +111,11 @@ def github_commands(output: str) -> list[tuple[str, dict[str, str], str]]:
         bare = line.lstrip()
         if match := re.match(r"::([^ :]+)(?: ((?:(?!::).)*))?::(.*)", bare, re.DOTALL):
             name, pairs, message = match.groups()
-            properties = dict(
-                (pair.split("=", 1)[0].strip(), _property(pair.split("=", 1)[1]))
+            properties = {
+                pair.split("=", 1)[0].strip(): _property(pair.split("=", 1)[1])
                 for pair in (pairs or "").split(",")
                 if "=" in pair
-            )
+            }
             found.append((name, properties, _unescape(message)))
         elif match := re.search(r"##\[([^\]]*)\](.*)", line):
             found.append((match.group(1), {}, match.group(2)))

@@ -50,7 +50,7 @@ def typical() -> Report:
             Finding("diff-budget/files", Severity.HIGH,
                     "The change touches 31 files, 6 more than the budget of 25.", split),
             Finding("diff-budget/lines", Severity.HIGH,
-                    "The change has 1,843 changed lines, 643 more than the budget of 1,200.", split),
+                    "The change has 1,843 lines, 643 more than the budget of 1,200.", split),
             Finding("diff-budget/path-budget", Severity.HIGH,
                     "src/generated/ may change by 200 lines; it changes by 911.",
                     "Raise the limit on the base branch, or split the change.",
@@ -79,8 +79,10 @@ def typical() -> Report:
                  enabled=False)  # fmt: skip
     receipts = Part.from_error(
         "receipts",
-        errors.ConfigError("the branch receipts is not in this clone", hint="git fetch origin receipts"),
-    )  # fmt: skip
+        errors.ConfigError(
+            "the branch receipts is not in this clone", hint="git fetch origin receipts"
+        ),
+    )
     policy = Part(
         "policy",
         "1 file that judges this change is edited by it",
@@ -144,9 +146,7 @@ FRAGMENTS = (
 def hostile(most: int = 8) -> st.SearchStrategy[str]:
     """Texts of hostile fragments, and any text at all."""
     fragments = st.lists(st.sampled_from(FRAGMENTS), max_size=most).map("".join)
-    anything = st.text(
-        st.characters(codec=None, exclude_categories=()), max_size=20
-    )
+    anything = st.text(st.characters(codec=None, exclude_categories=()), max_size=20)
     return st.one_of(fragments, anything)
 
 
@@ -156,7 +156,7 @@ def locations() -> st.SearchStrategy[Location]:
         st.tuples(st.integers(1, 90), st.integers(0, 9)).map(lambda two: (two[0], sum(two))),
     )
     return st.builds(
-        lambda path, span, side, blob, quote: Location(path, *span, side, blob, quote),
+        lambda path, span, side, blob, quote: Location(path, span[0], span[1], side, blob, quote),
         hostile().map(_as_path), lines, st.sampled_from(("new", "old")),
         st.sampled_from((None, "c" * 40, "d" * 64)), st.none() | hostile(20),
     )  # fmt: skip

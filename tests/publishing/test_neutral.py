@@ -103,7 +103,9 @@ def test_code_in_a_cell(text: str) -> None:
 @example("~~~\n<!-- rlm-ci:report -->", "")
 def test_a_fence_holds(text: str, indent: str) -> None:
     lines = neutral.fence(text, "python").split("\n")
-    block = "\n".join(f"{indent}{line}".rstrip() if not line else f"{indent}{line}" for line in lines)
+    block = "\n".join(
+        f"{indent}{line}".rstrip() if not line else f"{indent}{line}" for line in lines
+    )
     page = github_html(f"- item\n\n{block}\n\nafter" if indent else f"{block}\n\nafter")
     blocks = page.root.all("pre")
     assert len(blocks) == 1
@@ -136,9 +138,7 @@ def test_no_log_line_is_a_command(texts: list[str]) -> None:
 def test_a_command_says_what_it_was_given(name: str, title: str, file: str, message: str) -> None:
     output = neutral.command(name, {"file": file, "line": None, "title": title}, message)
     safe = [neutral.one_line(text).replace("##[", "#\\#[") for text in (file, title, message)]
-    assert github_commands(f"{output}\n") == [
-        (name, {"file": safe[0], "title": safe[1]}, safe[2])
-    ]
+    assert github_commands(f"{output}\n") == [(name, {"file": safe[0], "title": safe[1]}, safe[2])]
 
 
 @given(text=hostile())

@@ -12,8 +12,8 @@ from urllib.parse import unquote_to_bytes, urljoin, urlsplit
 import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
-from publishing import reports
-from publishing.judges import TOOLS, github_commands, official_sarif_schema
+from publishing import judges, reports
+from publishing.judges import github_commands, official_sarif_schema
 
 from rlm_ci import errors, resources
 from rlm_ci.findings import Finding, Location, Part, Report, Severity, Subject, fingerprints
@@ -88,7 +88,10 @@ def test_the_schema_is_strict(path: str, value: object) -> None:
 
 
 def test_the_schema_leaves_metrics_and_publication_open() -> None:
-    for path, value in (("parts.0.metrics.deep", {"a": [1]}), ("publication", {"summary": "posted"})):
+    for path, value in (
+        ("parts.0.metrics.deep", {"a": [1]}),
+        ("publication", {"summary": "posted"}),
+    ):
         resources.validate(changed(path, value), "report.schema.json", "report.json")
 
 
@@ -106,7 +109,7 @@ def test_sarif_follows_the_standard(report: Report) -> None:
         for location in [*result["locations"], *result.get("relatedLocations", [])]:
             uri = location["physicalLocation"]["artifactLocation"]["uri"]
             parts = urlsplit(uri)
-            assert not (parts.scheme or parts.netloc or parts.query or parts.fragment)
+            assert parts._replace(path="") == urlsplit("")
             assert uri.isascii()
     marks = sorted(result["partialFingerprints"]["rlmCi/v1"] for result in run["results"])
     assert marks == sorted(fingerprints(report.findings))
@@ -125,7 +128,7 @@ def test_sarif_follows_the_official_schema(report: Report) -> None:
 
 def test_sarif_pleases_the_reference_validator(tmp_path: Path) -> None:
     """With the rules of GitHub's code scanning."""
-    tool = TOOLS / "Sarif.Multitool"
+    tool = judges.TOOLS / "Sarif.Multitool"
     if not tool.is_file():
         pytest.skip("@microsoft/sarif-multitool-linux is not in tests/tools/node_modules")
     file = tmp_path / "report.sarif"
@@ -182,7 +185,9 @@ def test_sarif_says_that_not_everything_was_looked_at(state: str) -> None:
     part = Part("doc-archive", "the branch is not here", state=state)
     invocation = sarif(Report(Subject(), Severity.HIGH, (part,)))["runs"][0]["invocations"][0]
     assert invocation["executionSuccessful"] is False
-    assert "the branch is not here" in invocation["toolExecutionNotifications"][0]["message"]["text"]
+    assert (
+        "the branch is not here" in invocation["toolExecutionNotifications"][0]["message"]["text"]
+    )
     clean = sarif(reports.clean())["runs"][0]["invocations"][0]
     assert clean == {"executionSuccessful": True, "exitCode": 0, "toolExecutionNotifications": []}
     empty = sarif(Report(Subject(), Severity.HIGH, ()))["runs"][0]["invocations"][0]
@@ -192,7 +197,10 @@ def test_sarif_says_that_not_everything_was_looked_at(state: str) -> None:
 def test_sarif_has_no_more_results_than_github_takes() -> None:
     (run,) = sarif(reports.many(25_003))["runs"]
     assert len(run["results"]) == 25_000
-    assert "3 results more" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    assert (
+        "3 results more"
+        in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    )
     assert run["invocations"][0]["executionSuccessful"] is True
 
 
@@ -210,7 +218,9 @@ def test_commands_are_ours_only(report: Report) -> None:
         assert title in rules or title.endswith((" did not run", " did not finish"))
 
 
-@pytest.mark.parametrize(("errors_", "warnings", "notices"), [(25, 0, 0), (10, 10, 10), (3, 40, 40)])
+@pytest.mark.parametrize(
+    ("errors_", "warnings", "notices"), [(25, 0, 0), (10, 10, 10), (3, 40, 40)]
+)
 def test_at_most_ten_of_a_level(errors_: int, warnings: int, notices: int) -> None:
     findings = [
         Finding("a/b", severity, f"message {index}")

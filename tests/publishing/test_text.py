@@ -110,14 +110,17 @@ def test_nothing_heavy_is_imported() -> None:
         "import sys; before = set(sys.modules)\n"
         "from rlm_ci.publishing import render\n"
         "from rlm_ci.findings import *\n"
-        "part = Part('a', 's', {}, (Finding('a/b', Severity.HIGH, 'm', 'h', (Location('p', 1, 1),)),))\n"
+        "finding = Finding('a/b', Severity.HIGH, 'm', 'h', (Location('p', 1, 1),))\n"
+        "part = Part('a', 's', {}, (finding,))\n"
         "render(Report(Subject(), Severity.HIGH, (part,)), 'text', colour=True, verbose=True)\n"
         "print(' '.join(sorted(set(sys.modules) - before)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
-    heavy = {"jinja2", "jsonschema", "json", "re", "typing", "dataclasses", "pathlib", "textwrap",
-             "subprocess", "argparse", "inspect", "html", "urllib", "unicodedata", "hashlib"}  # fmt: skip
+    heavy = {
+        "jinja2", "jsonschema", "json", "re", "typing", "dataclasses", "pathlib", "textwrap",
+        "subprocess", "argparse", "inspect", "html", "urllib", "unicodedata", "hashlib",
+    }  # fmt: skip
     assert "rlm_ci.publishing.renderers.text" in loaded
     assert not loaded & heavy
 

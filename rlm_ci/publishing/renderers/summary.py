@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.publishing import comment
+from rlm_ci.publishing.comment import Room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,13 +11,8 @@ if TYPE_CHECKING:
     from rlm_ci.publishing.options import Options
 
 #: A step whose summary passes 1 MiB loses all of it; others may have written there before.
-LIMIT = 1_000_000
-
-
-def fits(text: str) -> bool:
-    """Whether the runner takes it, counting bytes."""
-    return len(text) <= LIMIT and len(text.encode()) <= LIMIT
+ROOM = Room(1_000_000, lambda text: len(text.encode()))
 
 
 def render(report: Report, options: Options) -> str:
-    return comment.render(report, options, "comment.md.j2", fits)
+    return comment.render(report, options, "comment.md.j2", ROOM)

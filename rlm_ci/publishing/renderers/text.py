@@ -96,7 +96,8 @@ class _Sheet:
         mark, colour = _MARKS.get(state, _UNJUDGED)
         name = printable(part.id)
         head = f"{mark} {name}{' ' * (names - _cells(name))}  "
-        wrapped = list(self._wrap(words.result(part, self._report.fail_level), " " * _cells(head)))
+        result = words.result(part, self._report.fail_level)
+        wrapped = list(self._wrap(result, " " * (names + 4)))
         first = wrapped[0].lstrip() if wrapped else ""
         inked = f"{self._ink(mark, colour)}{head[1:]}"
         if state == words.OFF:
@@ -119,7 +120,7 @@ class _Sheet:
 
     def _wrap(self, text: str, indent: str, lead: str = "") -> Iterator[str]:
         """``text`` within the width; ``lead`` stands before its first line."""
-        hanging = indent + " " * _cells(lead)
+        hanging = indent + " " * len(lead)
         line, used = "", 0
         room = self._width - len(hanging)
         before = indent + lead

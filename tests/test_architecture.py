@@ -1,0 +1,313 @@
+"""The house keeps its plan: who may import whom, what a hook loads, and how large a room is."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from histories_changes import small_change
+from histories_runs import TASK, guard_runs, registered, write_index
+from histories_shapes import many_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from histories import GitRepo
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "rlm_ci"
+
+#: Each room may import those above it. ``checks`` and ``publishing`` stand side by side.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors", "values", "dates"),
+    ("findings",),
+    ("globs", "settings", "resources"),
+    ("process", "files"),
+    ("git",),
+    ("changes",),
+    ("triggers", "evidence", "suppressions"),
+    ("runs",),
+    ("checks", "publishing"),
+    ("cli",),
+)
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+#: One library, one file: whoever replaces it edits that one.
+HOMES = {
+    "jinja2": "resources.py",
+    "jsonschema": "resources.py",
+    "unidiff": "changes.py",
+    "pathspec": "globs.py",
+    "tomllib": "settings.py",
+    "subprocess": "process.py",
+}
+#: Too heavy for a hook, whose whole budget is some ten milliseconds.
+HEAVY = (
+    "dataclasses", "typing", "subprocess", "pathlib", "argparse", "inspect", "asyncio", "jinja2",
+    "jsonschema", "unidiff", "openai", "github", "git", "email", "http", "urllib.request",
+    "logging", "tempfile", "random", "threading", "traceback", "shutil", "socket", "ssl",
+    "tomllib", "pathspec", "textwrap", "difflib", "importlib.metadata", "importlib.resources",
+)  # fmt: skip
+FORBIDDEN_NAMES = {"utils", "util", "helpers", "common", "base", "manager", "core", "misc"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {name_of(path): path for path in MODULES}
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and (
+        node.test.id == "TYPE_CHECKING"
+    )  # fmt: skip
+
+
+def statements(node: ast.AST, *, types: bool) -> Iterator[ast.AST]:
+    """All nodes below, without what is for type checkers alone unless ``types``."""
+    for child in ast.iter_child_nodes(node):
+        if is_for_types(child) and not types:
+            assert isinstance(child, ast.If)
+            for other in child.orelse:
+                yield other
+                yield from statements(other, types=types)
+            continue
+        yield child
+        yield from statements(child, types=types)
+
+
+def imports(path: Path, *, types: bool = True) -> set[str]:
+    """The modules that a file imports anywhere, by their full names."""
+    found: set[str] = set()
+    for node in statements(tree(path), types=types):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import hides where it leads"
+            module = node.module or ""
+            # `from rlm_ci import files` means the module, `from rlm_ci.files import read` too.
+            inner = {f"{module}.{alias.name}" for alias in node.names} & NAMES.keys()
+            found |= inner or {module}
+    return found
+
+
+def room(module: str) -> str:
+    """The part of the house that a module stands in; "" for the package itself."""
+    return module.removeprefix("rlm_ci").strip(".").partition(".")[0]
+
+
+def ours(path: Path) -> set[str]:
+    return {name for name in imports(path) if name.partition(".")[0] == "rlm_ci"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_point_up(path: Path) -> None:
+    own = room(name_of(path))
+    if own in ("", "__main__"):
+        assert {room(name) for name in ours(path)} <= {"cli"}
+        return
+    assert own in LEVEL, f"{own} has no place in the plan"
+    for imported in ours(path):
+        other = room(imported)
+        if other not in ("", own):
+            assert LEVEL[other] <= LEVEL[own], f"{name_of(path)} imports {imported}, below it"
+            side_by_side = {own, other} == {"checks", "publishing"}
+            assert not side_by_side, f"{name_of(path)} imports {imported}, beside it"
+
+
+def test_no_import_closes_a_circle() -> None:
+    # At run time and at the top of a module: what is imported later, or for types, cannot hang.
+    graph = {
+        name: {
+            other
+            for other in ours(path)
+            if any(
+                other in {node.module, *(f"{node.module}.{a.name}" for a in node.names)}
+                for node in tree(path).body
+                if isinstance(node, ast.ImportFrom)
+            )
+        }
+        - {name}
+        for name, path in NAMES.items()
+    }
+    done: set[str] = set()
+
+    def visit(name: str, way: tuple[str, ...]) -> None:
+        assert name not in way, f"a circle: {' → '.join((*way, name))}"
+        if name not in done:
+            for other in graph.get(name, ()):
+                visit(other, (*way, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+@pytest.mark.parametrize("folder", ["checks", "publishing/renderers", "cli"])
+def test_a_drop_in_never_imports_the_door_of_its_package(folder: str) -> None:
+    package = f"rlm_ci.{folder.replace('/', '.')}"
+    for path in (PACKAGE / folder).glob("*.py"):
+        if path.name == "__init__.py" or folder == "cli":
+            continue
+        doors = {
+            node.module
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.ImportFrom)
+            and node.module == package
+            and not {f"{package}.{alias.name}" for alias in node.names} <= NAMES.keys()
+        }
+        assert doors == set(), path
+        assert package not in imports(path), path
+
+
+def test_a_check_never_imports_another_check() -> None:
+    checks = list((PACKAGE / "checks").glob("[!_]*.py"))
+    assert len(checks) >= 3
+    for path in checks:
+        others = {f"rlm_ci.checks.{other.stem}" for other in checks if other != path}
+        assert not imports(path) & others
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_one_library_lives_in_one_file(library: str) -> None:
+    users = {
+        str(path.relative_to(PACKAGE))
+        for path in MODULES
+        for name in imports(path, types=False)
+        if name.partition(".")[0] == library
+    }
+    assert users == {HOMES[library]}
+
+
+def test_only_what_is_declared_is_imported() -> None:
+    allowed = {"rlm_ci", *HOMES, *sys.stdlib_module_names}
+    for path in MODULES:
+        assert {name.partition(".")[0] for name in imports(path)} <= allowed, path
+
+
+def attributes(path: Path) -> set[str]:
+    """Dotted names of two parts that stand in a file, such as ``os.environ``."""
+    return {
+        f"{node.value.id}.{node.attr}"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    }
+
+
+def test_the_environment_has_one_reader() -> None:
+    readers = {
+        str(path.relative_to(PACKAGE))
+        for path in MODULES
+        if attributes(path) & {"os.environ", "os.environb", "os.getenv", "os.putenv"}
+    }
+    assert readers == {"settings.py"}
+
+
+def calls(path: Path) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nobody_prints_but_the_command_line_and_nobody_asks_a_shell(path: Path) -> None:
+    inside = path.is_relative_to(PACKAGE / "cli")
+    for call in calls(path):
+        if isinstance(call.func, ast.Name):
+            assert call.func.id not in ("eval", "exec", "input", "breakpoint")
+            assert call.func.id != "print" or inside
+        assert not any(keyword.arg == "shell" for keyword in call.keywords)
+    assert not attributes(path) & {"os.system", "os.popen", "os.fork", "pickle.loads"}
+    assert inside or not attributes(path) & {"sys.stdout", "sys.stderr", "sys.exit", "sys.argv"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_file_has_one_job_and_a_function_fits_on_a_screen(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 450
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= 60, f"{node.name} has {length} lines"
+    assert not FORBIDDEN_NAMES & set(name_of(path).split("."))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_importing_does_no_work(path: Path) -> None:
+    """The top of a module defines and names things; it opens, runs and prints nothing."""
+    for node in tree(path).body:
+        assert not isinstance(node, ast.For | ast.While | ast.With), f"line {node.lineno}"
+        if isinstance(node, ast.Expr):
+            assert isinstance(node.value, ast.Constant), f"line {node.lineno}"
+
+
+# -- what a hook loads --------------------------------------------------------------------------
+
+LOADED = """
+import sys
+from rlm_ci.cli import main
+code = main(sys.argv[1:])
+sys.stderr.write("\\nLOADED " + " ".join(sys.modules) + "\\n")
+raise SystemExit(code)
+"""
+
+
+def loaded(repo: GitRepo, *args: str, **more: str) -> set[str]:
+    """The modules that one run of the command imports."""
+    ended = subprocess.run(
+        [sys.executable, "-I", "-c", LOADED, *args], cwd=repo, env={**os.environ, **more},
+        capture_output=True, check=False, stdin=subprocess.DEVNULL, timeout=60,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended
+    return set(ended.stderr.decode().rpartition("LOADED ")[2].split())
+
+
+def test_the_guard_loads_nothing_heavy(repo: GitRepo) -> None:
+    repo.write("README.md", "# Shop\n").commit()
+    guard_runs(repo.path / ".runs", count=3)
+    write_index(repo.path, registered(TASK))
+    modules = loaded(repo, "check", "delegation-guard", MCP_RUNNER_TASK_ID=TASK)
+    assert modules & set(HEAVY) == set()
+    assert "rlm_ci.checks.delegation_guard" in modules
+    assert not {"rlm_ci.checks.diff_budget", "rlm_ci.checks.doc_archive"} & modules
+
+
+@pytest.mark.parametrize("how", [(), ("--staged",), ("--base", "main"), ("--commit", "HEAD")])
+@pytest.mark.parametrize("check", ["diff-budget", "doc-archive"])
+def test_the_other_checks_load_nothing_heavy(
+    repo: GitRepo, check: str, how: tuple[str, ...]
+) -> None:
+    small_change(repo)
+    repo.run("update-ref", "refs/heads/doc-archives", "main")
+    repo.remote("https://github.com/acme/shop.git")
+    modules = loaded(repo, "check", check, *how)
+    assert modules & set(HEAVY) == set()
+    if check == "diff-budget":
+        assert not {"re", "json", "datetime", "hashlib"} & modules
+
+
+def test_a_hook_of_a_large_change_loads_no_more(repo: GitRepo) -> None:
+    history = many_files(repo, 20)
+    assert loaded(repo, "check", "diff-budget", "--base", history.base) & set(HEAVY) == set()
+
+
+def test_a_full_report_loads_no_library_that_only_later_parts_need(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    small_change(repo)
+    repo.run("update-ref", "refs/heads/doc-archives", "main")
+    repo.remote("https://github.com/acme/shop.git")
+    out = str(tmp_path / "out")
+    modules = loaded(repo, "pr", "--base", "main", "--out", out)
+    assert not {"openai", "github", "git", "mcp", "asyncio", "http.client"} & modules
+    assert "jinja2" in modules

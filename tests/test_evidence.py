@@ -1,0 +1,132 @@
+"""Pointers into commits and work trees: what holds, and why something does not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from histories import EMPTY_TREE, GitRepo
+
+from rlm_ci import evidence
+from rlm_ci.errors import ConfigError
+from rlm_ci.findings import Evidence, Finding, Location, Part, Report, Severity, Subject
+from rlm_ci.git import Repository, discover
+
+TEXT = "one\ntwo\r\nthree\ncaf\udce9"
+DATA = TEXT.encode("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        (Location("a"), None),
+        (Location("a", 1, 1, quote="one"), None),
+        (Location("a", 1, 2, quote="one\ntwo"), None),
+        (Location("a", 2, None, quote="two"), None),
+        (Location("a", 4, 4, quote="caf\udce9"), None),
+        (Location("a", 4, 4, quote=r"caf\xe9"), None),
+        (Location("a", 4, 4), None),
+        (Location("a", 1, 1, blob="b" * 40, quote="one"), None),
+        (Location("a", 1, 1, blob="c" * 40, quote="one"), "other content"),
+        (Location("a", 2, 2, quote="one"), "not what stands"),
+        (Location("a", 1, 1, quote="one "), "not what stands"),
+        (Location("a", 1, 1, quote=""), "not what stands"),
+        (Location("a", 5, 5), "not in the file, which has 4"),
+        (Location("a", 3, 2), "not in the file"),
+        (Location("a", 0, 1), "not in the file"),
+        (Location("a", 1, 10**9), "not in the file"),
+    ],
+)
+def test_what_holds(place: Location, why: str | None) -> None:
+    found = evidence.flaw(place, DATA, "b" * 40)
+    assert (found is None) == (why is None), found
+    assert why is None or why in str(found)
+
+
+def test_nothing_holds_where_there_is_no_file() -> None:
+    assert evidence.flaw(Location("a"), None, None) == "the path is not there"
+    assert evidence.flaw(Location("a", 1, 1), b"", None) is not None
+
+
+def _report(*places: Location, **subject: Any) -> Report:
+    finding = Finding("demo/x", Severity.HIGH, "m", evidence=places)
+    part = Part("demo", "s", findings=(finding,))
+    return Report(Subject(**subject), Severity.HIGH, (part,))
+
+
+def _verify(repo: GitRepo, report: Report) -> tuple[Evidence, list[str]]:
+    return evidence.verify(report, Repository(*discover(str(repo.path)), os.environ))
+
+
+def test_each_side_is_read_at_its_own_commit(repo: GitRepo) -> None:
+    base = repo.write("a.md", "old\n").commit()
+    moved_base = repo.write("a.md", "newer base\n").commit()
+    repo.checkout(base, detach=True)
+    head = repo.write("a.md", "new\n").write("b\n.md", "odd\n").write(b"\xff.md", "x\n").commit()
+    repo.write("a.md", "work tree\n")
+    report = _report(
+        Location("a.md", 1, 1, quote="new", blob=repo.sha(f"{head}:a.md")),
+        Location("a.md", 1, 1, "old", quote="old"),
+        Location("b\n.md", 1, 1, quote="odd"),
+        Location("\udcff.md", 1, 1, quote="x"),
+        base=moved_base, head=head, merge_base=base,
+    )  # fmt: skip
+    assert _verify(repo, report) == (Evidence(4, 4, 0, 0), [])
+    swapped = _report(Location("a.md", 1, 1, quote="old"), head=head)
+    counts, problems = _verify(repo, swapped)
+    assert counts == Evidence(1, 0, 0, 1)
+    assert problems == ["a.md:1 (demo/x): the quote is not what stands in these lines"]
+
+
+def test_a_work_tree_report_is_read_from_the_disk(repo: GitRepo) -> None:
+    head = repo.write("a.md", "committed\n").commit()
+    repo.write("a.md", "edited\n").symlink("link.md", "a.md")
+    report = _report(
+        Location("a.md", 1, 1, quote="edited"),
+        Location("a.md", 1, 1, "old", quote="committed"),
+        Location("link.md"),
+        base=head, merge_base=head, worktree=True,
+    )  # fmt: skip
+    counts, problems = _verify(repo, report)
+    assert counts == Evidence(3, 2, 0, 1)
+    assert problems == ["link.md (demo/x): the path is not there"]
+
+
+@pytest.mark.parametrize("worktree", [True, False])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret", "/etc/passwd", "sub/../a.md", "./a.md", "a.md\0x", "a\ud800", "sub//a.md",
+        "sub", "a.md/x", "gone.md", "-a", ":a.md", "a\n.md", "a.md\n" + EMPTY_TREE, "x" * 5000,
+    ],
+)  # fmt: skip
+def test_no_forged_path_leads_anywhere(repo: GitRepo, path: str, *, worktree: bool) -> None:
+    (repo.path.parent / "secret").write_text("secret\n")
+    head = repo.write("a.md", "a\n").write("sub/a.md", "b\n").commit()
+    report = _report(Location(path), base=head, head=None if worktree else head, worktree=worktree)
+    counts, problems = _verify(repo, report)
+    assert counts.rejected == 1
+    assert problems[0].isprintable()
+    assert problems[0].endswith("(demo/x): the path is not there")
+
+
+def test_the_empty_tree_stands_for_itself(repo: GitRepo) -> None:
+    head = repo.write("a.md", "a\n").commit()
+    report = _report(
+        Location("a.md"), Location("a.md", side="old"), head=head, merge_base=EMPTY_TREE
+    )
+    assert _verify(repo, report)[0] == Evidence(2, 1, 0, 1)
+
+
+def test_a_commit_that_is_not_there_is_named_with_the_cure(repo: GitRepo) -> None:
+    repo.write("a.md", "a\n").commit()
+    with pytest.raises(ConfigError, match=r"new side 'dddd.*is not in this clone") as caught:
+        _verify(repo, _report(Location("a.md"), head="d" * 40))
+    assert f"git fetch origin {'d' * 40}" in caught.value.hint
+
+
+def test_without_evidence_there_is_nothing_to_check(tmp_path: Path) -> None:
+    outside = Repository(str(tmp_path), None, {})
+    assert evidence.verify(_report(head="d" * 40), outside) == (Evidence(), [])
