@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from rlm_ci.git import Pending, Repository
+    from rlm_ci.patches import Hunk
 
 #: Triggers whose content came from outside, so that the base's policy judges it.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
@@ -75,25 +76,6 @@ class Counting:
 
     def finish(self) -> list[Count]:
         return list(_parse_counts(iter(self._pending.finish().split(b"\0"))))
-
-
-class Line(Value):
-    """A line of a hunk: ``kind`` is ``+``, ``-`` or blank; numbers are 1-based per side."""
-
-    kind: str
-    old: int | None
-    new: int | None
-    text: str
-
-
-class Hunk(Value):
-    """A hunk of a patch, with the ranges that it covers on both sides."""
-
-    old_start: int
-    old_count: int
-    new_start: int
-    new_count: int
-    lines: tuple[Line, ...]
 
 
 class PullRequest(Value):
@@ -165,10 +147,14 @@ class ChangeSet(Value):
         return self.merge_base, self.head
 
     def names(self) -> list[str]:
-        """The paths on both sides of committed trees, found without looking into any file."""
+        """The paths on both sides of the trees, or of what is staged; no file is looked into."""
         if "_names" not in self.__dict__:  # several readers ask, and git need not be asked twice
-            diff = self.repository.diff_trees
-            raw = diff(*self._trees(), "--name-only", "--no-renames")
+            options = ("--name-only", "--no-renames")
+            if self.trigger == "index":
+                against = self.head or self.repository.empty_tree()
+                raw = self.repository.diff_worktree("--cached", *options, against)
+            else:
+                raw = self.repository.diff_trees(*self._trees(), *options)
             self.__dict__["_names"] = [_decode(name) for name in raw.split(b"\0") if name]
         names: list[str] = self.__dict__["_names"]
         return names
@@ -182,12 +168,14 @@ class ChangeSet(Value):
 
     def hunks(self) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
         """The hunks of each text file by its new path, and the paths that cannot be parsed."""
+        from rlm_ci.patches import parse
+
         options = ("--raw", "--no-abbrev", "-M", "--patch", "--unified=3")
         if not self.worktree:
-            return parse_patch(self.repository.diff_trees(*self._trees(), *options))
+            return parse(self.repository.diff_trees(*self._trees(), *options))
         where = ("--cached",) if self.trigger == "index" else ()
         against = self.head or self.repository.empty_tree()
-        return parse_patch(self.repository.diff_worktree(*where, *options, against))
+        return parse(self.repository.diff_worktree(*where, *options, against))
 
     def read(self, path: str, limit: int, *, old: bool = False) -> bytes | None:
         """The content of a file of at most ``limit`` bytes on one side.
@@ -208,11 +196,8 @@ class ChangeSet(Value):
         return self.repository.read(spec)[0]
 
 
-_BYTES = ("utf-8", "surrogateescape")
-
-
 def _decode(data: bytes) -> str:
-    return data.decode(*_BYTES)
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _parse_raw(fields: Iterator[bytes], first: bytes) -> FileChange:
@@ -300,86 +285,6 @@ def _merge(tracked: list[FileChange], untracked: list[FileChange]) -> list[FileC
     ]
 
 
-def parse_patch(data: bytes) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
-    """The hunks in the output of ``git diff --raw -z --patch``, and the paths that failed.
-
-    The names come from the raw records, in whose order the patch stands; a record without
-    text (not merged, or equal once it is converted) has no section. What ``unidiff`` cannot
-    parse costs its own file alone.
-    """
-    head, _, patch = data.partition(b"\0\0")
-    fields = iter(head.split(b"\0"))
-    # Lines of a hunk never begin like this, and names are quoted where they hold a line break.
-    sections = (b"\n" + patch).split(b"\ndiff --git ")[:0:-1]
-    hunks: dict[str, tuple[Hunk, ...]] = {}
-    failed: list[str] = []
-    for field in fields:
-        if not field.startswith(b":"):
-            continue
-        change = _parse_raw(fields, field)
-        names = f"a/{change.old_path}", f"b/{change.path}"
-        heading = b"%s %s\n" % tuple(_quoted(name.encode(*_BYTES)) for name in names)
-        # A change of type is told as a deletion and a creation.
-        while sections and sections[-1].startswith(heading):
-            body = sections.pop().partition(b"\n* Unmerged path ")[0]
-            start = body.find(b"\n@@ ")
-            if start >= 0 and change.path not in failed:
-                try:
-                    found = _parse_hunks(body[start + 1 :])
-                    hunks[change.path] = hunks.get(change.path, ()) + found
-                except ValueError:
-                    failed.append(change.path)
-    return hunks, failed
-
-
-def _quoted(name: bytes) -> bytes:
-    """``name`` as the headings of a patch have it: in C's quotes where it needs them."""
-    if name.isascii() and name.decode().isprintable() and b'"' not in name and b"\\" not in name:
-        return name
-    letters = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
-    quoted = "".join(
-        f"\\{letters[byte]}"
-        if byte in letters
-        else chr(byte)
-        if 0x20 <= byte < 0x7F
-        else f"\\{byte:03o}"
-        for byte in name
-    )
-    return f'"{quoted}"'.encode()
-
-
-def _parse_hunks(body: bytes) -> tuple[Hunk, ...]:
-    from unidiff.errors import UnidiffParseError
-    from unidiff.patch import PatchSet
-
-    text = _decode(body)
-    # Split on \n alone: a lone CR, form feed or U+2028 is part of a line.
-    lines = [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
-    try:
-        parsed = PatchSet(["--- a\n", "+++ b\n", *lines])
-    except UnidiffParseError as error:
-        raise ValueError(str(error)) from error
-    return tuple(
-        Hunk(
-            hunk.source_start,
-            hunk.source_length,
-            hunk.target_start,
-            hunk.target_length,
-            tuple(
-                Line(
-                    line.line_type,
-                    line.source_line_no,
-                    line.target_line_no,
-                    line.value.removesuffix("\n"),
-                )
-                for line in hunk
-                if line.line_type in "+- "
-            ),
-        )
-        for hunk in parsed[0]
-    )
-
-
 # ── where a change comes from ──
 
 
@@ -456,7 +361,7 @@ def from_commit(repository: Repository, ref: str, source: str = "--commit") -> C
 
 def from_local(repository: Repository, trigger: str) -> ChangeSet:
     """What is staged (``index``), or all that is not committed (``worktree``), against HEAD."""
-    head = repository.resolve("HEAD")[0] if repository.git_dir else None
+    head = repository.head_commit() if repository.git_dir else None
     return ChangeSet(repository, trigger, base=head, head=head, merge_base=head)
 
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import os
 
 from rlm_ci import process
-from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
-from rlm_ci.findings import printable
+from rlm_ci.errors import DamagedError
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
     from typing import Any, Self
 
 #: What git may see of our own environment: where it lives, who the user is, whom he trusts.
@@ -157,11 +156,9 @@ class Repository:
     ) -> Pending:
         """As ``run``, without waiting: git works beside us until ``finish`` is called."""
         if self.git_dir is None:
-            raise ConfigError(
-                "not a git repository",
-                where=self.root,
-                hint="run inside a git repository, or name one with --repo DIR",
-            )
+            from rlm_ci.complaints import no_repository
+
+            raise no_repository(self.root)
         argv: list[str | bytes] = ["git", "-C", folder or self.root]
         for override in _OVERRIDES:
             if not (network and override.startswith("protocol.")):
@@ -171,50 +168,14 @@ class Repository:
 
         def read(result: process.Result) -> bytes:
             if result.returncode not in ok:
-                raise self._failure(args, result, network=network)
+                from rlm_ci.complaints import understand
+
+                raise understand(result, os.fsdecode(args[0]), self.root, network=network)
             # A git that found the repository by itself has also looked at who owns it.
             self._trusted = self._trusted or not env
             return result.stdout
 
         return Pending(child, read)
-
-    def _failure(
-        self, args: Sequence[str | bytes], result: process.Result, *, network: bool
-    ) -> Exception:
-        said = result.stderr.decode("utf-8", "replace")
-        command = f"git {os.fsdecode(args[0])}"
-        if "dubious ownership" in said:
-            from shlex import quote
-
-            # git compares with the place itself, whatever links lead there.
-            place = quote(os.path.realpath(self.root))
-            return ConfigError(
-                "the repository belongs to another user, so git does not trust it",
-                where=self.root,
-                hint=f"if you do: git config --global --add safe.directory {place}",
-            )
-        if "not a git repository" in said:
-            return ConfigError(
-                "not a git repository",
-                where=self.root,
-                hint="run inside a git repository, or name one with --repo DIR",
-            )
-        if "promisor" in said or "lazy fetch" in said or ("transport '" in said and not network):
-            return ConfigError(
-                "this partial clone does not hold the contents that are needed",
-                where=self.root,
-                hint="fetch them: git fetch --refetch --no-filter",
-            )
-        if result.timed_out or result.truncated:
-            why = "took too long" if result.timed_out else "printed more than can be handled"
-            return UnavailableError(f"{command} {why}", where=self.root, hint="try a smaller range")
-        lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
-        first = printable((lines or said.splitlines() or ["no message"])[0])
-        return DamagedError(
-            f"{command} failed with {result.returncode}: {first[:300]}",
-            where=self.root,
-            hint="look at the repository with: git fsck",
-        )
 
     # ── refs and commits ──
 
@@ -277,6 +238,28 @@ class Repository:
     def is_shallow(self) -> bool:
         return os.path.exists(os.path.join(self.common_dir, "shallow"))
 
+    def head_commit(self) -> str | None:
+        """The commit of HEAD; None before the first one.
+
+        A branch in a file of its own, as nearly every current one is, is read from there:
+        a hook has no time to ask git for it.
+        """
+        try:
+            with open(os.path.join(self.git_dir or "", "HEAD"), "rb") as stream:
+                ref = os.fsdecode(stream.read(4096).strip())
+            if (
+                ref.startswith("ref: refs/heads/")
+                and ".." not in ref
+                and "GIT_DIR" not in self._env
+            ):
+                with open(os.path.join(self.common_dir, ref[5:]), "rb") as stream:
+                    commit = stream.read(4096).strip().decode()
+                if len(commit) in (40, 64) and all(char in "0123456789abcdef" for char in commit):
+                    return commit
+        except (OSError, ValueError):
+            pass
+        return self.resolve("HEAD")[0]
+
     def head_ref(self) -> str | None:
         """The full name of the branch that HEAD is on; None when detached."""
         return self.run("symbolic-ref", "-q", "HEAD", ok=(0, 1)).decode().strip() or None
@@ -322,26 +305,17 @@ class Repository:
 
         None for one that is not there, or is no blob.
         """
-        whole = self.run("cat-file", "--batch", stdin=self._batch(specs))
-        contents: list[bytes | None] = []
-        position = 0
-        for _ in specs:
-            end = whole.index(b"\n", position)
-            words = whole[position:end].rsplit(b" ", 2)
-            position = end + 1
-            if not words[-1].isdigit():
-                contents.append(None)
-                continue
-            size = int(words[2])
-            is_blob = words[1] == b"blob"
-            contents.append(whole[position : position + size] if is_blob else None)
-            position += size + 1
-        return contents
+        with self.start_read(specs) as pending:
+            return parse_contents(pending.finish(), len(specs))
+
+    def start_read(self, specs: Sequence[str]) -> Pending:
+        """Read blobs beside us, for :func:`parse_contents`."""
+        return self.start("cat-file", "--batch", "--buffer", stdin=self._batch(specs))
 
     def sizes(self, specs: Sequence[str]) -> list[int]:
         """The size of each object in bytes, -1 for one that is missing, in one batch."""
         form = "--batch-check=%(objectsize)"
-        lines = self.run("cat-file", form, stdin=self._batch(specs)).split(b"\n")
+        lines = self.run("cat-file", "--buffer", form, stdin=self._batch(specs)).split(b"\n")
         return [int(line) if line.isdigit() else -1 for line in lines[: len(specs)]]
 
     def _batch(self, specs: Sequence[str]) -> bytes:
@@ -357,12 +331,12 @@ class Repository:
 
     def tree(self, commit: str) -> dict[str, Entry]:
         """All files of a tree, by path."""
-        entries = {}
-        for row in self.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
-            if row:
-                head, _, path = row.partition(b"\t")
-                entries[_decode(path)] = Entry(*head.decode().split(" "))
-        return entries
+        with self.start_tree(commit) as listing:
+            return parse_tree(listing.finish())
+
+    def start_tree(self, commit: str) -> Pending:
+        """List the files of a tree beside us, for :func:`parse_tree`."""
+        return self.start("ls-tree", "-r", "-z", "--full-tree", commit)
 
     def staged(self) -> dict[str, Entry]:
         """All files of the index, by path."""
@@ -450,6 +424,35 @@ class Repository:
                 "GIT_INDEX_FILE": os.path.join(git_dir, "rlm-ci-no-index"),
             },
         }
+
+
+def parse_tree(rows: bytes, only: Container[str] | None = None) -> dict[str, Entry]:
+    """The files of a listed tree by path, of these paths ``only`` if they are given."""
+    entries = {}
+    for row in rows.split(b"\0"):
+        head, _, name = row.partition(b"\t")
+        path = _decode(name)
+        if head and (only is None or path in only):
+            entries[path] = Entry(*head.decode().split(" "))
+    return entries
+
+
+def parse_contents(whole: bytes, count: int) -> list[bytes | None]:
+    """The ``count`` blobs that ``cat-file --batch`` printed; None for what is none."""
+    contents: list[bytes | None] = []
+    position = 0
+    for _ in range(count):
+        end = whole.index(b"\n", position)
+        words = whole[position:end].rsplit(b" ", 2)
+        position = end + 1
+        if not words[-1].isdigit():
+            contents.append(None)
+            continue
+        size = int(words[2])
+        is_blob = words[1] == b"blob"
+        contents.append(whole[position : position + size] if is_blob else None)
+        position += size + 1
+    return contents
 
 
 def _encode(text: str) -> bytes:

@@ -28,7 +28,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "values", "dates"),
     ("findings",),
     ("globs", "settings", "resources"),
-    ("process", "files"),
+    ("process", "files", "patches"),
+    ("complaints",),
     ("git",),
     ("changes",),
     ("triggers", "evidence", "suppressions"),
@@ -41,7 +42,7 @@ LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 HOMES = {
     "jinja2": "resources.py",
     "jsonschema": "resources.py",
-    "unidiff": "changes.py",
+    "unidiff": "patches.py",
     "pathspec": "globs.py",
     "tomllib": "settings.py",
     "subprocess": "process.py",
@@ -292,8 +293,7 @@ def test_the_other_checks_load_nothing_heavy(
     repo.remote("https://github.com/acme/shop.git")
     modules = loaded(repo, "check", check, *how)
     assert modules & set(HEAVY) == set()
-    if check == "diff-budget":
-        assert not {"re", "json", "datetime", "hashlib"} & modules
+    assert not {"rlm_ci.patches", "rlm_ci.complaints", "rlm_ci.resources"} & modules
 
 
 def test_a_hook_of_a_large_change_loads_no_more(repo: GitRepo) -> None:

@@ -44,9 +44,10 @@ from histories_shapes import (
 )
 
 from rlm_ci import changes
-from rlm_ci.changes import ChangeSet, parse_patch
+from rlm_ci.changes import ChangeSet
 from rlm_ci.errors import ConfigError
 from rlm_ci.git import Repository, discover
+from rlm_ci.patches import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -495,13 +496,13 @@ def test_a_patch_that_cannot_be_parsed_costs_its_own_file_alone() -> None:
     good = b"diff --git a/%s b/%s\n--- a/%s\n+++ b/%s\n@@ -1 +1,2 @@\n x\n+y\n"
     bad = b"diff --git a/b b/b\n@@ -1 +1,9 @@\n x\n+y\n?z\n"
     patch = good.replace(b"%s", b"a") + bad + good.replace(b"%s", b"c")
-    hunks, failed = parse_patch(raw + b"\0" + patch)
+    hunks, failed = parse(raw + b"\0" + patch)
     assert hunks.keys() == {"a", "c"}
     assert failed == ["b"]
 
 
 def test_an_empty_patch_has_no_hunks() -> None:
-    assert parse_patch(b"") == ({}, [])
+    assert parse(b"") == ({}, [])
 
 
 # -- where a change comes from ------------------------------------------------------------------

@@ -289,7 +289,7 @@ def test_a_program_that_cannot_be_started_is_unavailable(tmp_path: Path, kind: s
 
 def test_elsewhere_it_means_the_same() -> None:
     def run(script: str, stdin: bytes = b"", timeout: float = 30, limit: int = 1 << 20) -> object:
-        argv = [b"sh", "-c", script]
+        argv: list[str | bytes] = [b"sh", "-c", script]
         with process.PortableChild(argv, ENV, stdin, timeout, limit) as child:
             return child.finish()
 

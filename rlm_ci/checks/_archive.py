@@ -5,17 +5,25 @@ from __future__ import annotations
 import json
 
 from rlm_ci import files
-from rlm_ci.checks._stub import Target
+from rlm_ci.checks._stub import MARKER, Target, parse
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
+from rlm_ci.git import parse_contents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from typing import Self
+
     from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Repository
+    from rlm_ci.git import Entry, Repository
 
 POLICY = "docs/implementation-docs-archive-policy.json"
 DEFAULT_BRANCH = "doc-archives"
 _POLICY_LIMIT = 1 << 20
+#: A stub has about eight lines; a file above this size is a document.
+STUB_LIMIT = 4 << 10
+#: The one problem of a full text that is not that it is missing.
+IS_STUB = "is itself a stub"
 
 
 def read_policy(changes: ChangeSet) -> tuple[str, Target]:
@@ -79,23 +87,82 @@ def _is_branch(name: str) -> bool:
     )
 
 
-def find_archive(repository: Repository, branch: str, *, fetch: bool) -> str | None:
+def find_archive(repository: Repository, branch: str) -> str | None:
     """The archive's commit: what others can reach, else the local branch, else None."""
     remote = repository.remote()
-    places = (f"refs/remotes/{remote}/{branch}", f"refs/heads/{branch}")
-    found = repository.resolve(*places)
-    if not any(found) and fetch:
-        refspec = f"+refs/heads/{branch}:{places[0]}"
-        try:
-            repository.run("fetch", "--no-tags", remote, refspec, network=True)
-        except DamagedError as error:
-            raise RemoteError(
-                f"the archive branch {branch!r} cannot be fetched: {error.what}",
-                where=f"--fetch from {remote}",
-                hint="see that the remote can be reached and has the branch",
-            ) from None
-        found = repository.resolve(*places)
+    found = repository.resolve(f"refs/remotes/{remote}/{branch}", f"refs/heads/{branch}")
     return found[0] or found[1]
+
+
+def fetch_archive(repository: Repository, branch: str) -> str | None:
+    """Fetch the archive, and find it; raises RemoteError when the remote does not give it."""
+    remote = repository.remote()
+    refspec = f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"
+    try:
+        repository.run("fetch", "--no-tags", remote, refspec, network=True)
+    except DamagedError as error:
+        raise RemoteError(
+            f"the archive branch {branch!r} cannot be fetched: {error.what}",
+            where=f"--fetch from {remote}",
+            hint="see that the remote can be reached and has the branch",
+        ) from None
+    return find_archive(repository, branch)
+
+
+def require_contents(repository: Repository, sizes: Iterable[int]) -> None:
+    """Raise ConfigError when one of these sizes is that of an object the clone lacks."""
+    missing = sum(size < 0 for size in sizes)
+    if missing:
+        raise ConfigError(
+            f"{missing:,} document{'s' if missing > 1 else ''} cannot be read: this clone does not "
+            "hold the contents",
+            where=repository.root,
+            hint="fetch them: git fetch --refetch --no-filter",
+        )
+
+
+class Payloads:
+    """What the archive holds under some paths, as a context manager: git reads it beside us."""
+
+    def __init__(self, repository: Repository, entries: Mapping[str, Entry]) -> None:
+        self._repository = repository
+        self._entries = entries
+        oids = {path: entry.oid for path, entry in entries.items() if entry.is_file}
+        self._sizes = dict(zip(oids, repository.sizes(list(oids.values())), strict=True))
+        # Only what is small enough to be a stub is opened, to see whether it is one.
+        self._small = [path for path, size in self._sizes.items() if 0 < size <= STUB_LIMIT]
+        self._contents = repository.start_read([oids[path] for path in self._small])
+
+    def __enter__(self) -> Self:
+        self._contents.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._contents.__exit__(*error)
+
+    def problems(self, paths: Collection[str]) -> dict[str, str]:
+        """What is wrong with the full texts of ``paths``; to be asked once.
+
+        Raises ConfigError when the clone does not hold one of them.
+        """
+        require_contents(self._repository, (self._sizes.get(path, 0) for path in paths))
+        contents = parse_contents(self._contents.finish(), len(self._small))
+        stubs = {
+            path
+            for path, data in zip(self._small, contents, strict=True)
+            if data and MARKER in data and parse(data) is not None
+        }
+        found = {}
+        for path in paths:
+            if path not in self._entries:
+                found[path] = "does not exist"
+            elif path not in self._sizes:
+                found[path] = "is not a regular file"
+            elif not self._sizes[path]:
+                found[path] = "is empty"
+            elif path in stubs:
+                found[path] = IS_STUB
+        return found
 
 
 def missing_archive(repository: Repository, branch: str) -> ConfigError:

@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.dates import is_day
 from rlm_ci.values import Value
 
@@ -19,6 +21,12 @@ _QUOTE = "> Archived on "
 _LINK = ". Full content: "
 _BRANCH = "Archive branch:"
 _PATH = "Archive path:"
+#: A stub as the archiver writes it, whole: what nearly all are, read in one step.
+_PLAIN = re.compile(
+    rb"#{1,6} [^\n]*\n+(?:last_review: [-0-9]+\n+)?" + re.escape(MARKER) + rb"\n"
+    rb"> Archived on ([0-9]{4}-[0-9]{2}-[0-9]{2})\. Full content: ([a-z]+://[^\s<>()\[\]]+)\n+"
+    rb"- Archive branch: ([^\s<`]+)\n+- Archive path: ([^\s<`\\/][^\s<`\\]*)\n*"
+)
 
 
 class Target(Value):
@@ -143,6 +151,11 @@ def parse(data: bytes) -> Stub | Flaw | None:
     """
     if MARKER not in data:
         return None
+    plain = _PLAIN.fullmatch(data)
+    if plain and is_day(plain[1].decode()) and b".." not in plain[4]:
+        url, branch, path = (plain[group].decode("utf-8", "surrogateescape") for group in (2, 3, 4))
+        numbers = (data.count(b"\n", 0, plain.start(group)) + 1 for group in (2, 3, 4))
+        return Stub(url, branch, path, *numbers)
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
     marked, heading = _scan(lines)
     if not marked:
@@ -228,8 +241,6 @@ def _bullet(line: str, label: str) -> str:
 
 def open_items(data: bytes) -> list[tuple[int, str]]:
     """The open ``[ ]`` items of a list, with the number of their line (1-based)."""
-    import re
-
     item = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\[ \]\s+\S")
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     return [(number, line.rstrip("\r")) for number, line in enumerate(lines, 1) if item.match(line)]

@@ -9,12 +9,24 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import ExitStack
 
 from rlm_ci import files
-from rlm_ci.checks._archive import POLICY, find_archive, missing_archive, read_policy
+from rlm_ci.checks._archive import (
+    IS_STUB,
+    POLICY,
+    STUB_LIMIT,
+    Payloads,
+    fetch_archive,
+    find_archive,
+    missing_archive,
+    read_policy,
+    require_contents,
+)
 from rlm_ci.checks._stub import MARKER, Flaw, Stub, Target, open_items, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain, printable
+from rlm_ci.git import parse_tree
 from rlm_ci.settings import Setting
 from rlm_ci.values import Value
 
@@ -23,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Entry, Repository
+    from rlm_ci.git import Repository
     from rlm_ci.runs.store import Store
     from rlm_ci.settings import Settings
 
@@ -39,8 +51,6 @@ HOOKS = {ID: {"args": ("--",), "stages": ("pre-commit",), "files": r"\.(md|markd
 POLICY_FILES = (POLICY,)
 
 _ENDINGS = (".md", ".markdown", ".mdx")
-#: A stub has about eight lines; a file above this size is a document.
-_STUB_LIMIT = 16 << 10
 _SHOWN_ITEMS = 3
 #: What becomes of a stub when the archive changes.
 _PAYLOAD_CONDITIONS = ("dangling", "payload-is-stub")
@@ -61,21 +71,30 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
     branch, target = read_policy(changes)
     if changes.target == branch and not changes.worktree:
         return _judge_archive(changes, branch, target)
-    documents = _documents(changes, options.paths)
-    if not documents:
-        return Part(ID, "no stubs", _metrics([], {}, archived=True))
+    archive = find_archive(repository, branch)
+    with ExitStack() as running:
+        # git reads the archive while we read the stubs.
+        listing = running.enter_context(repository.start_tree(archive)) if archive else None
+        places = _places(changes, options.paths)
+        payloads = None
+        if listing and places:
+            entries = parse_tree(listing.finish(), places)
+            payloads = running.enter_context(Payloads(repository, entries))
+        documents = _documents(repository, places)
+        if not documents:
+            return Part(ID, "no stubs", _metrics([], {}, archived=True))
+        if archive is None and options.doc_archive.fetch:
+            archive = fetch_archive(repository, branch)
+            if archive:
+                payloads = running.enter_context(Payloads(repository, repository.tree(archive)))
+        broken = _examine(documents, branch, target, payloads)
     judged = _judged(changes, options, documents)
-    error = None
-    archive = find_archive(repository, branch, fetch=options.doc_archive.fetch)
-    if archive is None and judged:
-        error = missing_archive(repository, branch)
-    entries = repository.tree(archive) if archive else None
-    broken = _examine(repository, documents, branch, target, entries)
+    error = missing_archive(repository, branch) if archive is None and judged else None
     findings = _findings(changes, documents, broken, judged) + _open_items(changes, judged)
     metrics = _metrics(documents, broken, archived=archive is not None)
     summary = _summary(documents, broken, judged, archived=archive is not None)
-    places = sum(len(finding.evidence) for finding in findings)
-    part = Part(ID, summary, metrics, tuple(findings), evidence=Evidence(places, places))
+    pointers = sum(len(finding.evidence) for finding in findings)
+    part = Part(ID, summary, metrics, tuple(findings), evidence=Evidence(pointers, pointers))
     if error is not None:
         return part.replace(state=NOT_RUN, error=error, summary=explain(error))
     return part
@@ -84,39 +103,43 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
 # ── which documents there are, and which are judged ──
 
 
-def _documents(changes: ChangeSet, only: Sequence[str]) -> list[Document]:
-    """All files with a stub's marker, in the order of their paths."""
+def _places(changes: ChangeSet, only: Sequence[str]) -> dict[str, str | None]:
+    """Where a stub may stand: the object id of each document, None for one on the disk."""
+    repository = changes.repository
+    wanted = frozenset(only)
     if changes.trigger == "worktree":
-        return _in_worktree(changes.repository, only)
-    staged = changes.trigger == "index"
-    entries = changes.repository.staged() if staged else changes.repository.tree(changes.head or "")
-    wanted = frozenset(only)
-    paths = sorted(
-        path
-        for path, entry in entries.items()
-        if path.endswith(_ENDINGS) and entry.is_file and _is_wanted(path, wanted)
-    )
-    return _from_blobs(changes.repository, {path: entries[path].oid for path in paths})
+        paths = only
+        if not only or not all(os.path.isfile(os.path.join(repository.root, one)) for one in only):
+            tracked = frozenset(repository.tracked())
+            _require_known(only, tracked, repository.root)
+            paths = tuple({*only, *tracked})
+        oids: dict[str, str | None] = dict.fromkeys(paths)
+    else:
+        staged = changes.trigger == "index"
+        entries = repository.staged() if staged else repository.tree(changes.head or "")
+        oids = {path: entry.oid for path, entry in entries.items() if entry.is_file}
+    return {
+        path: oids[path]
+        for path in sorted(oids)
+        if path.endswith(_ENDINGS) and _is_wanted(path, wanted)
+    }
 
 
-def _in_worktree(repository: Repository, only: Sequence[str]) -> list[Document]:
-    prefix = repository.root + os.sep
-    paths = only
-    if not only or not all(map(os.path.isfile, [prefix + path for path in only])):
-        tracked = frozenset(repository.tracked())
-        _require_known(only, tracked, repository.root)
-        paths = tuple({*only, *tracked})
-    wanted = frozenset(only)
+def _documents(repository: Repository, places: Mapping[str, str | None]) -> list[Document]:
+    """The files at ``places`` that have a stub's marker."""
+    oids = {path: oid for path, oid in places.items() if oid is not None}
+    if oids:
+        return _from_blobs(repository, oids)
     found = []
-    for path in sorted(paths):
-        if path.endswith(_ENDINGS) and _is_wanted(path, wanted):
-            try:
-                data = files.read(prefix + path, _STUB_LIMIT)
-            except files.UnreadableError as error:
-                _require_no_stub(prefix + path, error)
-                continue
-            if MARKER in data:
-                found.append((path, data))
+    prefix = repository.root + os.sep
+    for path in places:
+        try:
+            data = files.read(prefix + path, STUB_LIMIT)
+        except files.UnreadableError as error:
+            _require_no_stub(prefix + path, error)
+            continue
+        if MARKER in data:
+            found.append((path, data))
     return _parsed(found)
 
 
@@ -144,28 +167,16 @@ def _require_no_stub(path: str, error: files.UnreadableError) -> None:
         status = os.lstat(path)
     except OSError:
         return
-    if stat.S_ISREG(status.st_mode) and status.st_size <= _STUB_LIMIT:
+    if stat.S_ISREG(status.st_mode) and status.st_size <= STUB_LIMIT:
         raise ConfigError(
             f"a document cannot be read: {error}", where=path, hint="make it readable"
         )
 
 
-def _sizes(repository: Repository, oids: Mapping[str, str]) -> list[int]:
-    """The sizes of the blobs in ``oids``, all of which must be in the clone."""
-    sizes = repository.sizes(list(oids.values()))
-    if -1 in sizes:
-        raise ConfigError(
-            f"{_count(sizes.count(-1), 'document')} cannot be read: this clone does not hold the "
-            "contents",
-            where=repository.root,
-            hint="fetch them: git fetch --refetch --no-filter",
-        )
-    return sizes
-
-
 def _from_blobs(repository: Repository, oids: Mapping[str, str]) -> list[Document]:
-    sizes = _sizes(repository, oids)
-    small = [path for path, size in zip(oids, sizes, strict=True) if 0 < size <= _STUB_LIMIT]
+    sizes = repository.sizes(list(oids.values()))
+    require_contents(repository, sizes)
+    small = [path for path, size in zip(oids, sizes, strict=True) if 0 < size <= STUB_LIMIT]
     contents = repository.read(*(oids[path] for path in small))
     return _parsed(
         (path, data) for path, data in zip(small, contents, strict=True) if data and MARKER in data
@@ -189,7 +200,7 @@ def _judged(
     """Without a change all, else those that it adds or edits."""
     if changes.trigger == "worktree" or options.doc_archive.all:
         return {document.path: document for document in documents}
-    touched = {change.path for change in changes.files(renames=False) if change.status != "D"}
+    touched = set(changes.names())
     return {document.path: document for document in documents if document.path in touched}
 
 
@@ -197,50 +208,25 @@ def _judged(
 
 
 def _examine(
-    repository: Repository,
-    documents: Sequence[Document],
-    branch: str,
-    target: Target,
-    archive: Mapping[str, Entry] | None,
+    documents: Sequence[Document], branch: str, target: Target, payloads: Payloads | None
 ) -> dict[str, Flaw]:
     """What is wrong with each document, by path; without an archive, what shows without it."""
     broken: dict[str, Flaw] = {}
-    payloads: dict[str, str] = {}
+    sound: dict[str, Stub] = {}
     for document in documents:
         flaw = document.flaw
         if document.stub is not None:
             flaw = document.stub.flaw_at(document.path, branch, target)
-            if flaw is None and archive is not None:
-                entry = archive.get(document.path)
-                if entry is not None and entry.is_file:
-                    payloads[document.path] = entry.oid
-                else:
-                    what = "is not a regular file" if entry else "does not exist"
-                    flaw = document.stub.dangling(f"{branch}:{document.path} {what}")
+            sound[document.path] = document.stub
         if flaw is not None:
             broken[document.path] = flaw
-    stubs = {one.path: one.stub for one in documents if one.stub}
-    for path, problem in _bad_payloads(repository, payloads).items():
-        stub = stubs[path]
-        if problem == "empty":
-            broken[path] = stub.dangling(f"{branch}:{path} is empty")
-        else:
-            broken[path] = stub.payload_is_stub(f"{branch}:{path} is itself a stub")
+            sound.pop(document.path, None)
+    problems = payloads.problems(sound) if payloads else {}
+    for path, problem in problems.items():
+        why = f"{branch}:{path} {problem}"
+        stub = sound[path]
+        broken[path] = stub.payload_is_stub(why) if problem == IS_STUB else stub.dangling(why)
     return broken
-
-
-def _bad_payloads(repository: Repository, oids: Mapping[str, str]) -> dict[str, str]:
-    """The payloads that are ``empty``, or a ``stub``: read only where small enough to be one."""
-    if not oids:
-        return {}
-    sizes = dict(zip(oids, _sizes(repository, oids), strict=True))
-    bad = {path: "empty" for path, size in sizes.items() if size == 0}
-    small = [path for path, size in sizes.items() if 0 < size <= _STUB_LIMIT]
-    contents = repository.read(*(oids[path] for path in small)) if small else []
-    for path, data in zip(small, contents, strict=True):
-        if data and MARKER in data and parse(data) is not None:
-            bad[path] = "stub"
-    return bad
 
 
 def _findings(
@@ -327,7 +313,10 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
     }
     documents = _from_blobs(repository, oids) if oids else []
     entries = repository.tree(changes.head or "")
-    flaws = _examine(repository, documents, branch, target, entries)
+    with Payloads(
+        repository, {path: entries[path] for path in oids if path in entries}
+    ) as payloads:
+        flaws = _examine(documents, branch, target, payloads)
     # What else is wrong with a stub is not this change's doing.
     broken = {path: flaw for path, flaw in flaws.items() if flaw.condition in _PAYLOAD_CONDITIONS}
     findings = [

@@ -247,10 +247,20 @@ def test_output_to_a_file(cli: Cli, over: GitRepo, tmp_path: Path) -> None:
     ended = cli(*BUDGET, "--format", "json", "-o", str(target), cwd=over)
     assert (ended.code, ended.stdout) == (1, "")
     assert target.read_text() == cli(*BUDGET, "--format", "json", cwd=over).stdout
-    assert cli(*BUDGET, "--output", os.devnull, cwd=over).code == 1
-    assert not Path(os.devnull).is_file()
     bad = cli(*BUDGET, "--output", str(tmp_path / "no" / "such" / "x"), cwd=over)
     assert complaint(bad, 9)[0].startswith("cannot be written: No such file or directory")
+
+
+def test_output_to_a_pipe_does_not_replace_it(over: GitRepo, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    words = [*PROGRAM, *BUDGET, "--output", str(pipe)]
+    child = subprocess.Popen(words, cwd=over, stdout=subprocess.DEVNULL)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert child.wait(timeout=30) == 1
+    assert b"diff-budget/files" in os.read(reader, 1 << 16)
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_dry_run_reports_the_same_and_ends_with_0(cli: Cli, over: GitRepo) -> None:

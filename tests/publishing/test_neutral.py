@@ -37,6 +37,12 @@ def visible(text: str) -> str:
 @given(text=hostile())
 @example("@alice wrote `x``y` in #1: https://evil.example")
 @example("1. \\| `a\\|b` $x$ &commat;bob")
+@example("===")
+@example("---")
+@example("+ a")
+@example("7) a")
+@example("# a")
+@example("~~~")
 def test_prose_shows_exactly_what_was_written_and_nothing_happens(place: str, text: str) -> None:
     form, holders = PLACES[place]
     page = github_html(form.format(neutral.prose(text)))

@@ -172,6 +172,13 @@ def test_sarif_levels_suppressions_and_provenance() -> None:
     assert run["versionControlProvenance"][0]["repositoryUri"] == "https://github.com/acme/rocket"
 
 
+def test_sarif_marks_no_line_of_the_new_side_for_the_old() -> None:
+    results = sarif(reports.typical())["runs"][0]["results"]
+    (place,) = next(one for one in results if one["ruleId"] == "doc-archive/open-items")["locations"]
+    assert place["physicalLocation"]["region"] == {"startLine": 1}
+    assert place["message"]["text"] == "lines 14-15 before the change"
+
+
 def test_a_suppression_on_the_line_is_in_source() -> None:
     quote = "x = eval(y)  # rlm-ci: ignore[a/b] trusted"
     finding = Finding("a/b", Severity.HIGH, "m", evidence=(Location("f.py", 1, 1, quote=quote),),
@@ -215,7 +222,7 @@ def test_commands_are_ours_only(report: Report) -> None:
     for _name, properties, _message in commands:
         assert set(properties) <= {"file", "line", "endLine", "title"}
         title = properties["title"].removesuffix(" (suppressed)")
-        assert title in rules or title.endswith((" did not run", " did not finish"))
+        assert title in {*rules, "rlm-ci"} or title.endswith((" did not run", " did not finish"))
 
 
 @pytest.mark.parametrize(

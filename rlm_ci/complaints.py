@@ -1,0 +1,58 @@
+"""What git says when it fails, as an error that tells what to do about it."""
+
+from __future__ import annotations
+
+import os
+from shlex import quote
+
+from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
+from rlm_ci.findings import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.errors import RlmCiError
+    from rlm_ci.process import Result
+
+
+def no_repository(root: str) -> ConfigError:
+    """The error of a question to a folder that is in no repository."""
+    return ConfigError(
+        "not a git repository",
+        where=root,
+        hint="run inside a git repository, or name one with --repo DIR",
+    )
+
+
+def understand(result: Result, subcommand: str, root: str, *, network: bool) -> RlmCiError:
+    """The error that a failed ``git subcommand`` in ``root`` means.
+
+    ConfigError when the repository cannot be used as it stands, UnavailableError when git
+    was stopped, DamagedError otherwise.
+    """
+    said = result.stderr.decode("utf-8", "replace")
+    if "dubious ownership" in said:
+        # git compares with the place itself, whatever links lead there.
+        place = quote(os.path.realpath(root))
+        return ConfigError(
+            "the repository belongs to another user, so git does not trust it",
+            where=root,
+            hint=f"if you do: git config --global --add safe.directory {place}",
+        )
+    if "not a git repository" in said:
+        return no_repository(root)
+    if "promisor" in said or "lazy fetch" in said or ("transport '" in said and not network):
+        return ConfigError(
+            "this partial clone does not hold the contents that are needed",
+            where=root,
+            hint="fetch them: git fetch --refetch --no-filter",
+        )
+    if result.timed_out or result.truncated:
+        why = "took too long" if result.timed_out else "printed more than can be handled"
+        return UnavailableError(f"git {subcommand} {why}", where=root, hint="try a smaller range")
+    lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
+    first = printable((lines or said.splitlines() or ["no message"])[0])
+    return DamagedError(
+        f"git {subcommand} failed with {result.returncode}: {first[:300]}",
+        where=root,
+        hint="look at the repository with: git fsck",
+    )
