@@ -12,11 +12,11 @@ import os
 
 from rlm_ci import process
 from rlm_ci.errors import DamagedError
-from rlm_ci.values import Value
+from rlm_ci.objects import Entry, parse_contents, parse_index, parse_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Self
 
 #: What git may see of our own environment: where it lives, who the user is, whom he trusts.
@@ -57,19 +57,6 @@ DIFF_OPTIONS = (
     "--submodule=short", "--no-relative", f"-O{os.devnull}", "--src-prefix=a/", "--dst-prefix=b/",
     "--diff-algorithm=myers", "-z",
 )  # fmt: skip
-
-
-class Entry(Value):
-    """One entry of a tree: ``mode`` as git writes it (``100644``), ``oid`` of the object."""
-
-    mode: str
-    kind: str
-    oid: str
-
-    @property
-    def is_file(self) -> bool:
-        """A regular file: neither link nor submodule nor folder."""
-        return self.mode in ("100644", "100755", "100664")
 
 
 def discover(start: str) -> tuple[str, str | None]:
@@ -340,13 +327,7 @@ class Repository:
 
     def staged(self) -> dict[str, Entry]:
         """All files of the index, by path."""
-        entries = {}
-        for row in self.run("ls-files", "-z", "--full-name", "--stage").split(b"\0"):
-            if row:
-                head, _, path = row.partition(b"\t")
-                mode, oid, _stage = head.decode().split(" ")
-                entries[_decode(path)] = Entry(mode, "blob", oid)
-        return entries
+        return parse_index(self.run("ls-files", "-z", "--full-name", "--stage"))
 
     def blob_id(self, data: bytes) -> str:
         """The object id that ``data`` has as a blob of this repository."""
@@ -424,35 +405,6 @@ class Repository:
                 "GIT_INDEX_FILE": os.path.join(git_dir, "rlm-ci-no-index"),
             },
         }
-
-
-def parse_tree(rows: bytes, only: Container[str] | None = None) -> dict[str, Entry]:
-    """The files of a listed tree by path, of these paths ``only`` if they are given."""
-    entries = {}
-    for row in rows.split(b"\0"):
-        head, _, name = row.partition(b"\t")
-        path = _decode(name)
-        if head and (only is None or path in only):
-            entries[path] = Entry(*head.decode().split(" "))
-    return entries
-
-
-def parse_contents(whole: bytes, count: int) -> list[bytes | None]:
-    """The ``count`` blobs that ``cat-file --batch`` printed; None for what is none."""
-    contents: list[bytes | None] = []
-    position = 0
-    for _ in range(count):
-        end = whole.index(b"\n", position)
-        words = whole[position:end].rsplit(b" ", 2)
-        position = end + 1
-        if not words[-1].isdigit():
-            contents.append(None)
-            continue
-        size = int(words[2])
-        is_blob = words[1] == b"blob"
-        contents.append(whole[position : position + size] if is_blob else None)
-        position += size + 1
-    return contents
 
 
 def _encode(text: str) -> bytes:

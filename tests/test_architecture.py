@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("findings",),
     ("globs", "settings", "resources"),
     ("process", "files", "patches"),
-    ("complaints",),
+    ("complaints", "objects"),
     ("git",),
     ("changes",),
     ("triggers", "evidence", "suppressions"),

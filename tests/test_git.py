@@ -25,7 +25,8 @@ from histories_shapes import (
 
 from rlm_ci import process
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
-from rlm_ci.git import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED, Entry, Repository, discover
+from rlm_ci.git import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED, Repository, discover
+from rlm_ci.objects import Entry
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -80,6 +80,6 @@ def run(
     return parts
 
 
-def policy_files() -> tuple[str, ...]:
+def policy_files(checks: Sequence[str]) -> tuple[str, ...]:
     """The files, besides config and templates, that decide how the checks judge."""
-    return tuple(path for name in names() for path in getattr(load(name), "POLICY_FILES", ()))
+    return tuple(path for name in checks for path in getattr(load(name), "POLICY_FILES", ()))

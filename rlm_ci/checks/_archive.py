@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from rlm_ci import files
 from rlm_ci.checks._stub import MARKER, Target, parse
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
-from rlm_ci.git import parse_contents
+from rlm_ci.objects import parse_contents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +13,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Entry, Repository
+    from rlm_ci.git import Repository
+    from rlm_ci.objects import Entry
 
 POLICY = "docs/implementation-docs-archive-policy.json"
 DEFAULT_BRANCH = "doc-archives"
@@ -31,6 +30,8 @@ def read_policy(changes: ChangeSet) -> tuple[str, Target]:
     record: object = {}
     data = _read_policy(changes)
     if data is not None:
+        import json
+
         try:
             record = json.loads(data)
         except (ValueError, RecursionError):

@@ -26,7 +26,7 @@ from rlm_ci.checks._archive import (
 from rlm_ci.checks._stub import MARKER, Flaw, Stub, Target, open_items, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain, printable
-from rlm_ci.git import parse_tree
+from rlm_ci.objects import parse_tree
 from rlm_ci.settings import Setting
 from rlm_ci.values import Value
 

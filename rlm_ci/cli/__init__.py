@@ -7,7 +7,7 @@ import signal
 import sys
 
 from rlm_ci import __version__, errors
-from rlm_ci.errors import RlmCiError, StorageError, UsageError
+from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
 from rlm_ci.findings import printable
 from rlm_ci.settings import COMMON, environment, nearest
 
@@ -33,15 +33,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, _terminate)
         return _dispatch(words)
     except RlmCiError as error:
-        complain(error)
-        return error.code
+        return _fail(error)
     except (KeyboardInterrupt, Terminated) as error:
         interrupted = isinstance(error, KeyboardInterrupt)
         say("interrupted" if interrupted else "terminated")
         return errors.INTERRUPTED if interrupted else errors.TERMINATED
+    except ModuleNotFoundError as error:
+        return _fail(_missing(error) or _internal(error, words))
     except Exception as error:  # noqa: BLE001 - the boundary: whatever is left is a bug of ours
-        complain(_internal(error, words))
-        return errors.INTERNAL
+        return _fail(_internal(error, words))
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
@@ -170,7 +170,10 @@ def write(text: str) -> None:
 def say(text: str) -> None:
     """A line about the run, on standard error; never a command for the runner's log."""
     line = printable(text).replace("##[", "##\\x5b")
-    line = line.replace("::", ":\\x3a") if line.lstrip().startswith("::") else line
+    _to_stderr(line.replace("::", ":\\x3a") if line.lstrip().startswith("::") else line)
+
+
+def _to_stderr(line: str) -> None:
     if sys.stderr is None:
         return
     try:
@@ -185,6 +188,26 @@ def complain(error: RlmCiError) -> None:
     say(f"error: {error}")
     if error.hint:
         say(f"hint: {error.hint}")
+
+
+def _fail(error: RlmCiError) -> int:
+    """Tell a failure that ended the run, in Actions as an annotation too; its exit code."""
+    complain(error)
+    if environment().get("GITHUB_ACTIONS") == "true":
+        from rlm_ci.publishing import neutral
+
+        _to_stderr(neutral.command("error", {"title": "rlm-ci"}, f"{error}. {error.hint}"))
+    return error.code
+
+
+def _missing(error: ModuleNotFoundError) -> RlmCiError | None:
+    """A library that is not installed; None when the module that is missing is our own."""
+    name = (error.name or "").partition(".")[0]
+    if name in ("", "rlm_ci"):
+        return None
+    return UnavailableError(
+        f"the library {name} is not installed", hint="install what rlm-ci needs: pip install rlm-ci"
+    )
 
 
 def _internal(error: Exception, words: Sequence[str]) -> RlmCiError:

@@ -118,7 +118,7 @@ def judge(
         named = bool(wanted or options.checks)
         runs = Store.at(repository.root, options.runs_dir)
         ran = checks.run(names, change, options, runs, named=named)
-        ran += policy.edited(change, options)
+        ran += policy.edited(change, options, names)
         source = options.sources["suppressions"]
         parts += [suppressions.apply(part, options.suppressions, source) for part in ran]
         levels.append(Severity.from_label(options.fail_level))

@@ -10,20 +10,25 @@ from rlm_ci.settings import CONFIG_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rlm_ci.changes import ChangeSet
     from rlm_ci.settings import Settings
 
 _SHOWN = 5
 
 
-def edited(change: ChangeSet, options: Settings) -> list[Part]:
-    """The part that names them, for a change from outside; nothing when there are none."""
+def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Part]:
+    """The part that names them, for a change from outside; nothing when there are none.
+
+    ``ran`` are the checks whose own policy files count.
+    """
     commit = change.policy_commit
     if commit is None:
         return []
     root = change.repository.root
     named = [configuration.inside(root, options.config)] if options.config else []
-    decisive = {CONFIG_FILES[0], *checks.policy_files(), *named}
+    decisive = {CONFIG_FILES[0], *checks.policy_files(ran), *named}
     templates = options.templates.rstrip("/") + "/"
     paths = [
         path

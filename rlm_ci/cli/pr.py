@@ -79,7 +79,9 @@ def _folder(judgement: Judgement) -> tuple[str, str | None]:
         files.make_folder(folder)
         return folder, None
     root = judgement.repository.root
-    task = settings.task if settings.task and is_task_id(settings.task) else derived_task_id(root)
+    task = settings.task
+    if not task or not is_task_id(task):
+        task = derived_task_id(judgement.report.subject.repository or root)
     run_id, folder = Store.at(root, settings.runs_dir).new_run(task)
     return folder, run_id
 

@@ -28,7 +28,7 @@ _MARKDOWN = str.maketrans({
 
 #: What GitHub links in running text besides mentions and ``#1``: a scheme, ``www.``, a ticket
 #: such as ``GH-1``, and seven or more digits of what may be a commit.
-_LINKED = r"(?i):(?=//)|\bwww(?=\.)|(?<=[a-z])-(?=\d)|[0-9a-f]{6}(?=[0-9a-f])"
+_LINKED = r"(?i):(?=//)|www(?=\.)|(?<=[a-z])-(?=\d)|[0-9a-f]{6}(?=[0-9a-f])"
 
 
 def one_line(text: str) -> str:

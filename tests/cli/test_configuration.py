@@ -198,7 +198,9 @@ def test_a_local_change_is_judged_by_the_work_tree(
 
 
 def _judge(cli: Cli, repo: GitRepo, base: str, *args: str) -> list[str]:
-    ended = cli("check", "diff-budget", "--format", "json", "--base", base, *args, cwd=repo)
+    ended = cli(
+        "check", "diff-budget", "doc-archive", "--format", "json", "--base", base, *args, cwd=repo
+    )
     assert ended.code == 0, ended
     return edited(ended)
 

@@ -93,7 +93,7 @@ LINKED = re.compile(
     r"|(?<![A-Za-z0-9_])#\d"  # an issue
     r"|(?i:\bgh-\d)"
     r"|[\w.-]+/[\w.-]+#\d"
-    r"|(?i:\bhttps?://|\bftp://|\bwww\.)"
+    r"|(?i:https?://|ftp://|(?:^|[\s*_~(])www\.)"
     r"|[\w.+-]+@[\w-]+\.\w"  # an address
     r"|\b[0-9a-f]{7,40}\b"  # a commit
     r"|\$[^$]+\$"  # a formula
