@@ -211,7 +211,7 @@ def test_what_judges_is_told_when_it_is_edited(cli: Cli, repo: GitRepo) -> None:
     others = ["x.gitattributes", "sub/rlm-ci.toml", ".rlm-ci/templates.md", "templates/x.md"]
     base = repo.write("README", "").commit()
     for name in [*names, *others]:
-        repo.write(name, "")
+        repo.write(name, "{}" if name.endswith(".json") else "")
     repo.write(b"caf\xe9\n/.gitattributes", "")
     added = repo.commit()
     assert sorted(_judge(cli, repo, base)) == sorted([*names, r"caf\xe9" + "\n/.gitattributes"])
