@@ -2,7 +2,7 @@
 
 A template never gets the report itself, so no template, a user's neither, can print a text
 from outside that was not made harmless for its surface. The keys are those of
-:func:`build`; ``docs/templates.md`` of a project that overrides one may rely on them.
+:meth:`View.build`; a project that overrides a template may rely on them.
 """
 
 from __future__ import annotations
