@@ -81,6 +81,17 @@ def _is_hidden(code: int) -> bool:
     return 0xD800 <= code <= 0xDFFF or any(low <= code <= high for low, high in _INVISIBLE)
 
 
+class _Written(dict[int, str]):
+    """What each character is written as, found out once: ``str.translate`` asks us the rest."""
+
+    def __missing__(self, code: int) -> str:
+        written = self[code] = _escape(code) if _is_hidden(code) else chr(code)
+        return written
+
+
+_WRITTEN = _Written()
+
+
 def printable(text: str) -> str:
     """``text`` on one line, with whatever cannot be seen written out as an escape.
 
@@ -89,7 +100,7 @@ def printable(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escape(ord(char)) if _is_hidden(ord(char)) else char for char in text)
+    return text.translate(_WRITTEN)
 
 
 def encodable(text: str) -> str:
