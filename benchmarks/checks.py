@@ -85,13 +85,13 @@ def rows(work: Path) -> list[Row]:
         guard = [RLM_CI, "check", "delegation-guard", "--task", TASK]
         name = f"delegation-guard, {count:,} runs"
         found.append(Row(name, guard, bare, "`python -I -c pass`", Path(repo), target))
-    wide = many_files(GitRepo(work / "wide"), 3000)
+    wide = many_files(GitRepo(work / "wide"), 3000, 200)
     numstat = ["git", "diff", "--numstat", "-z", "-M", wide.base, wide.head]
     budget = [RLM_CI, "check", "diff-budget", "--base", wide.base, "--head", wide.head]
     cwd = Path(wide.repo)
     found.append(
         Row(
-            "diff-budget, 3,000 files",
+            "diff-budget, 3,000 files of 200 lines",
             budget,
             numstat,
             "its `git diff --numstat -z`",

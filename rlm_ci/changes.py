@@ -292,7 +292,7 @@ def require(repository: Repository, ref: str, role: str, source: str) -> str:
     """The commit that ``ref`` names. Raises ConfigError with the command that fetches it."""
     commit = repository.resolve(ref)[0]
     if commit is None:
-        from rlm_ci.findings import printable
+        from rlm_ci.texts import printable
 
         shown = printable(ref)[:80]
         raise ConfigError(
@@ -313,8 +313,11 @@ def _fetch_hint(repository: Repository, ref: str) -> str:
         commands.append(f"git fetch {remote} {ref}")
     branch = ref.removeprefix(f"{remote}/")
     # Only a name that no shell reads as anything else can stand in a command.
-    if branch != ref and all(char.isalnum() or char in "/._-" for char in branch):
+    plain = branch[:1] not in ("", "-") and all(one.isalnum() or one in "/._-" for one in branch)
+    if plain and branch != ref:
         commands.append(f"git fetch {remote} +refs/heads/{branch}:refs/remotes/{ref}")
+    elif plain and commands == [f"git fetch --unshallow {remote}"]:  # of one branch only
+        commands.append(f"git fetch {remote} {ref}:{ref}")
     if not commands:
         return f"check the name, or fetch it: git fetch {remote}"
     why = "the clone is shallow: " if repository.is_shallow() else ""

@@ -6,7 +6,7 @@ import os
 from shlex import quote
 
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
-from rlm_ci.findings import printable
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

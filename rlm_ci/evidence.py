@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rlm_ci import files
 from rlm_ci.changes import require
-from rlm_ci.findings import Evidence, encodable, printable
+from rlm_ci.findings import Evidence
+from rlm_ci.texts import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -124,6 +124,20 @@ def blocks(path: str) -> Iterable[bytes]:
         os.close(descriptor)
 
 
+def require_inside(root: str, path: str) -> None:
+    """Raise StorageError when ``path`` lies below ``root`` by its name, and leads out by a link."""
+    absolute = os.path.abspath(path)
+    within = os.path.join(os.path.abspath(root), "")
+    if absolute.startswith(within):
+        real = os.path.join(os.path.realpath(root), absolute[len(within) :])
+        if os.path.realpath(real) != real:
+            raise StorageError(
+                "a link in the repository leads elsewhere",
+                where=path,
+                hint="remove the link, or name a folder outside of the repository",
+            )
+
+
 def write(path: str, data: bytes, mode: int = 0o644) -> None:
     """Replace ``path`` by ``data`` in one step, durably. Raises StorageError.
 

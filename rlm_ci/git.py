@@ -310,7 +310,7 @@ class Repository:
         lines = []
         for spec in specs:
             line = _encode(spec)
-            if b"\n" in line:
+            if b"\n" in line or line.endswith(b"\r"):  # git would cut it there
                 found = self.run("rev-parse", "--quiet", "--verify", line, ok=(0, 1, 128))
                 line = found.strip() or b"-"
             lines.append(line + b"\n")
@@ -369,6 +369,7 @@ class Repository:
 
     def diff_worktree(self, *options: str) -> bytes:
         """``git diff`` of the index (``--cached``) or the work tree against a tree of ours."""
+        self._require_trust()  # outside of a repository it would compare files
         return self.run("diff", *DIFF_OPTIONS, *options, "--")
 
     def attributes(
@@ -386,13 +387,17 @@ class Repository:
                 found.setdefault(path, set()).add(name)
         return found
 
+    def _require_trust(self) -> None:
+        """Let git look once at whether there is a repository, and whose it is."""
+        if not self._trusted:
+            self.run("rev-parse", "--git-dir")
+
     def _detached(self, folder: str | None) -> dict[str, Any]:
         """How to run git on our objects with ``folder`` (or nothing) as the work tree.
 
         Naming the git directory skips git's check of the owner, so that is asked for first.
         """
-        if not self._trusted:
-            self.run("rev-parse", "--git-dir")
+        self._require_trust()
         git_dir = os.path.abspath(self._env.get("GIT_DIR") or self.git_dir or "")
         if folder is None:
             folder = git_dir  # no attribute file stands there

@@ -16,8 +16,13 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     """
     if not patterns:
         return lambda _path: False
+    import re
+
     from pathspec import GitIgnoreSpec
 
-    matches = GitIgnoreSpec.from_lines(patterns).match_file
+    try:
+        matches = GitIgnoreSpec.from_lines(patterns).match_file
+    except re.error as error:  # [z-a], which the library hands on as it is
+        raise ValueError(str(error)) from None
     # A pattern ends at a line break, to a regular expression; a name does not.
     return lambda path: matches(path.replace("\n", "\0"))

@@ -10,7 +10,7 @@ import os
 import sys
 
 from rlm_ci import errors
-from rlm_ci.findings import printable
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlm_ci import changes, files
 from rlm_ci.changes import ChangeSet, PullRequest
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import printable
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

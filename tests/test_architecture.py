@@ -25,7 +25,7 @@ PACKAGE = ROOT / "rlm_ci"
 
 #: Each room may import those above it. ``checks`` and ``publishing`` stand side by side.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "values", "dates"),
+    ("errors", "values", "dates", "texts"),
     ("findings",),
     ("globs", "settings", "resources"),
     ("process", "files", "patches"),

@@ -27,11 +27,10 @@ from rlm_ci.findings import (
     Severity,
     Subject,
     Usage,
-    encodable,
     explain,
     fingerprints,
-    printable,
 )
+from rlm_ci.texts import encodable, printable
 
 # -- printable ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 POLICY = "docs/implementation-docs-archive-policy.json"
 DEFAULT_BRANCH = "doc-archives"
 _POLICY_LIMIT = 1 << 20
-#: A stub has about eight lines; a file above this size is a document.
+#: A stub has about eight lines; a full text above this size is taken for one unopened.
 STUB_LIMIT = 4 << 10
 #: The one problem of a full text that is not that it is missing.
 IS_STUB = "is itself a stub"

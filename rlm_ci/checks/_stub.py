@@ -22,9 +22,11 @@ _LINK = ". Full content: "
 _BRANCH = "Archive branch:"
 _PATH = "Archive path:"
 #: A stub as the archiver writes it, whole: what nearly all are, read in one step.
+_ADDRESS = rb"([a-z]+://[^\s<>()\[\]]+)"
 _PLAIN = re.compile(
     rb"#{1,6} [^\n]*\n+(?:last_review: [-0-9]+\n+)?" + re.escape(MARKER) + rb"\n"
-    rb"> Archived on ([0-9]{4}-[0-9]{2}-[0-9]{2})\. Full content: ([a-z]+://[^\s<>()\[\]]+)\n+"
+    rb"> Archived on ([0-9]{4}-[0-9]{2}-[0-9]{2})\. Full content: "
+    rb"(?:" + _ADDRESS + rb"|<" + _ADDRESS + rb">|\[[^\]\n]*\]\(" + _ADDRESS + rb"\))\n+"
     rb"- Archive branch: ([^\s<`]+)\n+- Archive path: ([^\s<`\\/][^\s<`\\]*)\n*"
 )
 
@@ -152,14 +154,24 @@ def parse(data: bytes) -> Stub | Flaw | None:
     if MARKER not in data:
         return None
     plain = _PLAIN.fullmatch(data)
-    if plain and is_day(plain[1].decode()) and b".." not in plain[4]:
-        url, branch, path = (plain[group].decode("utf-8", "surrogateescape") for group in (2, 3, 4))
-        numbers = (data.count(b"\n", 0, plain.start(group)) + 1 for group in (2, 3, 4))
+    if plain and is_day(plain[1].decode()) and b".." not in plain[6] and b"\r" not in data:
+        groups = 2 if plain[2] else 3 if plain[3] else 4, 5, 6
+        url, branch, path = (plain[group].decode("utf-8", "surrogateescape") for group in groups)
+        numbers = (data.count(b"\n", 0, plain.start(group)) + 1 for group in groups)
         return Stub(url, branch, path, *numbers)
+    return _parse_lines(data)
+
+
+def _parse_lines(data: bytes) -> Stub | Flaw | None:
+    """As :func:`parse`, for whatever is not a stub as the archiver writes it."""
+    if b"\r" in data.replace(b"\r\n", b""):
+        return _carriage_returns(data)
     lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
     marked, heading = _scan(lines)
     if not marked:
         return None
+    if lines[marked[0]].strip() != MARKER.decode():
+        return _malformed("text follows the marker on its line", marked[0])
     at = marked[0]
     if len(marked) > 1:
         return _malformed("the marker stands more than once", marked[1])
@@ -183,6 +195,13 @@ def parse(data: bytes) -> Stub | Flaw | None:
     return Stub(url, branch, path, url_line + 1, branch_line + 1, path_line + 1)
 
 
+def _carriage_returns(data: bytes) -> Flaw | None:
+    """To Markdown a lone carriage return ends a line; to everything else it does not."""
+    if any(line.strip() == MARKER for line in data.splitlines()):
+        return _malformed("its lines end in carriage returns alone", 0)
+    return None
+
+
 def _said(line: str) -> str:
     """``line`` without the comment at its end, which may hold a suppression."""
     return (line.partition("<!--")[0] if line.endswith("-->") else line).strip()
@@ -193,6 +212,7 @@ def _scan(lines: list[str]) -> tuple[list[int], bool]:
     marker = MARKER.decode()
     marked = []
     fence = ""
+    comment = False
     first = None
     for number, line in enumerate(lines):
         text = line.lstrip(" ")
@@ -200,15 +220,19 @@ def _scan(lines: list[str]) -> tuple[list[int], bool]:
             first = text.removeprefix("\ufeff")
         if len(line) - len(text) > 3:
             continue  # indented code
-        if fence:
+        if comment:
+            comment = "-->" not in text
+        elif fence:
             if text.startswith(fence) and not text.strip(fence[0]):
                 fence = ""
         elif text.startswith(("```", "~~~")):
             run = text[: len(text) - len(text.lstrip(text[0]))]
             # With a backtick behind them, backticks open no fence but inline code.
             fence = "" if text[0] == "`" and "`" in text[len(run) :] else run
-        elif text == marker:
+        elif text.startswith(marker):
             marked.append(number)
+        elif text.startswith("<!--"):
+            comment = "-->" not in text  # in a comment nothing opens a fence
     hashes = len(first) - len(first.lstrip("#")) if first else 0
     return marked, 1 <= hashes <= 6 and (first or "")[hashes : hashes + 1] == " "
 

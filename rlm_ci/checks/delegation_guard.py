@@ -8,10 +8,11 @@ that a run left its manifest in this checkout, no more.
 from __future__ import annotations
 
 from rlm_ci import files
-from rlm_ci.findings import Evidence, Finding, Location, Part, Severity, printable
+from rlm_ci.findings import Evidence, Finding, Location, Part, Severity
 from rlm_ci.runs import SUCCEEDED, is_task_id, require_task_id
 from rlm_ci.runs.store import Candidate, parse
 from rlm_ci.settings import Setting
+from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -48,7 +49,7 @@ def applies(changes: ChangeSet, options: Settings) -> str | None:
     except files.UnreadableError as error:
         if error.missing:
             return f"no task id is given and there is no {INDEX}"
-    if not options.ci:
+    if not _in_ci(options):
         return None
     specs = [f"{commit}:.delegation" for commit in (changes.base, changes.head) if commit]
     if specs and any(size >= 0 for size in changes.repository.sizes(specs)):
@@ -80,10 +81,14 @@ def run(changes: ChangeSet, options: Settings, runs: Store) -> Part:
     return verdict.to_part(options.delegation_guard.override_reason)
 
 
+def _in_ci(options: Settings) -> bool:
+    return bool(options.ci or options.github.actions)
+
+
 def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
     if options.task:
         return options.task, options.sources["task"]
-    if options.ci and changes.pull_request:
+    if changes.pull_request and _in_ci(options):
         for line in changes.pull_request.body.splitlines():
             if line.startswith("Task:") and line[5:].strip():
                 return line[5:].strip(), "the line 'Task:' of the pull request's body"
@@ -141,8 +146,8 @@ def _judge(verdict: _Verdict, options: Settings, runs: Store) -> _Verdict:
         if manifest is None:
             other = _owner(folder, keys)
             return None if other == task_id else f"belongs to the registered task {other}"
-        if manifest.get("task_id", folder) != folder:
-            return f"names the task {_shown(manifest['task_id'])}"
+        if manifest.get("task_id") not in (None, folder):
+            return "names another task"  # not which: it may be a file from elsewhere
         if succeeded and manifest.get("status") != SUCCEEDED:
             return f"status is {_shown(manifest.get('status'))}, not {SUCCEEDED!r}"
         return None

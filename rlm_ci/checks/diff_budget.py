@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from rlm_ci import dates
 from rlm_ci.errors import ConfigError
 from rlm_ci.files import storage_error
-from rlm_ci.findings import Finding, Part, Severity, printable
+from rlm_ci.findings import Finding, Part, Severity
 from rlm_ci.globs import matcher
 from rlm_ci.settings import Setting
+from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -74,6 +75,8 @@ BODY_LINE = "diff budget override:"
 _GENERATED = ("linguist-generated", "linguist-vendored")
 #: Without one of these an attribute file has no say in what is binary; macros come with both.
 _BINARY_WORDS = (b"diff", b"binary")
+#: Characters of folder names that git is asked about one by one.
+_PLACES_LIMIT = 1 << 20
 _LARGEST = 5
 
 
@@ -188,15 +191,10 @@ def _attribute_files(changes: ChangeSet, paths: Sequence[str]) -> dict[str, byte
     commit = changes.base
     if commit is None:
         return {}
-    folders = {""}
-    for path in paths:
-        folder = path.rpartition("/")[0]
-        while folder and folder not in folders:
-            folders.add(folder)
-            folder = folder.rpartition("/")[0]
-    places = sorted(
-        f"{folder}/.gitattributes" if folder else ".gitattributes" for folder in folders
-    )
+    places = _attribute_places(paths)
+    if places is None:  # deep or many: all that the base has are fewer
+        tree = changes.repository.tree(commit)
+        places = [path for path in tree if path.rpartition("/")[2] == ".gitattributes"]
     contents = changes.repository.read(*(f"{commit}:{place}" for place in places))
     return {
         place: data
@@ -204,6 +202,21 @@ def _attribute_files(changes: ChangeSet, paths: Sequence[str]) -> dict[str, byte
         # A tree that git itself would not check out may hold such folders.
         if data and not any(part in ("", ".", "..") for part in place.split("/"))
     }
+
+
+def _attribute_places(paths: Sequence[str]) -> list[str] | None:
+    """Where attribute files for ``paths`` may stand; None if that is too much to ask git for."""
+    folders = {""}
+    size = 0
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            size += len(folder)
+            if size > _PLACES_LIMIT or "\n" in folder:
+                return None
+            folder = folder.rpartition("/")[0]
+    return sorted(f"{folder}/.gitattributes" if folder else ".gitattributes" for folder in folders)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from rlm_ci import files
 from rlm_ci.checks._archive import (
     IS_STUB,
     POLICY,
-    STUB_LIMIT,
     Payloads,
     fetch_archive,
     find_archive,
@@ -25,9 +24,10 @@ from rlm_ci.checks._archive import (
 )
 from rlm_ci.checks._stub import MARKER, Flaw, Stub, Target, open_items, parse
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain, printable
+from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain
 from rlm_ci.objects import parse_tree
 from rlm_ci.settings import Setting
+from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -51,6 +51,8 @@ HOOKS = {ID: {"args": ("--",), "stages": ("pre-commit",), "files": r"\.(md|markd
 POLICY_FILES = (POLICY,)
 
 _ENDINGS = (".md", ".markdown", ".mdx")
+#: A stub has about eight lines, but whoever hides one may fill it up.
+_DOCUMENT_LIMIT = 1 << 20
 _SHOWN_ITEMS = 3
 #: What becomes of a stub when the archive changes.
 _PAYLOAD_CONDITIONS = ("dangling", "payload-is-stub")
@@ -110,7 +112,7 @@ def _places(changes: ChangeSet, only: Sequence[str]) -> dict[str, str | None]:
     if changes.trigger == "worktree":
         paths = only
         if not only or not all(os.path.isfile(os.path.join(repository.root, one)) for one in only):
-            tracked = frozenset(repository.tracked())
+            tracked = frozenset((*repository.tracked(), *repository.untracked()))
             _require_known(only, tracked, repository.root)
             paths = tuple({*only, *tracked})
         oids: dict[str, str | None] = dict.fromkeys(paths)
@@ -121,7 +123,7 @@ def _places(changes: ChangeSet, only: Sequence[str]) -> dict[str, str | None]:
     return {
         path: oids[path]
         for path in sorted(oids)
-        if path.endswith(_ENDINGS) and _is_wanted(path, wanted)
+        if path.lower().endswith(_ENDINGS) and _is_wanted(path, wanted)
     }
 
 
@@ -134,7 +136,7 @@ def _documents(repository: Repository, places: Mapping[str, str | None]) -> list
     prefix = repository.root + os.sep
     for path in places:
         try:
-            data = files.read(prefix + path, STUB_LIMIT)
+            data = files.read(prefix + path, _DOCUMENT_LIMIT)
         except files.UnreadableError as error:
             _require_no_stub(prefix + path, error)
             continue
@@ -167,7 +169,7 @@ def _require_no_stub(path: str, error: files.UnreadableError) -> None:
         status = os.lstat(path)
     except OSError:
         return
-    if stat.S_ISREG(status.st_mode) and status.st_size <= STUB_LIMIT:
+    if stat.S_ISREG(status.st_mode) and status.st_size <= _DOCUMENT_LIMIT:
         raise ConfigError(
             f"a document cannot be read: {error}", where=path, hint="make it readable"
         )
@@ -176,7 +178,8 @@ def _require_no_stub(path: str, error: files.UnreadableError) -> None:
 def _from_blobs(repository: Repository, oids: Mapping[str, str]) -> list[Document]:
     sizes = repository.sizes(list(oids.values()))
     require_contents(repository, sizes)
-    small = [path for path, size in zip(oids, sizes, strict=True) if 0 < size <= STUB_LIMIT]
+    limit = _DOCUMENT_LIMIT
+    small = [path for path, size in zip(oids, sizes, strict=True) if 0 < size <= limit]
     contents = repository.read(*(oids[path] for path in small))
     return _parsed(
         (path, data) for path, data in zip(small, contents, strict=True) if data and MARKER in data
@@ -309,7 +312,7 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
     oids = {
         path: entry.oid
         for path, entry in repository.tree(default[1]).items()
-        if path in touched and path.endswith(_ENDINGS) and entry.is_file
+        if path in touched and path.lower().endswith(_ENDINGS) and entry.is_file
     }
     documents = _from_blobs(repository, oids) if oids else []
     entries = repository.tree(changes.head or "")

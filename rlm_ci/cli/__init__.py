@@ -8,8 +8,8 @@ import sys
 
 from rlm_ci import __version__, errors
 from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
-from rlm_ci.findings import printable
 from rlm_ci.settings import COMMON, environment, nearest
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

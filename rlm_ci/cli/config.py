@@ -6,9 +6,9 @@ from rlm_ci import changes, checks, errors, triggers
 from rlm_ci.cli import configuration, output
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import UsageError
-from rlm_ci.findings import printable
 from rlm_ci.publishing import neutral
 from rlm_ci.settings import CHANGE, COMMON, CORE, Settings
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rlm_ci import checks, settings
+from rlm_ci import checks
 from rlm_ci.cli import configuration
-from rlm_ci.errors import ConfigError
-from rlm_ci.findings import Evidence, Finding, Location, Part, Severity, printable
+from rlm_ci.findings import Evidence, Finding, Location, Part, Severity
 from rlm_ci.settings import CONFIG_FILES
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rlm_ci.settings import Settings
 
 _SHOWN = 5
+TABLE = configuration.TABLE.encode()
 
 
 def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Part]:
@@ -40,17 +41,17 @@ def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Par
     ]
     if not paths:
         return []
-    contents = change.repository.read(*(f"{change.head}:{path}" for path in paths))
+    sizes = change.repository.sizes([f"{change.head}:{path}" for path in paths])
     findings = tuple(
         Finding(
             "policy/edited",
             Severity.INFO,
             f"the change edits {printable(path)}; it was judged by the one of its base",
             # A file that the change deletes has no place to point to.
-            evidence=(Location(path),) if data is not None else (),
+            evidence=(Location(path),) if size >= 0 else (),
             subject=path,
         )
-        for path, data in zip(paths, contents, strict=True)
+        for path, size in zip(paths, sizes, strict=True)
     )
     listed = ", ".join(printable(path) for path in paths[:_SHOWN])
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
@@ -67,13 +68,27 @@ def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Par
 
 
 def _table_differs(change: ChangeSet) -> bool:
-    """Whether the change touches our table of ``pyproject.toml``, not just the file."""
+    """Whether the change touches our table of ``pyproject.toml``, not just the file.
+
+    The text of it is compared: the head's may be made to be hard to parse.
+    """
     path = CONFIG_FILES[1]
-    said = []
     # Not the base's own commit: that may have gone on since.
-    for data in change.repository.read(f"{change.merge_base}:{path}", f"{change.head}:{path}"):
-        try:
-            said.append(settings.parse_config(data or b"", path, configuration.TABLE))
-        except ConfigError:
-            said.append({"unreadable": data})
-    return said[0] != said[1]
+    specs = [f"{commit}:{path}" for commit in (change.merge_base, change.head)]
+    if max(change.repository.sizes(specs)) > configuration.LIMIT:
+        return True
+    before, after = (_our_lines(data or b"") for data in change.repository.read(*specs))
+    return before != after
+
+
+def _our_lines(data: bytes) -> list[bytes]:
+    """What a ``pyproject.toml`` says in our table or of it, without comments."""
+    ours = False
+    found = []
+    for line in data.split(b"\n"):
+        text = line.strip()
+        if text.startswith(b"["):
+            ours = TABLE in text
+        if (ours or TABLE in text) and text and not text.startswith(b"#"):
+            found.append(text)
+    return found

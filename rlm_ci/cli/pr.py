@@ -74,11 +74,14 @@ def run(arguments: Arguments) -> int:
 def _folder(judgement: Judgement) -> tuple[str, str | None]:
     """Where the files go: ``--out``, else a run of its own; with the run's id."""
     settings = judgement.settings
+    root = judgement.repository.root
     if settings.out:
         folder = os.path.abspath(settings.out)
+        for name, _ in _FILES:
+            files.require_inside(root, os.path.join(folder, name))
         files.make_folder(folder)
         return folder, None
-    root = judgement.repository.root
+    files.require_inside(root, os.path.join(root, settings.runs_dir))
     task = settings.task
     if not task or not is_task_id(task):
         task = derived_task_id(judgement.report.subject.repository or root)

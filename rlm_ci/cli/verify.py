@@ -8,9 +8,10 @@ from rlm_ci import errors, evidence, files, resources
 from rlm_ci.cli import output
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
-from rlm_ci.findings import SCHEMA_VERSION, Report, printable
+from rlm_ci.findings import SCHEMA_VERSION, Report
 from rlm_ci.publishing import neutral
 from rlm_ci.settings import COMMON, CORE, Settings
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -97,7 +97,7 @@ def _complete(body: str, headline: str) -> str:
     body = body.replace(neutral.MARKER, "").strip("\n")
     if headline not in body:
         body = f"## {headline}\n\n{body}"
-    return f"{neutral.MARKER}\n{body}\n"
+    return f"{neutral.MARKER}\n{neutral.document(body)}\n"
 
 
 def _most_findings(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci import errors
-from rlm_ci.findings import printable
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ through one of these functions, or through HTML autoescaping.
 
 from __future__ import annotations
 
-from rlm_ci.findings import printable
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +60,19 @@ def log(line: str) -> str:
         line = line.replace("##[", "#\\#[")
     bare = line.lstrip()
     return f"{line[: len(line) - len(bare)]}\\{bare}" if bare.startswith("::") else line
+
+
+def document(text: str) -> str:
+    """A whole text that a step may print: no line of it is a workflow command."""
+    if "##[" in text:
+        text = text.replace("##[", f"##{GAP}[")
+    if "::" not in text:
+        return text
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith("::"):
+            lines[number] = line.replace("::", f":{GAP}:", 1)
+    return "\n".join(lines)
 
 
 def command(name: str, properties: Mapping[str, object], message: str) -> str:

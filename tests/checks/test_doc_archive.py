@@ -116,16 +116,33 @@ def test_a_tree_without_stubs_is_clean_whatever_the_archive(cli: Cli, repo: GitR
 
 
 def test_other_files_with_the_marker_are_not_looked_at(cli: Cli, repo: GitRepo) -> None:
-    archive(repo, {PATH: stub(PATH), "notes.txt": f"# x\n{MARKER}\n", "x.MD": f"# x\n{MARKER}\n"})
-    assert metrics(check(cli, repo))["stubs"] == 1
+    archive(repo, {PATH: stub(PATH), "notes.txt": f"# x\n{MARKER}\n", "x.MD": stub("x.MD")})
+    assert metrics(check(cli, repo))["stubs"] == 2
 
 
-def test_links_and_large_files_are_no_stubs(cli: Cli, repo: GitRepo) -> None:
+def test_links_are_no_stubs_and_filling_hides_none(cli: Cli, repo: GitRepo) -> None:
     archive(repo, {PATH: stub(PATH)})
-    repo.symlink("docs/link.md", "PRD-1.md").write("docs/big.md", f"# x\n{MARKER}\n" + "x" * 20_000)
+    repo.symlink("docs/link.md", "PRD-1.md")
+    repo.write("docs/filled.md", stub("docs/filled.md") + " " * 200_000)
+    repo.write("docs/huge.md", f"# x\n{MARKER}\n" + "x" * 2_000_000)
     repo.commit()
     for args in ((), ("--commit", "HEAD")):
-        assert metrics(check(cli, repo, *args))["stubs"] == 1
+        ended = check(cli, repo, *args)
+        assert metrics(ended)["stubs"] == 2
+        assert findings(ended) == {"docs/filled.md": "dangling"}
+
+
+def test_what_a_reader_takes_for_a_stub_is_one(cli: Cli, repo: GitRepo) -> None:
+    archive(repo, {PATH: stub(PATH)})
+    repo.write("docs/returns.md", stub("docs/returns.md").replace("\n", "\r"))
+    repo.write("docs/text.md", stub("docs/text.md").replace(MARKER, f"{MARKER} see below"))
+    repo.write("docs/comment.md", "# A\n<!--\n```\n-->\n" + stub("docs/comment.md"))
+    repo.commit()
+    assert findings(check(cli, repo)) == {
+        "docs/returns.md": "malformed",
+        "docs/text.md": "malformed",
+        "docs/comment.md": "dangling",
+    }
 
 
 # -- the archive --------------------------------------------------------------------------------
@@ -383,7 +400,8 @@ def test_what_is_staged_is_judged_as_it_is_staged(cli: Cli, repo: GitRepo) -> No
     for args in (("--staged",), ("--hook", "pre-commit")):
         ended = check(cli, repo, *args)
         assert (ended.code, findings(ended)) == (1, {PATH: "dangling"})
-    assert check(cli, repo).code == 0  # the work tree has no tracked stub any more
+    # The work tree has another stub, which git does not know yet.
+    assert findings(check(cli, repo)) == {"docs/later.md": "dangling"}
 
 
 def test_before_the_first_commit(cli: Cli, repo: GitRepo) -> None:
@@ -437,8 +455,8 @@ def test_a_path_that_is_not_there_is_not_clean(cli: Cli, repo: GitRepo) -> None:
 def test_an_untracked_file_that_is_named_is_judged(cli: Cli, repo: GitRepo) -> None:
     archive(repo, {PATH: stub(PATH)})
     repo.write("docs/new.md", stub("docs/new.md"))
-    assert check(cli, repo).code == 0
-    assert findings(check(cli, repo, "--", "docs/new.md")) == {"docs/new.md": "dangling"}
+    for paths in ((), ("--", "docs"), ("--", "docs/new.md")):
+        assert findings(check(cli, repo, *paths)) == {"docs/new.md": "dangling"}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")

@@ -122,7 +122,28 @@ def test_a_folder_that_cannot_be_written_is_9(
     (repo.path / ".runs").symlink_to(tmp_path)
     ended = cli("pr", cwd=repo)
     assert (ended.code, ended.stdout) == (9, "")
-    assert "the folder of the runs is a link" in ended.stderr
+    assert "link" in ended.stderr
+
+
+def test_a_link_of_the_change_leads_no_report_out(
+    cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path
+) -> None:
+    repo, _, _ = feature
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    repo.symlink("out-link", str(outside))
+    (repo.path / "out").mkdir()
+    repo.symlink("out/report.json", "/dev/null")
+    for args, env in (
+        (("--out", "out-link"), {}),
+        (("--out", "out-link/below"), {}),
+        (("--out", "out"), {}),
+        ((), {"CODEX_ORCHESTRATOR_RUNS_DIR": "out-link/runs"}),
+    ):
+        ended = cli("pr", *args, cwd=repo, env=env)
+        assert (ended.code, "a link in the repository" in ended.stderr) == (9, True), ended
+    assert list(outside.iterdir()) == []
+    assert cli("pr", "--out", str(outside), cwd=repo).code in (0, 1)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -6,8 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from publishing import reports
 from publishing.judges import Page
 
-from rlm_ci.findings import Report, printable
+from rlm_ci.findings import Report
 from rlm_ci.publishing import neutral, render, words
+from rlm_ci.texts import printable
 
 #: Attributes by which a page can load, run or lead somewhere.
 REACHING = {

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from publishing.judges import LINKED, Page, github_commands, github_html
 from publishing.reports import FRAGMENTS, HEAD, hostile
 
-from rlm_ci.findings import encodable, printable
 from rlm_ci.publishing import neutral
+from rlm_ci.texts import encodable, printable
 
 #: Where a template may put running text, and where GitHub's parser then finds it.
 PLACES = {

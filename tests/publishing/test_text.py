@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from publishing import reports
 from publishing.judges import github_commands
 
-from rlm_ci.findings import Finding, Location, Part, Report, Severity, printable
+from rlm_ci.findings import Finding, Location, Part, Report, Severity
 from rlm_ci.publishing import render, words
+from rlm_ci.texts import printable
 
 
 def test_a_single_clean_check_is_one_line_and_the_verdict() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import INCOMPLETE, NOT_RUN, Severity, encodable
+from rlm_ci.findings import INCOMPLETE, NOT_RUN, Severity
 from rlm_ci.publishing import neutral, words
+from rlm_ci.texts import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

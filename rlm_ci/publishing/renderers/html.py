@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rlm_ci import resources
-from rlm_ci.findings import printable
 from rlm_ci.publishing import neutral, words
 from rlm_ci.publishing.view import Limits, View
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,4 +51,9 @@ def render(report: Report, options: Options) -> str:
     view = View(report, Html(), options.server_url)
     page = resources.load_template("report.html.j2", overrides=options.templates, autoescape=True)
     variables = {**view.build(Limits()), "marks": _MARKS, "parts_off": words.OFF}
-    return page(variables)
+    # Written as entities, a browser sees the same and the log of a step no command.
+    lines = page(variables).replace("##[", "##&#91;").split("\n")
+    return "\n".join(
+        line.replace("::", "&#58;:", 1) if line.lstrip().startswith("::") else line
+        for line in lines
+    )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rlm_ci import __version__
-from rlm_ci.findings import FINDINGS, Severity, encodable, fingerprints, printable
+from rlm_ci.findings import FINDINGS, Severity, fingerprints
 from rlm_ci.publishing import neutral, words
 from rlm_ci.publishing.links import Links, quote_path
+from rlm_ci.texts import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

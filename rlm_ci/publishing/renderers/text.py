@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import CLEAN, FINDINGS, Severity, printable
+from rlm_ci.findings import CLEAN, FINDINGS, Severity
 from rlm_ci.publishing import neutral, words
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

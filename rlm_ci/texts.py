@@ -1,0 +1,60 @@
+"""Texts from outside, written so that all of them can be seen, or carried."""
+
+from __future__ import annotations
+
+#: Code points that change what a reader sees without being seen: C0 and C1 controls, bidi
+#: controls, zero-width and invisible characters, tags, variation selectors, line separators.
+_INVISIBLE = (
+    (0x00, 0x1F), (0x7F, 0x9F), (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160),
+    (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x2028, 0x202E), (0x2060, 0x206F),
+    (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB),
+    (0x13430, 0x1343F), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+
+
+def _escape(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, kept by surrogateescape
+        return f"\\x{code - 0xDC00:02x}"
+    named = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}.get(code)
+    if named is not None:
+        return named
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
+
+
+def _is_hidden(code: int) -> bool:
+    return 0xD800 <= code <= 0xDFFF or any(low <= code <= high for low, high in _INVISIBLE)
+
+
+class _Written(dict[int, str]):
+    """What each character is written as, found out once: ``str.translate`` asks us the rest."""
+
+    def __missing__(self, code: int) -> str:
+        written = self[code] = _escape(code) if _is_hidden(code) else chr(code)
+        return written
+
+
+_WRITTEN = _Written()
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, with whatever cannot be seen written out as an escape.
+
+    Names and texts from a pull request pass through here before anybody reads them: no
+    control or bidi character, no lone surrogate, no line break is left.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return text.translate(_WRITTEN)
+
+
+def encodable(text: str) -> str:
+    r"""``text`` with bytes that were not UTF-8 written as ``\xNN``: what JSON can carry."""
+    if text.isascii():
+        return text
+    return "".join(_escape(ord(char)) if 0xD800 <= ord(char) <= 0xDFFF else char for char in text)
