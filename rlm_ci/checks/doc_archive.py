@@ -54,6 +54,8 @@ _ENDINGS = (".md", ".markdown", ".mdx")
 #: A stub has about eight lines, but whoever hides one may fill it up.
 _DOCUMENT_LIMIT = 1 << 20
 _SHOWN_ITEMS = 3
+#: Commits of a change in which the last full text of a document is looked for.
+_LOOKED_BACK = 50
 #: What becomes of a stub when the archive changes.
 _PAYLOAD_CONDITIONS = ("dangling", "payload-is-stub")
 
@@ -71,9 +73,9 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
     """One part; ``not_run`` when stubs are to be judged and the archive is not in the clone."""
     repository = changes.repository
     branch, target = read_policy(changes)
-    if changes.target == branch and not changes.worktree:
-        return _judge_archive(changes, branch, target)
     archive = find_archive(repository, branch)
+    if not changes.worktree and _is_of_archive(changes, branch, archive):
+        return _judge_archive(changes, branch, target)
     with ExitStack() as running:
         # git reads the archive while we read the stubs.
         listing = running.enter_context(repository.start_tree(archive)) if archive else None
@@ -100,6 +102,14 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
     if error is not None:
         return part.replace(state=NOT_RUN, error=error, summary=explain(error))
     return part
+
+
+def _is_of_archive(changes: ChangeSet, branch: str, archive: str | None) -> bool:
+    """Whether the change is one of the archive branch, by its target or because it leads there."""
+    if changes.target is not None or changes.head != archive:
+        return changes.target == branch
+    default = changes.repository.default_branch()
+    return default is not None and default[1] != archive
 
 
 # ── which documents there are, and which are judged ──
@@ -280,22 +290,37 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, Document]) -> list[Find
     for path, data in zip(paths, contents, strict=True):
         if data is None or parse(data) is not None:
             continue  # it is new, or was a stub before
-        items = open_items(data)
+        last = _last_full_text(changes, path) or data
+        items = open_items(last)
         if items:
+            found = _count(len(items), "open item")
             blob = changes.repository.blob_id(data)
+            old = tuple(
+                Location(path, line, line, side="old", blob=blob, quote=text)
+                for line, text in items[:_SHOWN_ITEMS]
+            )
             findings.append(
                 Finding(
                     f"{ID}/open-items",
                     Severity.MEDIUM,
-                    f"the document that becomes this stub still has {len(items)} open items",
+                    f"the document that becomes this stub still has {found}",
                     hint="finish or move them before the document is archived",
-                    evidence=tuple(
-                        Location(path, line, line, side="old", blob=blob, quote=text)
-                        for line, text in items[:_SHOWN_ITEMS]
-                    ),
+                    # A text between base and head stands on neither side.
+                    evidence=old if last == data else (Location(path),),
                 )
             )
     return findings
+
+
+def _last_full_text(changes: ChangeSet, path: str) -> bytes | None:
+    """The newest text of ``path`` within the change that is no stub; None without one."""
+    if changes.worktree or changes.trigger == "commit":
+        return None
+    log = ("log", "--format=%H", f"--max-count={_LOOKED_BACK}")
+    between = f"{changes.merge_base}..{changes.head}"
+    commits = changes.repository.run(*log, between, "--", path).decode().split()
+    contents = changes.repository.read(*(f"{commit}:{path}" for commit in commits))
+    return next((data for data in contents if data and parse(data) is None), None)
 
 
 def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:

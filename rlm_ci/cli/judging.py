@@ -161,8 +161,9 @@ def _select(
     if defaulted and base and "diff-budget" in selected:
         # DIFF_BUDGET_BASE speaks to this one check, and is the last to be asked.
         budgeted = changes.from_range(repository, base, "HEAD", "DIFF_BUDGET_BASE")
-        others = [name for name in checks.names() if name != "diff-budget"]
-        return [(budgeted, ["diff-budget"]), *((change, others) for change in found)]
+        others = [name for name in selected if name != "diff-budget"]
+        rest = [(change, others) for change in found] if others else []
+        return [*rest, (budgeted, ["diff-budget"])]
     return [(change, None) for change in found]
 
 

@@ -570,3 +570,32 @@ def test_outside_of_a_repository_nothing_is_clean(cli: Cli, tmp_path: Path) -> N
         ended = cli(*CHECK, *args)
         assert ended.code == 5
         assert "not a git repository" in ended.stderr
+
+
+# -- what a change does -------------------------------------------------------------------------
+
+
+def test_a_commit_on_the_archive_branch_is_judged_by_what_it_orphans(
+    cli: Cli, repo: GitRepo
+) -> None:
+    archive(repo, {PATH: stub(PATH)})
+    repo.checkout(BRANCH).remove(PATH).commit()
+    for args in (
+        ("--commit", "HEAD"),
+        ("--base", "HEAD~1"),
+        ("--base", "HEAD~1", "--head", BRANCH),
+    ):
+        assert findings(check(cli, repo, *args)) == {PATH: "dangling"}, args
+
+
+def test_open_items_are_those_of_the_last_full_text(cli: Cli, repo: GitRepo) -> None:
+    texts: dict[Any, Any] = {"docs/o.md": "# O\n\nNothing.\n", "docs/p.md": "# P\n\n- [ ] open\n"}
+    archive(repo, {}, texts)
+    base = repo.write_all(texts).commit()
+    repo.checkout("topic", new=True)
+    repo.write("docs/o.md", "# O\n\n- [ ] added\n").write(
+        "docs/p.md", "# P\n\n- [x] done\n"
+    ).commit()
+    repo.write("docs/o.md", stub("docs/o.md")).write("docs/p.md", stub("docs/p.md")).commit()
+    found = findings(check(cli, repo, "--base", base))
+    assert found == {"docs/o.md": "open-items"}
