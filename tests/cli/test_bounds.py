@@ -72,7 +72,8 @@ def test_names_with_line_breaks_cost_no_process_each(repo: GitRepo) -> None:
 
 @pytest.mark.parametrize(
     "config",
-    ['[diff_budget]\nignore = ["[z-a]"]\n', '[[diff_budget.paths]]\nglob = "[z-a]"\nmax_lines = 1\n',
+    ['[diff_budget]\nignore = ["[z-a]"]\n',
+     '[[diff_budget.paths]]\nglob = "[z-a]"\nmax_lines = 1\n',
      '[[suppressions]]\nrule = "diff-budget"\npath = "[z-a]"\nreason = "r"\n'],
 )  # fmt: skip
 def test_a_pattern_that_is_none_is_a_config_error(cli: Cli, repo: GitRepo, config: str) -> None:
