@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
@@ -12,6 +13,7 @@ def today(now: float | None = None) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(now))
 
 
+@lru_cache(1024)
 def is_day(text: str) -> bool:
     """Whether ``text`` is a day of the calendar, in exactly this form."""
     year, month, day = text[:4], text[5:7], text[8:]

@@ -31,6 +31,9 @@ class Value:
     def __init__(self, *args: Any, **fields: Any) -> None:
         names = self._fields
         values = self.__dict__
+        if not fields and len(args) == len(names):  # thousands are made like this
+            values.update(zip(names, args, strict=True))
+            return
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} fields, not {len(args)}")
         values.update(zip(names, args))  # noqa: B905 - fewer args than names is the usual case

@@ -17,6 +17,7 @@ from rlm_ci.dates import is_day
 from rlm_ci.values import Value
 
 MARKER = b"<!-- docs-archive:stub -->"
+_BYTES = ("utf-8", "surrogateescape")
 _QUOTE = "> Archived on "
 _LINK = ". Full content: "
 _BRANCH = "Archive branch:"
@@ -155,10 +156,12 @@ def parse(data: bytes) -> Stub | Flaw | None:
         return None
     plain = _PLAIN.fullmatch(data)
     if plain and is_day(plain[1].decode()) and b".." not in plain[6] and b"\r" not in data:
-        groups = 2 if plain[2] else 3 if plain[3] else 4, 5, 6
-        url, branch, path = (plain[group].decode("utf-8", "surrogateescape") for group in groups)
-        numbers = (data.count(b"\n", 0, plain.start(group)) + 1 for group in groups)
-        return Stub(url, branch, path, *numbers)
+        url = (plain[2] or plain[3] or plain[4]).decode(*_BYTES)
+        first = data.count(b"\n", 0, plain.end(1)) + 1
+        second = first + data.count(b"\n", plain.end(1), plain.start(5))
+        third = second + data.count(b"\n", plain.start(5), plain.start(6))
+        branch, path = plain[5].decode(*_BYTES), plain[6].decode(*_BYTES)
+        return Stub(url, branch, path, first, second, third)
     return _parse_lines(data)
 
 
@@ -166,7 +169,7 @@ def _parse_lines(data: bytes) -> Stub | Flaw | None:
     """As :func:`parse`, for whatever is not a stub as the archiver writes it."""
     if b"\r" in data.replace(b"\r\n", b""):
         return _carriage_returns(data)
-    lines = [line.rstrip() for line in data.decode("utf-8", "surrogateescape").split("\n")]
+    lines = [line.rstrip() for line in data.decode(*_BYTES).split("\n")]
     marked, heading = _scan(lines)
     if not marked:
         return None
@@ -266,5 +269,5 @@ def _bullet(line: str, label: str) -> str:
 def open_items(data: bytes) -> list[tuple[int, str]]:
     """The open ``[ ]`` items of a list, with the number of their line (1-based)."""
     item = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\[ \]\s+\S")
-    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    lines = data.decode(*_BYTES).split("\n")
     return [(number, line.rstrip("\r")) for number, line in enumerate(lines, 1) if item.match(line)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from histories_archive import BRANCH, MARKER, MENTIONS, REPO_URL, stub
 
+from rlm_ci.checks import _stub
 from rlm_ci.checks._stub import Flaw, Stub, Target, open_items, parse
 
 PATH = "docs/PRD-1.md"
@@ -252,3 +253,23 @@ def test_open_items_of_lists() -> None:
     found = open_items(text.encode("utf-8", "surrogateescape"))
     assert [number for number, _ in found] == [2, 3, 4, 5, 6, 12]
     assert found[4][1] == "\t2) [ ] e"
+
+
+@pytest.mark.parametrize("form", ["bare", "angled", "linked"])
+@pytest.mark.parametrize(
+    "path", ["docs/a.md", "tasks/specs/b c.md", "docs/caf\u00e9.md", "x/../y.md"]
+)
+def test_the_short_way_of_reading_says_what_the_long_one_says(form: str, path: str) -> None:
+    url = f"https://github.com/acme/shop/blob/doc-archives/{path.replace(' ', '%20')}"
+    link = {"bare": url, "angled": f"<{url}>", "linked": f"[the text]({url})"}[form]
+    for gap in ("\n", "\n\n", "\n\n\n"):
+        for date in ("2026-02-28", "2026-02-30"):
+            for review in ("", f"last_review: 2026-01-01{gap}"):
+                text = (
+                    f"# Title{gap}{review}<!-- docs-archive:stub -->\n"
+                    f"> Archived on {date}. Full content: {link}{gap}"
+                    f"- Archive branch: doc-archives\n- Archive path: {path}\n"
+                )
+                data = text.encode()
+                assert _stub.parse(data) == _stub._parse_lines(data)
+                assert _stub.parse(data.replace(b"\n", b"\r\n")) == _stub._parse_lines(data)
