@@ -23,6 +23,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "tests"))
 
+# The builders of the tests' histories; they are found only now, hence the noqa.
 from histories import GitRepo, closed_environment  # noqa: E402
 from histories_archive import BRANCH, archive_stubs  # noqa: E402
 from histories_runs import guard_runs, registered, write_index  # noqa: E402

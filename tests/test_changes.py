@@ -64,6 +64,7 @@ HISTORIES: dict[str, Callable[[GitRepo], History]] = {
 HISTORIES["archive_stubs"] = lambda repo: archive_stubs(repo, 40, 5, odd_paths=True)
 HISTORIES["checked out names"] = lambda repo: _checked_out(hostile_names(repo))
 for _seed in range(12):
+    # mypy cannot infer a lambda with a default; the default keeps each one's own seed.
     HISTORIES[f"random {_seed}"] = lambda repo, seed=_seed: random_history(repo, seed)  # type: ignore[misc]
 
 

@@ -188,8 +188,7 @@ def _require_no_stub(path: str, error: files.UnreadableError) -> None:
 def _from_blobs(repository: Repository, oids: Mapping[str, str]) -> list[Document]:
     sizes = repository.sizes(list(oids.values()))
     require_contents(repository, sizes)
-    limit = _DOCUMENT_LIMIT
-    small = [path for path, size in zip(oids, sizes, strict=True) if 0 < size <= limit]
+    small = [path for path, size in zip(oids, sizes, strict=True) if 0 < size <= _DOCUMENT_LIMIT]
     contents = repository.read(*(oids[path] for path in small))
     return _parsed(
         (path, data) for path, data in zip(small, contents, strict=True) if data and MARKER in data

@@ -57,6 +57,7 @@ HISTORIES: dict[str, Callable[[GitRepo], History]] = {
 }  # fmt: skip
 HISTORIES["archive_stubs"] = lambda repo: archive_stubs(repo, 40, 5, odd_paths=True)
 for _seed in range(40, 52):
+    # mypy cannot infer a lambda with a default; the default keeps each one's own seed.
     HISTORIES[f"random {_seed}"] = lambda repo, seed=_seed: random_history(repo, seed)  # type: ignore[misc]
 
 
@@ -107,6 +108,7 @@ def plain(files: int = 1, lines: int = 1, **more: Any) -> ChangeSet:
         def files(self, **_: Any) -> list[FileChange]:
             return found
 
+    # Nothing of what is tested here asks the repository.
     return Plain(None, "worktree", **more)  # type: ignore[arg-type]
 
 
@@ -393,6 +395,7 @@ def paths(*names: str, lines: int = 10) -> ChangeSet:
         def files(self, **_: Any) -> list[FileChange]:
             return found
 
+    # Nothing of what is tested here asks the repository.
     return Paths(None, "worktree")  # type: ignore[arg-type]
 
 
