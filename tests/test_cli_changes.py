@@ -441,3 +441,36 @@ def test_an_interrupt_ends_git_and_what_git_started(
         time.sleep(0.01)
     assert all(map(gone, started))
     assert os.listdir(scratch) == []
+
+
+# -- what is said mends it ----------------------------------------------------------------------
+
+
+def test_a_shallow_clone_of_one_branch_is_told_how_to_get_its_base(
+    cli: Cli, repo: GitRepo, tmp_path: Path
+) -> None:
+    repo.write("a", "1\n").commit()
+    repo.checkout("pr", new=True).write("a", "2\n").commit()
+    clone = tmp_path / "clone"
+    repo.run("clone", "-q", "--depth", "1", "-b", "pr", repo.path.as_uri(), os.fspath(clone))
+    ended = cli("check", "diff-budget", "--base", "main", cwd=clone)
+    assert ended.code == 5
+    hint = ended.stderr.partition("hint: the clone is shallow: ")[2]
+    for command in hint.partition(";")[0].split(" && "):
+        GitRepo(clone).run(*command.split()[1:])
+    ended = cli("check", "diff-budget", "--base", "main", cwd=clone)
+    assert (ended.code, "1 of 25 files, 2 of 1,200 lines" in ended.stdout) == (0, True), ended
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="gives files to another user")
+@pytest.mark.parametrize("args", [(), ("--staged",)])
+def test_a_work_tree_of_another_owner_is_explained(
+    cli: Cli, repo: GitRepo, args: tuple[str, ...]
+) -> None:
+    repo.write("a", "1\n").commit()
+    for folder, _, names in os.walk(repo.path):
+        for name in ("", *names):
+            os.lchown(os.path.join(folder, name), 1234, 1234)
+    ended = cli("check", "diff-budget", *args, cwd=repo)
+    assert ended.code == 5
+    assert "git config --global --add safe.directory" in ended.stderr
