@@ -1,6 +1,20 @@
-"""``python -m rlm_ci``."""
+"""``rlm-ci`` as a program: the commands, with a quick end behind them."""
 
-from rlm_ci.cli import main
+from __future__ import annotations
+
+import gc
+
+from rlm_ci import cli
+
+#: Objects from which on the collector looks for cycles: a hook ends long before.
+_COLLECT_FROM = 100_000
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    gc.set_threshold(_COLLECT_FROM, 20, 20)
+    cli.end(cli.main())
+
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

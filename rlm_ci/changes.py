@@ -11,7 +11,8 @@ from itertools import chain
 
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.values import Value
+from rlm_ci.settings import environment
+from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _BINARY_PROBE = 8000
 _BIG_FILE = 512 << 20
 
 
-class Count(Value):
+class Count(Row):
     """What one file adds to a change: ``added`` and ``deleted`` lines, None for a binary file.
 
     ``path`` is the new one. ``unmeasured`` says why the lines could not be counted.
@@ -75,7 +76,7 @@ class Counting:
         self._pending.__exit__(*error)
 
     def finish(self) -> list[Count]:
-        return list(_parse_counts(iter(self._pending.finish().split(b"\0"))))
+        return list(_parse_counts(iter(_decode(self._pending.finish()).split("\0"))))
 
 
 class PullRequest(Value):
@@ -155,7 +156,7 @@ class ChangeSet(Value):
                 raw = self.repository.diff_worktree("--cached", *options, against)
             else:
                 raw = self.repository.diff_trees(*self._trees(), *options)
-            self.__dict__["_names"] = [_decode(name) for name in raw.split(b"\0") if name]
+            self.__dict__["_names"] = [name for name in _decode(raw).split("\0") if name]
         names: list[str] = self.__dict__["_names"]
         return names
 
@@ -163,7 +164,7 @@ class ChangeSet(Value):
         """The bytes of each of these files as it is now; 0 for one that is gone."""
         if self.trigger == "worktree":
             return [_size(os.path.join(self.repository.root, path)) for path in paths]
-        side = "" if self.trigger == "index" else self.head
+        side = ":0" if self.trigger == "index" else self.head
         return [max(0, size) for size in self.repository.sizes([f"{side}:{one}" for one in paths])]
 
     def hunks(self) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
@@ -187,7 +188,7 @@ class ChangeSet(Value):
                 return files.read_inside(self.repository.root, path, limit)
             except files.UnreadableError:
                 return None
-        side = self.merge_base if old else "" if self.trigger == "index" else self.head
+        side = self.merge_base if old else ":0" if self.trigger == "index" else self.head
         if side is None:  # before the first commit there is no old side
             return None
         spec = f"{side}:{path}"
@@ -200,22 +201,22 @@ def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _parse_raw(fields: Iterator[bytes], first: bytes) -> FileChange:
-    old_mode, new_mode, old_oid, new_oid, status = first[1:].decode().split(" ")
-    old_path = path = _decode(next(fields))
+def _parse_raw(fields: Iterator[str], first: str) -> FileChange:
+    old_mode, new_mode, old_oid, new_oid, status = first[1:].split(" ")
+    old_path = path = next(fields)
     if status[0] in "RC":
-        path = _decode(next(fields))
+        path = next(fields)
     sides = (old_path, status[0], old_mode, new_mode, old_oid, new_oid)
     return FileChange(path, None, None, None, *sides)
 
 
 def _parse_files(data: bytes) -> list[FileChange]:
     """The records of ``git diff --raw --numstat -z``: first all raw ones, then the counts."""
-    fields = iter(data.split(b"\0"))
+    fields = iter(_decode(data).split("\0"))
     raw: dict[str, FileChange] = {}
     counted: dict[str, FileChange] = {}
     for field in fields:
-        if field.startswith(b":"):
+        if field.startswith(":"):
             change = _parse_raw(fields, field)
             raw[change.path] = change
         else:
@@ -224,18 +225,18 @@ def _parse_files(data: bytes) -> list[FileChange]:
     return list(counted.values())
 
 
-def _parse_counts(fields: Iterator[bytes]) -> Iterator[Count]:
+def _parse_counts(fields: Iterator[str]) -> Iterator[Count]:
     """The records of ``git diff --numstat -z``; a rename's names stand behind its counts."""
     for field in fields:
         if field:
-            added, deleted, path = field.split(b"\t", 2)
+            added, deleted, path = field.split("\t", 2)
             if not path:
                 next(fields)
                 path = next(fields)
-            if added == b"-":
-                yield Count(_decode(path), None, None)
+            if added == "-":
+                yield Count(path, None, None)
             else:
-                yield Count(_decode(path), int(added), int(deleted))
+                yield Count.of((path, int(added), int(deleted), None))
 
 
 def _size(path: str) -> int:
@@ -294,6 +295,14 @@ def require(repository: Repository, ref: str, role: str, source: str) -> str:
     if commit is None:
         from rlm_ci.texts import printable
 
+        branch = repository.head_ref() if ref == "HEAD" else None
+        if branch:
+            name = printable(branch.removeprefix("refs/heads/"))[:80]
+            raise ConfigError(
+                f"the branch {name!r} has no commit yet",
+                where=source,
+                hint="commit first, or judge what is staged: rlm-ci check --staged",
+            )
         shown = printable(ref)[:80]
         raise ConfigError(
             f"the {role} {shown!r} is not in this clone",
@@ -321,7 +330,9 @@ def _fetch_hint(repository: Repository, ref: str) -> str:
     if not commands:
         return f"check the name, or fetch it: git fetch {remote}"
     why = "the clone is shallow: " if repository.is_shallow() else ""
-    return f"{why}{' && '.join(commands)}; with actions/checkout: fetch-depth: 0"
+    hint = f"{why}{' && '.join(commands)}"
+    in_actions = environment().get("GITHUB_ACTIONS") == "true"
+    return f"{hint}; with actions/checkout: fetch-depth: 0" if in_actions else hint
 
 
 def from_range(

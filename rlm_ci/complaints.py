@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 
 def no_repository(root: str) -> ConfigError:
-    """The error of a question to a folder that is in no repository."""
+    """The error of a question to a folder that is in no repository, or in a bare one."""
+    inside = [os.path.join(root, name) for name in ("objects", "refs")]
+    if os.path.isfile(os.path.join(root, "HEAD")) and all(map(os.path.isdir, inside)):
+        return ConfigError(
+            "a bare repository has no work tree, and rlm-ci needs one",
+            where=root,
+            hint=f"judge a clone of it: git clone {quote(root)}",
+        )
     return ConfigError(
         "not a git repository",
         where=root,

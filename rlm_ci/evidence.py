@@ -31,7 +31,9 @@ def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None
         lines.pop()
     end = place.line_end or place.line_start
     if not 1 <= place.line_start <= end <= len(lines):
-        return f"lines {place.line_start}-{end} are not in the file, which has {len(lines)}"
+        one = place.line_start == end
+        asked = f"line {end} is" if one else f"lines {place.line_start}-{end} are"
+        return f"{asked} not in the file, which has {len(lines)}"
     said = "\n".join(line.rstrip("\r") for line in lines[place.line_start - 1 : end])
     if place.quote is not None and encodable(said) != encodable(place.quote):
         return "the quote is not what stands in these lines"
@@ -79,13 +81,10 @@ def _contents(
         if place.side in commits and _is_name(place.path)
     }
     read = dict(zip(asked, repository.read(*asked.values()), strict=True)) if asked else {}
-    in_worktree = subject.worktree or subject.head is None
-    return [
-        _from_worktree(repository, place.path)
-        if in_worktree and place.side == "new" and _is_name(place.path)
-        else read.get(place)
-        for place in places
-    ]
+    if subject.worktree or subject.head is None:
+        ours = [place for place in places if place.side == "new" and _is_name(place.path)]
+        read.update(_uncommitted(repository, ours))
+    return [read.get(place) for place in places]
 
 
 def _is_name(path: str) -> bool:
@@ -102,6 +101,21 @@ def _object(repository: Repository, commit: str, path: str) -> str:
         return f"{commit}:{path}"
     entry = repository.tree(commit).get(path)  # git reads what it is asked for line by line
     return entry.oid if entry else commit
+
+
+def _uncommitted(
+    repository: Repository, places: Sequence[Location]
+) -> dict[Location, bytes | None]:
+    """The files of the work tree; in place of one, what is staged if only that has its blob."""
+    found = {place: _from_worktree(repository, place.path) for place in places}
+
+    def holds(place: Location, content: bytes | None) -> bool:
+        return content is not None and place.blob in (None, repository.blob_id(content))
+
+    others = [one for one, content in found.items() if one.blob and not holds(one, content)]
+    staged = repository.read(*(f":0:{one.path}" for one in others)) if others else []
+    pairs = zip(others, staged, strict=True)
+    return found | {place: content for place, content in pairs if holds(place, content)}
 
 
 def _from_worktree(repository: Repository, path: str) -> bytes | None:

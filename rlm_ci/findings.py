@@ -266,6 +266,9 @@ class Report(Value):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings, part by part, worst first, then by place."""
+        if "_findings" in self.__dict__:  # every surface asks, more than once
+            known: tuple[Finding, ...] = self.__dict__["_findings"]
+            return known
 
         def key(finding: Finding) -> tuple[int, str, int, str, str]:
             place = finding.evidence[0] if finding.evidence else Location("")
@@ -277,7 +280,9 @@ class Report(Value):
                 finding.subject or "",
             )
 
-        return tuple(finding for part in self.parts for finding in sorted(part.findings, key=key))
+        found = tuple(finding for part in self.parts for finding in sorted(part.findings, key=key))
+        self.__dict__["_findings"] = found
+        return found
 
     def verdict(self) -> str:
         """``findings``, ``not_run``, ``incomplete`` or ``clean``: the worst of any part."""

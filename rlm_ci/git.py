@@ -51,6 +51,7 @@ _OVERRIDES = (
     "submodule.recurse=false", "protocol.allow=never", "diff.external=",
     "diff.algorithm=myers", "diff.renameLimit=1000", "diff.indentHeuristic=true",
     "diff.interHunkContext=0", "diff.suppressBlankEmpty=false", "log.showSignature=false",
+    "diff.context=0",  # a count that carries no context along takes a fifth less time
 )  # fmt: skip
 DIFF_OPTIONS = (
     "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
@@ -307,6 +308,9 @@ class Repository:
 
     def _batch(self, specs: Sequence[str]) -> bytes:
         """One spec a line; one with a line break in its path gives way to its object id."""
+        whole = _encode("\n".join(specs)) + b"\n"
+        if whole.count(b"\n") == len(specs) and b"\r" not in whole:
+            return whole
         lines = []
         for spec in specs:
             line = _encode(spec)
@@ -316,14 +320,15 @@ class Repository:
             lines.append(line + b"\n")
         return b"".join(lines)
 
-    def tree(self, commit: str) -> dict[str, Entry]:
+    def tree(self, commit: str, *, sizes: bool = False) -> dict[str, Entry]:
         """All files of a tree, by path."""
-        with self.start_tree(commit) as listing:
+        with self.start_tree(commit, sizes=sizes) as listing:
             return parse_tree(listing.finish())
 
-    def start_tree(self, commit: str) -> Pending:
+    def start_tree(self, commit: str, *, sizes: bool = False) -> Pending:
         """List the files of a tree beside us, for :func:`parse_tree`."""
-        return self.start("ls-tree", "-r", "-z", "--full-tree", commit)
+        long = ("-l",) if sizes else ()
+        return self.start("ls-tree", "-r", "-z", *long, "--full-tree", commit)
 
     def staged(self) -> dict[str, Entry]:
         """All files of the index, by path."""
@@ -341,9 +346,10 @@ class Repository:
             self._hash = self.config("extensions.objectFormat") or "sha1"
         return self._hash
 
-    def tracked(self) -> list[str]:
-        """The paths in the index."""
-        return _names(self.run("ls-files", "-z", "--full-name", "--cached"))
+    def start_listing(self) -> Pending:
+        """List beside us what is in the index, or untracked and not ignored, parted by NUL."""
+        every = ("--cached", "--others", "--exclude-standard")
+        return self.start("ls-files", "-z", "--full-name", *every)
 
     def untracked(self) -> list[str]:
         """The paths that are neither in the index nor ignored; a folder ends with ``/``."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from rlm_ci.values import Value
+from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container
 
 
-class Entry(Value):
-    """One entry of a tree: ``mode`` as git writes it (``100644``), ``oid`` of the object."""
+class Entry(Row):
+    """One entry of a tree: ``mode`` as git writes it (``100644``), ``oid`` of the object.
+
+    ``size`` is in bytes, -1 where it is not known.
+    """
 
     mode: str
     kind: str
     oid: str
+    size: int = -1
 
     @property
     def is_file(self) -> bool:
@@ -23,14 +27,19 @@ class Entry(Value):
 
 
 def parse_tree(rows: bytes, only: Container[str] | None = None) -> dict[str, Entry]:
-    """The files of a listed tree by path, of these paths ``only`` if they are given."""
+    """The files of a tree that ``ls-tree -z -l`` lists by path, of these ``only`` if given."""
     entries = {}
-    for row in rows.split(b"\0"):
-        head, _, name = row.partition(b"\t")
-        path = name.decode("utf-8", "surrogateescape")
+    for row in rows.decode("utf-8", "surrogateescape").split("\0"):
+        head, _, path = row.partition("\t")
         if head and (only is None or path in only):
-            entries[path] = Entry(*head.decode().split(" "))
+            mode, kind, oid, *size = head.split()
+            entries[path] = Entry.of((mode, kind, oid, _size(size)))
     return entries
+
+
+def _size(words: list[str]) -> int:
+    """Of a submodule there is none, and none of an object that the clone lacks."""
+    return int(words[0]) if words and words[0].isdigit() else -1
 
 
 def parse_contents(whole: bytes, count: int) -> list[bytes | None]:
@@ -54,9 +63,8 @@ def parse_contents(whole: bytes, count: int) -> list[bytes | None]:
 def parse_index(rows: bytes) -> dict[str, Entry]:
     """The files that ``ls-files --stage -z`` lists, by path."""
     entries = {}
-    for row in rows.split(b"\0"):
+    for row in rows.decode("utf-8", "surrogateescape").split("\0"):
         if row:
-            head, _, path = row.partition(b"\t")
-            mode, oid, _stage = head.decode().split(" ")
-            entries[path.decode("utf-8", "surrogateescape")] = Entry(mode, "blob", oid)
+            mode, oid, stage_and_path = row.split(" ", 2)
+            entries[stage_and_path.partition("\t")[2]] = Entry.of((mode, "blob", oid, -1))
     return entries

@@ -142,6 +142,7 @@ OUT: tuple[Setting, ...] = (
 MACHINE: tuple[Setting, ...] = (
     _machine("ci", "CI", "set in CI", "boolean"),
     _machine("no_color", "NO_COLOR", "no colour, whatever its value"),
+    _machine("term", "TERM", "kind of terminal: a dumb one gets no colour"),
     _machine("base_sha", "BASE_SHA", "base of the change, where nothing else tells it"),
     _machine("github.actions", "GITHUB_ACTIONS", "set in GitHub Actions", "boolean"),
     _machine("github.event_name", "GITHUB_EVENT_NAME", "event that started the workflow"),

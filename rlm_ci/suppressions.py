@@ -9,15 +9,45 @@ from __future__ import annotations
 from rlm_ci import dates
 from rlm_ci.errors import ConfigError
 from rlm_ci.globs import matcher
+from rlm_ci.settings import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.findings import Finding, Part
 
 _INLINE = "rlm-ci: ignore["
+
+
+def require(
+    entries: Sequence[dict[str, Any]], source: str, rules: Mapping[str, Sequence[str]]
+) -> list[ConfigError]:
+    """See that every entry of ``suppressions`` can hold; the doubts are returned.
+
+    ``rules`` maps a check's id to its conditions. Raises ConfigError for a day or a pattern
+    that is none, and for a condition that its check does not have. A doubt is an entry for
+    no check of ours: a typing error, or the rule of an analyzer that another version knows.
+    """
+    doubts = []
+    for number, entry in enumerate(entries, 1):
+        place = f"{source}, [[suppressions]] number {number}"
+        _require_day(entry["until"], place)
+        _read(entry, place)
+        check, slash, condition = entry["rule"].partition("/")
+        if check not in rules:
+            near = nearest(check, list(rules))
+            what = f"it covers nothing: there is no check {check[:80]!r}"
+            doubts.append(ConfigError(what, where=place, hint=near))
+        elif slash and condition not in rules[check]:
+            known = [f"{check}/{one}" for one in rules[check]]
+            raise ConfigError(
+                f"unknown rule {entry['rule'][:80]!r}",
+                where=place,
+                hint=nearest(entry["rule"], known),
+            )
+    return doubts
 
 
 def apply(
@@ -29,11 +59,8 @@ def apply(
     """``part`` with the accepted ones of its findings marked.
 
     ``entries`` are those of ``suppressions`` in the settings, which came from ``source``; one
-    whose ``until`` has passed no longer holds. Raises ConfigError for a day that is none,
-    whether or not there are findings, or a pattern that cannot be read.
+    whose ``until`` has passed no longer holds. They are as :func:`require` wants them.
     """
-    for number, entry in enumerate(entries, 1):
-        _require_day(entry["until"], f"{source}, [[suppressions]] number {number}")
     if not part.findings:
         return part
     rules = [_read(entry, source) for entry in entries]
@@ -65,7 +92,7 @@ def _read(entry: dict[str, Any], source: str) -> tuple[str, Callable[[str], bool
     except ValueError as error:
         raise ConfigError(
             f"a pattern cannot be read: {error}",
-            where=f"{source}, suppressions, path",
+            where=source,
             hint="write it as in .gitignore",
         ) from None
     return entry["rule"], matches, entry["until"] or "9999-12-31", entry["reason"]

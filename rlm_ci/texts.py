@@ -42,6 +42,11 @@ class _Written(dict[int, str]):
 _WRITTEN = _Written()
 
 
+def count(number: int, noun: str) -> str:
+    """``1 file``, ``1,200 files``: what a person reads of a number of things."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def printable(text: str) -> str:
     """``text`` on one line, with whatever cannot be seen written out as an escape.
 

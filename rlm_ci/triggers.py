@@ -92,13 +92,17 @@ def _pull_request(settings: Settings) -> PullRequest | None:
     path = settings.event or (settings.github.actions and settings.github.event_path)
     if not path:
         return None
-    payload = _load(path)
+    return pull_request_of(load(path), path)
+
+
+def pull_request_of(payload: Mapping[str, Any], source: str) -> PullRequest | None:
+    """The pull request that an event is about, also by a comment on it; None for others."""
     record = payload.get("pull_request")
     if not isinstance(record, dict):
         record = payload.get("issue")
         if not isinstance(record, dict) or "pull_request" not in record:
             return None
-    return _read_pull_request(record, path)
+    return _read_pull_request(record, source)
 
 
 # ── a push hook of git itself ──
@@ -139,7 +143,7 @@ def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet |
     ``name`` is the event's name where it is known; else the payload's shape tells. Raises
     ConfigError for a payload that cannot be read, or whose commits are not in the clone.
     """
-    payload = _load(path)
+    payload = load(path)
     repo = payload.get("repository")
     slug = _text(repo, "full_name") or None
     if isinstance(payload.get("pull_request"), dict):
@@ -244,12 +248,27 @@ def _from_push(
     return changes.from_push(repository, after, None, path, **fields)
 
 
-def _load(path: str) -> dict[str, Any]:
+def _read(path: str) -> bytes:
+    """A payload: a regular file, or what this process was given to read, a pipe for instance."""
+    if path != "/dev/stdin" and not path.startswith("/dev/fd/"):
+        return files.read(path, _EVENT_LIMIT)
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(_EVENT_LIMIT + 1)
+    except OSError as error:
+        raise files.UnreadableError(error.strerror or "it cannot be read") from None
+    if len(data) > _EVENT_LIMIT:
+        raise files.UnreadableError(f"it has more than {_EVENT_LIMIT:,} bytes")
+    return data
+
+
+def load(path: str) -> dict[str, Any]:
+    """The payload of an event. Raises ConfigError."""
     import json
 
     hint = "give a JSON payload as GitHub writes it to GITHUB_EVENT_PATH"
     try:
-        payload = json.loads(files.read(path, _EVENT_LIMIT).decode("utf-8"))
+        payload = json.loads(_read(path).decode("utf-8"))
     except files.UnreadableError as error:
         raise ConfigError(f"the event cannot be read: {error}", where=path, hint=hint) from None
     except (ValueError, RecursionError) as error:

@@ -2,13 +2,17 @@
 
 A Git hook has about 10 ms for everything, and ``dataclasses`` alone (through ``inspect``)
 takes them. A subclass of :class:`Value` lists its fields as annotations, defaults behind
-them, exactly as a frozen dataclass does; type checkers see it as one.
+them, exactly as a frozen dataclass does; type checkers see it as one. A :class:`Row` is
+the same for what comes by the thousand.
 """
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import Any, Self, dataclass_transform
 else:
 
@@ -66,3 +70,49 @@ class Value:
     def replace(self, **changes: Any) -> Self:
         """A copy with ``changes`` in place of the fields that they name."""
         return type(self)(**{**{name: getattr(self, name) for name in self._fields}, **changes})
+
+
+if TYPE_CHECKING:
+
+    class Row(Value):
+        """A value that is a tuple underneath, and so made in a fraction of the time."""
+
+        @classmethod
+        def of(cls, values: Iterable[Any]) -> Self:
+            """One from all its fields in order, unchecked."""
+
+else:
+
+    class Row(tuple):
+        """A value that is a tuple underneath, and so made in a fraction of the time."""
+
+        __slots__ = ()
+        _fields = ()
+        _defaults: Mapping[str, Any] = {}
+        of = classmethod(tuple.__new__)
+
+        def __init_subclass__(cls):
+            own = tuple(name for name in cls.__annotations__ if name not in cls._fields)
+            given = {name: vars(cls)[name] for name in own if name in vars(cls)}
+            cls._fields += own
+            cls._defaults = {**cls._defaults, **given}
+            for index, name in enumerate(cls._fields):
+                setattr(cls, name, property(itemgetter(index)))
+
+        def __new__(cls, *args, **fields):
+            values = dict(zip(cls._fields, args))  # noqa: B905 - defaults stand for the rest
+            if len(args) > len(cls._fields) or values.keys() & fields.keys():
+                raise TypeError(f"{cls.__name__}: too many or repeated fields")
+            values = {**cls._defaults, **values, **fields}
+            if len(values) > len(cls._fields) or not values.keys() >= set(cls._fields):
+                raise TypeError(f"{cls.__name__} takes the fields {', '.join(cls._fields)}")
+            return tuple.__new__(cls, map(values.__getitem__, cls._fields))
+
+        def __repr__(self):
+            inner = ", ".join(
+                f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True)
+            )
+            return f"{type(self).__name__}({inner})"
+
+        def replace(self, **changes):
+            return type(self)(**{**dict(zip(self._fields, self, strict=True)), **changes})

@@ -473,6 +473,14 @@ def test_both_sides_of_a_file_can_be_read_whatever_its_name(
     assert change.read("no such file", 99) is None
 
 
+def test_a_staged_name_that_looks_like_a_stage_is_a_name(repo: GitRepo) -> None:
+    repo.write("README", "x\n").commit()
+    repo.write("1:odd", "staged\n").run("add", "-A")
+    change = changes.from_local(repository(repo), "index")
+    assert change.read("1:odd", 100) == b"staged\n"
+    assert change.sizes(["1:odd"]) == [7]
+
+
 def test_a_file_that_is_larger_than_asked_for_is_not_read(repo: GitRepo) -> None:
     base = repo.write("a", "1\n").commit()
     head = repo.write("a", "12345\n").commit()

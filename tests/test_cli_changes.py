@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -135,6 +136,25 @@ def test_the_last_to_be_asked_is_the_base_of_this_one_check(cli: Cli, repo: GitR
     refused(cli("check", "diff-budget", cwd=repo, env={**own, "BASE_SHA": "no-such"}))
 
 
+def test_a_base_of_this_one_check_that_is_not_there_stops_no_other(cli: Cli, repo: GitRepo) -> None:
+    head = small_change(repo).head
+    wrong = {"DIFF_BUDGET_BASE": "no-such"}
+    for command, worktree in ((("check",), True), (("pr", "--out", "../out"), False)):
+        ended = cli(*command, "--format", "json", cwd=repo, env=wrong)
+        assert "(DIFF_BUDGET_BASE)" in refused(ended)
+        assert ended.stderr.count("error: ") == 1
+        report = ended.json()
+        assert report["verdict"] == "not_run"
+        states = {part["id"]: part["verdict"] for part in report["parts"]}
+        assert states == {
+            "delegation-guard": "clean", "doc-archive": "clean", "diff-budget": "not_run",
+        }  # fmt: skip
+        assert (report["subject"]["head"] is None) == worktree
+        assert report["subject"]["head"] in (None, head)
+    repo.write("rlm-ci.toml", 'checks = ["doc-archive"]\n')
+    assert cli("check", cwd=repo, env=wrong).code == 0  # it speaks to nobody
+
+
 def test_flags_stand_above_the_environment_and_that_above_the_file(cli: Cli, repo: GitRepo) -> None:
     repo.write("rlm-ci.toml", "[diff_budget]\nmax_files = 7\n").commit()
     weak, strong = {"DIFF_BUDGET_MAX_FILES": "8"}, {"RLM_CI_DIFF_BUDGET_MAX_FILES": "9"}
@@ -199,7 +219,7 @@ def test_a_shallow_clone_says_what_mends_it(
 ) -> None:
     history = shallow_clone(GitRepo(tmp_path / "origin"), tmp_path / "clone")
     said = refused(cli(*command, "--base", "origin/main", cwd=history.repo))
-    hint = said.partition("hint: the clone is shallow: ")[2].partition(";")[0]
+    hint = said.partition("hint: the clone is shallow: ")[2].partition("\n")[0]
     history.repo.run(*hint.split()[1:])
     assert budget(cli, history.repo, "--base", "origin/main")["lines"] == 5
 
@@ -221,6 +241,15 @@ def test_two_histories_that_never_met_are_refused(cli: Cli, repo: GitRepo) -> No
 def test_outside_of_a_repository_it_is_refused(cli: Cli) -> None:
     assert "not a git repository" in refused(cli("check", "diff-budget"))
     assert "not a git repository" in refused(cli("pr"))
+
+
+def test_a_bare_repository_is_called_so(cli: Cli, repo: GitRepo, tmp_path: Path) -> None:
+    small_change(repo)
+    bare = repo.clone(tmp_path / "bare it.git", bare=True)
+    for args in (("check", "diff-budget", "--commit", "HEAD"), ("pr", "--out", tmp_path / "out")):
+        said = refused(cli(*args, cwd=bare))
+        assert "a bare repository has no work tree" in said
+        assert f"git clone '{bare.path}'" in said
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs another user")
@@ -292,6 +321,21 @@ def test_an_event_that_cannot_be_read_is_refused(cli: Cli, repo: GitRepo, tmp_pa
         for command in (("pr",), ("check", "diff-budget")):
             refused(cli(*command, "--event", path, cwd=repo))
     refused(cli("check", "--event", tmp_path / "none", cwd=repo))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/stdin"), reason="needs /dev/stdin")
+def test_an_event_may_come_through_a_pipe(cli: Cli, repo: GitRepo) -> None:
+    history = small_change(repo)
+    payload = json.dumps(events.pull_request(history.base, history.head))
+    args = ("check", "diff-budget", "--format", "json", "--event")
+    for path in ("/dev/stdin", "/dev/fd/0"):
+        ended = cli(*args, path, cwd=repo, stdin=payload)
+        assert ended.json()["subject"]["head"] == history.head
+        for wrong in ("", "[]"):
+            refused(cli(*args, path, cwd=repo, stdin=wrong))
+    refused(cli(*args, "/dev/fd/99", cwd=repo))
+    large = cli(*args, "/dev/stdin", cwd=repo, stdin="x" * (33 << 20))
+    assert "more than 33,554,432 bytes" in refused(large)
 
 
 # -- hooks: the real git runs the real command --------------------------------------------------

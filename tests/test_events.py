@@ -257,14 +257,16 @@ def test_an_id_that_is_none_is_named_and_never_guessed(
 
 @pytest.mark.parametrize("side", ["base", "head"])
 def test_an_id_that_the_clone_lacks_says_how_to_fetch_it(
-    history: History, tmp_path: Path, side: str
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
     payload = events.pull_request(history.base, history.head)
     payload["pull_request"][side]["sha"] = "dead" * 10
     path = events.write_event(tmp_path, payload)
     error = failure(history, path)
-    assert f"git fetch origin {'dead' * 10}" in error.hint
-    assert "fetch-depth: 0" in error.hint
+    assert error.hint == f"git fetch origin {'dead' * 10}"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    error = failure(history, path)
+    assert error.hint.endswith("; with actions/checkout: fetch-depth: 0")
 
 
 def test_an_id_of_a_tree_or_a_file_is_no_commit(history: History, tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ DATA = TEXT.encode("utf-8", "surrogateescape")
         (Location("a", 2, 2, quote="one"), "not what stands"),
         (Location("a", 1, 1, quote="one "), "not what stands"),
         (Location("a", 1, 1, quote=""), "not what stands"),
-        (Location("a", 5, 5), "not in the file, which has 4"),
+        (Location("a", 5, 5), "line 5 is not in the file, which has 4"),
+        (Location("a", 3, 5), "lines 3-5 are not in the file, which has 4"),
         (Location("a", 3, 2), "not in the file"),
         (Location("a", 0, 1), "not in the file"),
         (Location("a", 1, 10**9), "not in the file"),
@@ -92,6 +93,22 @@ def test_a_work_tree_report_is_read_from_the_disk(repo: GitRepo) -> None:
     counts, problems = _verify(repo, report)
     assert counts == Evidence(3, 2, 0, 1)
     assert problems == ["link.md (demo/x): the path is not there"]
+
+
+@pytest.mark.parametrize("name", ["a.md", "0:a.md", "a\n.md", "caf\udce9.md"])
+def test_what_is_staged_holds_where_the_work_tree_went_on(repo: GitRepo, name: str) -> None:
+    raw = os.fsencode(name)
+    head = repo.write("other", "").commit()
+    repo.write(raw, "staged\n").stage(raw)
+    blob = repo.run("hash-object", "--stdin", stdin=b"staged\n").decode().strip()
+    staged = Location(name, 1, 1, blob=blob, quote="staged")
+    for edit in ("staged\n", "edited\n", None):
+        os.unlink(repo.place(raw)) if edit is None else repo.write(raw, edit)
+        assert _verify(repo, _report(staged, base=head, worktree=True)) == (Evidence(1, 1), [])
+    repo.write(raw, "edited\n")
+    # What nobody tells to be staged is looked for on the disk, and other blobs nowhere.
+    for place in (Location(name, 1, 1, quote="staged"), staged.replace(blob="b" * 40)):
+        assert _verify(repo, _report(place, base=head, worktree=True))[0].rejected == 1
 
 
 @pytest.mark.parametrize("worktree", [True, False])

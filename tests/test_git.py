@@ -151,7 +151,7 @@ def test_relative_names_of_a_hook_are_those_of_the_folder_it_runs_in(
     environ = {**os.environ, "GIT_DIR": ".git", "GIT_INDEX_FILE": ".git/other"}
     repository = Repository(*discover(os.fspath(repo)), environ)
     monkeypatch.chdir(tmp_path)
-    assert repository.tracked() == ["b"]
+    assert list(repository.staged()) == ["b"]
     assert {"GIT_DIR", "GIT_INDEX_FILE"} <= set(HOOK_VARIABLES)
 
 
@@ -236,13 +236,21 @@ def test_the_tree_and_the_index_list_names_as_they_are(named: GitRepo) -> None:
     assert tree.keys() == expected
     assert set(tree.values()) == {Entry("100644", "blob", repository.blob_id(b"before\n"))}
     assert opened(named.path).tree("HEAD").keys() > expected
-    assert set(repository.staged()) == set(repository.tracked()) == set(repository.tree("HEAD"))
+    assert set(repository.staged()) == set(repository.tree("HEAD"))
+    sized = repository.tree("HEAD~1", sizes=True)
+    assert sized == {path: entry.replace(size=7) for path, entry in tree.items()}
 
 
 def test_untracked_files_are_listed_as_they_are(repo: GitRepo) -> None:
     for name in HOSTILE_NAMES:
         repo.write(name, "x\n")
-    assert set(opened(repo).untracked()) == {os.fsdecode(name) for name in HOSTILE_NAMES}
+    expected = {os.fsdecode(name) for name in HOSTILE_NAMES}
+    assert set(opened(repo).untracked()) == expected
+    repo.write("tracked", "x\n").run("add", "tracked")
+    with opened(repo).start_listing() as listing:
+        assert {os.fsdecode(name) for name in listing.finish().split(b"\0")} == {
+            *expected, "tracked", "",
+        }  # fmt: skip
 
 
 def test_only_blobs_have_contents(repo: GitRepo) -> None:
@@ -407,10 +415,11 @@ def test_no_question_to_a_hostile_repository_runs_anything(repo: GitRepo, tmp_pa
     repository.default_branch()
     repository.read("HEAD:README.md")
     repository.sizes(["HEAD:README.md"])
-    repository.tree("HEAD")
+    repository.tree("HEAD", sizes=True)
     repository.staged()
-    repository.tracked()
     repository.untracked()
+    with repository.start_listing() as listing:
+        assert listing.finish()
     repository.config("core.pager")
     for attributes in (None, str(folder)):
         for form in ("--numstat", "--patch", "--name-only"):

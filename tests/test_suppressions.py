@@ -28,6 +28,10 @@ def _reason(part: Part, *entries: dict[str, str | None], today: str = "2026-06-0
     return marked.findings[0].suppression
 
 
+def _require(*entries: dict[str, str | None]) -> list[ConfigError]:
+    return suppressions.require(entries, "rlm-ci.toml", {"demo": ("broken", "old")})
+
+
 @pytest.mark.parametrize(
     ("entry", "holds"),
     [
@@ -68,16 +72,31 @@ def test_any_place_of_a_finding_counts() -> None:
 
 
 @pytest.mark.parametrize("until", ["2026-6-1", "soon", "2026-02-30", "2026-01-01T00:00:00"])
-def test_a_day_that_is_none_is_told_even_without_findings(until: str) -> None:
-    clean = Part("demo", "clean")
-    for part in (clean, _part()):
-        with pytest.raises(ConfigError, match=r"until .*\(rlm-ci.toml, \[\[suppressions\]\] num"):
-            suppressions.apply(part, [_entry(), _entry(until=until)], "rlm-ci.toml")
+def test_a_day_that_is_none_is_told(until: str) -> None:
+    with pytest.raises(ConfigError, match=r"until .*\(rlm-ci.toml, \[\[suppressions\]\] number 2"):
+        _require(_entry(), _entry(until=until))
 
 
 def test_a_pattern_that_is_none_is_told() -> None:
-    with pytest.raises(ConfigError, match=r"pattern .*rlm-ci.toml"):
-        _reason(_part(), _entry(path="!"))
+    with pytest.raises(ConfigError, match=r"pattern .*rlm-ci.toml.* number 1\)"):
+        _require(_entry(path="!"))
+
+
+@pytest.mark.parametrize("rule", ["demo/brokn", "demo/", "demo/broken/x", "demo/Broken"])
+def test_a_rule_that_its_check_does_not_have_is_told_with_the_nearest(rule: str) -> None:
+    with pytest.raises(ConfigError, match=r"unknown rule .*rlm-ci.toml.* number 1\)") as caught:
+        _require(_entry(rule=rule))
+    assert "demo/" in caught.value.hint
+
+
+def test_a_rule_of_no_check_is_doubted() -> None:
+    known = (_entry(), _entry(rule="demo"))
+    assert _require(*known) == []
+    doubts = _require(*known, _entry(rule="dmo/broken"), _entry(rule="analyzer:x"))
+    assert [str(doubt).partition("(")[2] for doubt in doubts] == [
+        "rlm-ci.toml, [[suppressions]] number 3)", "rlm-ci.toml, [[suppressions]] number 4)",
+    ]  # fmt: skip
+    assert [doubt.hint for doubt in doubts] == ["did you mean demo?", "known are: demo"]
 
 
 @pytest.mark.parametrize(

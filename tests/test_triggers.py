@@ -188,7 +188,7 @@ def test_the_merge_base_is_git_s_own(repo: GitRepo) -> None:
 
 
 def test_in_an_unborn_repository_a_range_is_an_error(repo: GitRepo) -> None:
-    assert "HEAD" in str(failure(repo, {"commit": "HEAD"}))
+    assert "no commit yet" in str(failure(repo, {"commit": "HEAD"}))
 
 
 def test_outside_of_a_repository_it_is_said(tmp_path: Path) -> None:

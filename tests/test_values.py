@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.values import Value
+from rlm_ci.values import Row, Value
 
 
 class Point(Value):
@@ -54,3 +54,35 @@ def test_nothing_can_be_set_or_deleted() -> None:
 def test_wrong_fields_are_refused(args: tuple[int, ...], fields: dict[str, int]) -> None:
     with pytest.raises(TypeError, match="Point"):
         Point(*args, **fields)
+
+
+class Cell(Row):
+    x: int
+    y: int = 0
+
+
+class Wide(Cell):
+    name: str = "p"
+
+    @property
+    def area(self) -> int:
+        return self.x * self.y
+
+
+def test_a_row_is_made_and_read_as_a_value() -> None:
+    assert Cell(1) == Cell(x=1) == Cell(1, y=0) == Cell.of((1, 0))
+    assert (Wide(1, 2, "q").name, Wide(3, 2).area) == ("q", 6)
+    assert repr(Wide(3)) == "Wide(x=3, y=0, name='p')"
+    assert Wide(1, name="a").replace(y=5) == Wide(1, 5, "a")
+    with pytest.raises(AttributeError):
+        Cell(1).x = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("args", "fields"),
+    [((), {}), ((), {"y": 1}), ((1, 2, 3), {}), ((1,), {"x": 1}), ((1,), {"z": 1})],
+    ids=["none", "required missing", "too many", "given twice", "unknown"],
+)
+def test_wrong_fields_of_a_row_are_refused(args: tuple[int, ...], fields: dict[str, int]) -> None:
+    with pytest.raises(TypeError, match="Cell"):
+        Cell(*args, **fields)

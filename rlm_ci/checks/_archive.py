@@ -9,7 +9,7 @@ from rlm_ci.objects import parse_contents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
     from rlm_ci.changes import ChangeSet
@@ -90,9 +90,11 @@ def _is_branch(name: str) -> bool:
 
 def find_archive(repository: Repository, branch: str) -> str | None:
     """The archive's commit: what others can reach, else the local branch, else None."""
-    remote = repository.remote()
-    found = repository.resolve(f"refs/remotes/{remote}/{branch}", f"refs/heads/{branch}")
-    return found[0] or found[1]
+    local, reachable = f"refs/heads/{branch}", f"refs/remotes/origin/{branch}"
+    known = repository.refs(local, f"refs/remotes/*/{branch}")
+    if reachable not in known and len(known) > (local in known):
+        reachable = f"refs/remotes/{repository.remote()}/{branch}"
+    return (known.get(reachable) or known.get(local) or (None,))[0]
 
 
 def fetch_archive(repository: Repository, branch: str) -> str | None:
@@ -110,9 +112,8 @@ def fetch_archive(repository: Repository, branch: str) -> str | None:
     return find_archive(repository, branch)
 
 
-def require_contents(repository: Repository, sizes: Iterable[int]) -> None:
-    """Raise ConfigError when one of these sizes is that of an object the clone lacks."""
-    missing = sum(size < 0 for size in sizes)
+def require_contents(repository: Repository, missing: int) -> None:
+    """Raise ConfigError when the clone lacks the contents of ``missing`` documents."""
     if missing:
         raise ConfigError(
             f"{missing:,} document{'s' if missing > 1 else ''} cannot be read: this clone does not "
@@ -126,13 +127,16 @@ class Payloads:
     """What the archive holds under some paths, as a context manager: git reads it beside us."""
 
     def __init__(self, repository: Repository, entries: Mapping[str, Entry]) -> None:
+        """``entries`` with their sizes."""
         self._repository = repository
         self._entries = entries
-        oids = {path: entry.oid for path, entry in entries.items() if entry.is_file}
-        self._sizes = dict(zip(oids, repository.sizes(list(oids.values())), strict=True))
         # Only what is small enough to be a stub is opened, to see whether it is one.
-        self._small = [path for path, size in self._sizes.items() if 0 < size <= STUB_LIMIT]
-        self._contents = repository.start_read([oids[path] for path in self._small])
+        self._small = [
+            path
+            for path, entry in entries.items()
+            if 0 < entry.size <= STUB_LIMIT and entry.is_file
+        ]
+        self._contents = repository.start_read([entries[path].oid for path in self._small])
 
     def __enter__(self) -> Self:
         self._contents.__enter__()
@@ -141,29 +145,39 @@ class Payloads:
     def __exit__(self, *error: object) -> None:
         self._contents.__exit__(*error)
 
-    def problems(self, paths: Collection[str]) -> dict[str, str]:
+    def problems(self, paths: Iterable[str]) -> dict[str, str]:
         """What is wrong with the full texts of ``paths``; to be asked once.
 
         Raises ConfigError when the clone does not hold one of them.
         """
-        require_contents(self._repository, (self._sizes.get(path, 0) for path in paths))
-        contents = parse_contents(self._contents.finish(), len(self._small))
-        stubs = {
-            path
-            for path, data in zip(self._small, contents, strict=True)
-            if data and MARKER in data and parse(data) is not None
-        }
+        stubs = self._stubs()
         found = {}
+        missing = 0
         for path in paths:
-            if path not in self._entries:
+            entry = self._entries.get(path)
+            if entry is None:
                 found[path] = "does not exist"
-            elif path not in self._sizes:
+            elif not entry.is_file:
                 found[path] = "is not a regular file"
-            elif not self._sizes[path]:
+            elif entry.size <= 0:
                 found[path] = "is empty"
+                missing += entry.size < 0
             elif path in stubs:
                 found[path] = IS_STUB
+        require_contents(self._repository, missing)
         return found
+
+    def _stubs(self) -> set[str]:
+        """The small texts that are stubs themselves; mostly none has even the marker."""
+        contents = self._contents.finish()
+        if MARKER not in contents:
+            return set()
+        texts = parse_contents(contents, len(self._small))
+        return {
+            path
+            for path, data in zip(self._small, texts, strict=True)
+            if data and MARKER in data and parse(data) is not None
+        }
 
 
 def missing_archive(repository: Repository, branch: str) -> ConfigError:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.dates import is_day
+from rlm_ci.texts import count
 from rlm_ci.values import Value
 
 MARKER = b"<!-- docs-archive:stub -->"
@@ -22,18 +23,20 @@ _QUOTE = "> Archived on "
 _LINK = ". Full content: "
 _BRANCH = "Archive branch:"
 _PATH = "Archive path:"
-#: A stub as the archiver writes it, whole: what nearly all are, read in one step.
-_ADDRESS = rb"([a-z]+://[^\s<>()\[\]]+)"
-_PLAIN = re.compile(
-    rb"#{1,6} [^\n]*\n+(?:last_review: [-0-9]+\n+)?" + re.escape(MARKER) + rb"\n"
-    rb"> Archived on ([0-9]{4}-[0-9]{2}-[0-9]{2})\. Full content: "
-    rb"(?:" + _ADDRESS + rb"|<" + _ADDRESS + rb">|\[[^\]\n]*\]\(" + _ADDRESS + rb"\))\n+"
-    rb"- Archive branch: ([^\s<`]+)\n+- Archive path: ([^\s<`\\/][^\s<`\\]*)\n*"
-)
+_BEFORE_DAY = f"\n{_QUOTE}".encode()
+_AFTER_DAY = _LINK.encode()
+_DAY_AT = len(_BEFORE_DAY)
+_LINK_AT = _DAY_AT + 10 + len(_AFTER_DAY)
+#: Paths of these alone stand in a link and in a line as they are.
+_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-"
+
+#: What may stand before the text of a line: quotes, then the marks of lists (the group).
+_LEAD = re.compile(r"[ \t>]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]{1,4})*)")
+_OPEN = re.compile(r"\[ \][ \t]+\S")
 
 
 class Target(Value):
-    """The repository that links must lead to; empty where nobody knows it."""
+    """The repository that links must lead to, in small letters; empty where nobody knows it."""
 
     host: str = ""
     slug: str = ""
@@ -123,6 +126,65 @@ class Stub(Value):
         )
 
 
+class Form:
+    """What a stub must say: how the archiver writes it, and what is wrong with any other."""
+
+    def __init__(self, branch: str, target: Target) -> None:
+        self._branch = branch
+        self._target = target
+        known = target.host and target.slug.count("/") == 1
+        self._site = f"https://{target.host}/{target.slug}/".encode() if known else b""
+        self._within = f"blob/{branch}/".encode(*_BYTES)
+        self._end = f"\n\n- Archive branch: {branch}\n- Archive path: ".encode(*_BYTES)
+
+    def judge(self, path: str, data: bytes) -> tuple[bool, Flaw | None]:
+        """Whether ``data`` at ``path`` is a stub, and what is wrong with it by itself."""
+        if self._is_plain(path.encode(*_BYTES), data):
+            return True, None
+        parsed = parse(data)
+        if isinstance(parsed, Stub):
+            return True, parsed.flaw_at(path, self._branch, self._target)
+        return parsed is not None, parsed
+
+    def _is_plain(self, name: bytes, data: bytes) -> bool:
+        """Whether it is letter for letter as the archiver writes it: nearly all are.
+
+        What is not need not be wrong; :func:`parse` knows.
+        """
+        head, _, tail = data.partition(MARKER)
+        end = self._end + name + b"\n"
+        day, link = tail[_DAY_AT : _DAY_AT + 10], tail[_LINK_AT : -len(end)]
+        return (
+            head.startswith(b"# ")
+            and head.endswith(b"\n\n")
+            and tail.startswith(_BEFORE_DAY)
+            and tail.startswith(_AFTER_DAY, _DAY_AT + 10)
+            and tail.endswith(end)
+            and self._leads_to(name, link)
+            and is_day(day.decode("latin-1"))
+            and (head.count(b"\n") == 2 or _is_reviewed(head))
+            and b"\r" not in head
+            and not name.translate(None, _PLAIN)
+            and b".." not in name
+        )
+
+    def _leads_to(self, name: bytes, link: bytes) -> bool:
+        """Whether the link, bare or in one of Markdown's two forms, is the one for ``name``."""
+        url = link
+        if link.startswith(b"<"):
+            url = link[1:-1] if link.endswith(b">") else b""
+        elif link.startswith(b"["):
+            text, _, rest = link[1:].partition(b"](")
+            url = rest[:-1] if rest.endswith(b")") and not {93, 10} & set(text) else b""
+        at = len(self._site)
+        return at > 0 and url[at:] == self._within + name and url[:at].lower() == self._site
+
+
+def _is_reviewed(head: bytes) -> bool:
+    """Whether nothing but the day of a review stands between heading and marker."""
+    return all(not line or line.startswith(b"last_review: ") for line in head.split(b"\n")[1:])
+
+
 def _wrong_part(url: str, branch: str, path: str, target: Target) -> str:
     """Which part of the link disagrees, or nothing."""
     scheme, _, rest = url.partition("://")
@@ -154,19 +216,6 @@ def parse(data: bytes) -> Stub | Flaw | None:
     """
     if MARKER not in data:
         return None
-    plain = _PLAIN.fullmatch(data)
-    if plain and is_day(plain[1].decode()) and b".." not in plain[6] and b"\r" not in data:
-        url = (plain[2] or plain[3] or plain[4]).decode(*_BYTES)
-        first = data.count(b"\n", 0, plain.end(1)) + 1
-        second = first + data.count(b"\n", plain.end(1), plain.start(5))
-        third = second + data.count(b"\n", plain.start(5), plain.start(6))
-        branch, path = plain[5].decode(*_BYTES), plain[6].decode(*_BYTES)
-        return Stub(url, branch, path, first, second, third)
-    return _parse_lines(data)
-
-
-def _parse_lines(data: bytes) -> Stub | Flaw | None:
-    """As :func:`parse`, for whatever is not a stub as the archiver writes it."""
     if b"\r" in data.replace(b"\r\n", b""):
         return _carriage_returns(data)
     lines = [line.rstrip() for line in data.decode(*_BYTES).split("\n")]
@@ -183,7 +232,8 @@ def _parse_lines(data: bytes) -> Stub | Flaw | None:
     rest = [(number, _said(line)) for number, line in enumerate(lines) if number > at and line]
     if len(rest) != 3:
         found = rest[3][0] if len(rest) > 3 else at
-        return _malformed(f"{len(rest)} lines follow the marker, not 3", found)
+        follow = f"{count(len(rest), 'line')} {'follows' if len(rest) == 1 else 'follow'}"
+        return _malformed(f"{follow} the marker, not 3", found)
     (url_line, quote), (branch_line, second), (path_line, third) = rest
     url = _url(quote)
     if not url:
@@ -228,16 +278,23 @@ def _scan(lines: list[str]) -> tuple[list[int], bool]:
         elif fence:
             if text.startswith(fence) and not text.strip(fence[0]):
                 fence = ""
-        elif text.startswith(("```", "~~~")):
-            run = text[: len(text) - len(text.lstrip(text[0]))]
-            # With a backtick behind them, backticks open no fence but inline code.
-            fence = "" if text[0] == "`" and "`" in text[len(run) :] else run
+        elif opened := _fence(text):
+            fence = opened
         elif text.startswith(marker):
             marked.append(number)
         elif text.startswith("<!--"):
             comment = "-->" not in text  # in a comment nothing opens a fence
     hashes = len(first) - len(first.lstrip("#")) if first else 0
     return marked, 1 <= hashes <= 6 and (first or "")[hashes : hashes + 1] == " "
+
+
+def _fence(text: str) -> str:
+    """The backticks or tildes by which ``text`` opens a block of code; "" if it opens none."""
+    if not text.startswith(("```", "~~~")):
+        return ""
+    run = text[: len(text) - len(text.lstrip(text[0]))]
+    # With a backtick behind them, backticks open no fence but inline code.
+    return "" if text[0] == "`" and "`" in text[len(run) :] else run
 
 
 def _malformed(what: str, index: int) -> Flaw:
@@ -267,7 +324,27 @@ def _bullet(line: str, label: str) -> str:
 
 
 def open_items(data: bytes) -> list[tuple[int, str]]:
-    """The open ``[ ]`` items of a list, with the number of their line (1-based)."""
-    item = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\[ \]\s+\S")
-    lines = data.decode(*_BYTES).split("\n")
-    return [(number, line.rstrip("\r")) for number, line in enumerate(lines, 1) if item.match(line)]
+    """The lines with an open ``[ ]`` item, each with its number (1-based).
+
+    What GitHub shows as an open box: in a list of bullets or of numbers, also in a quote or in
+    another list, and not in fenced code or in a comment.
+    """
+    found = []
+    fence = ""
+    comment = False
+    for number, line in enumerate(data.decode(*_BYTES).replace("\r\n", "\n").split("\n"), 1):
+        lead = _LEAD.match(line)
+        text = line[lead.end() :] if lead else line
+        if comment:
+            comment = "-->" not in line
+        elif fence:
+            bare = line.strip(" \t>")
+            if bare.startswith(fence) and not bare.strip(fence[0]):
+                fence = ""
+        elif text.startswith("<!--"):
+            comment = "-->" not in text
+        elif lead and lead.group(1) and _OPEN.match(text):
+            found.append((number, line))
+        else:
+            fence = _fence(text)
+    return found

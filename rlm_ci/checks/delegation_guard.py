@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 ID = "delegation-guard"
 SUMMARY = "the subagent runs that the task requires have happened"
+RULES = (
+    "missing-task-id", "unregistered-task", "no-subagent-manifest", "index-unreadable",
+    "runs-unreadable",
+)  # fmt: skip
 OPTIONS = (
     Setting("delegation_guard.require", "what a manifest must show: that the run exists, or that "
             "it succeeded", "exists", "choice", flag="--require", metavar="WHAT",

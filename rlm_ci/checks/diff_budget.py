@@ -17,7 +17,7 @@ from rlm_ci.files import storage_error
 from rlm_ci.findings import Finding, Part, Severity
 from rlm_ci.globs import matcher
 from rlm_ci.settings import Setting
-from rlm_ci.texts import printable
+from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ID = "diff-budget"
 SUMMARY = "the change is within its budget of files and lines"
+RULES = ("files", "lines", "path-budget", "unmeasurable", "override-incomplete")
 OPTIONS = (
     Setting("diff_budget.max_files", "most files that a change may touch", 25, "integer",
             env=("DIFF_BUDGET_MAX_FILES",), flag="--max-files", metavar="N", minimum=0,
@@ -89,14 +90,17 @@ def run(
     """One part; raises ConfigError for a pattern or an override that cannot be read."""
     budget = options.diff_budget
     counted, ignored = _measure(changes, budget)
-    lines, weighted = _weigh(counted, budget.paths)
+    added = sum(one.added or 0 for one in counted)
+    deleted = sum(one.deleted or 0 for one in counted)
+    lines = added + deleted
+    weighted = _weigh(counted, lines, budget.paths)
     metrics = {
         "files": len(counted),
         "max_files": budget.max_files,
         "lines": weighted,
         "max_lines": budget.max_lines,
-        "added": sum(one.added or 0 for one in counted),
-        "deleted": sum(one.deleted or 0 for one in counted),
+        "added": added,
+        "deleted": deleted,
         "ignored_files": len(ignored),
         "ignored_lines": sum(one.lines for one in ignored),
         "binary_files": sum(one.added is None for one in counted),
@@ -121,8 +125,8 @@ def run(
         summary += f" (weighted; {lines:,} in all)"
     binary = [one.path for one in counted if one.added is None]
     if binary:
-        noun = "file" if len(binary) == 1 else "files"
-        summary += f"; {len(binary):,} binary {noun}, {sum(changes.sizes(binary)):,} bytes"
+        size = count(sum(changes.sizes(binary)), "byte")
+        summary += f"; {count(len(binary), 'binary file')}, {size}"
     if changes.label:
         summary = f"{printable(changes.label)}: {summary}"
     if findings:
@@ -147,17 +151,48 @@ def _measure(changes: ChangeSet, budget: Any) -> tuple[list[Count], list[Count]]
             f"diff_budget.ignore has a pattern that cannot be read: {error}",
             hint="mend the pattern",
         ) from None
-    found, attributes = _count(changes, renames=budget.renames)
-    rest = [one.path for one in found if not _is_ignored(one.path)]
-    marked: dict[str, set[str]] = {}
+    found: Sequence[Count]
+    if changes.worktree:
+        found = changes.files(renames=budget.renames)
+        paths = [one.path for one in found]
+        ignored = _ignored(changes, paths, configured, _attribute_files(changes, paths))
+    else:
+        found, ignored = _count(changes, configured, renames=budget.renames)
+    counted = [one for one in found if one.path not in ignored]
+    return counted, [one for one in found if one.path in ignored] if ignored else []
+
+
+def _count(
+    changes: ChangeSet, configured: Callable[[str], bool], *, renames: bool
+) -> tuple[Sequence[Count], set[str]]:
+    """Every file of committed trees, and the paths that are ignored."""
+    # git counts while we look for what is ignored; few attributes say what is binary.
+    with changes.count(renames=renames) as counting:
+        paths = changes.names()
+        attributes = _attribute_files(changes, paths)
+        ignored = _ignored(changes, paths, configured, attributes)
+        if not any(word in data for data in attributes.values() for word in _BINARY_WORDS):
+            return counting.finish(), ignored
+    with (
+        _written(attributes) as folder,
+        changes.count(renames=renames, attributes=folder) as counting,
+    ):
+        return counting.finish(), ignored
+
+
+def _ignored(
+    changes: ChangeSet,
+    paths: Sequence[str],
+    configured: Callable[[str], bool],
+    attributes: dict[str, bytes],
+) -> set[str]:
+    """Those of ``paths`` that do not count."""
+    ignored = {path for path in paths if _is_ignored(path) or configured(path)}
     if attributes:
         with _written(attributes) as folder:
-            marked = changes.repository.attributes(_GENERATED, rest, folder)
-    counting = {path for path in rest if path not in marked and not configured(path)}
-    return (
-        [one for one in found if one.path in counting],
-        [one for one in found if one.path not in counting],
-    )
+            rest = [path for path in paths if path not in ignored]
+            ignored.update(changes.repository.attributes(_GENERATED, rest, folder))
+    return ignored
 
 
 def _is_ignored(path: str) -> bool:
@@ -167,23 +202,6 @@ def _is_ignored(path: str) -> bool:
         or path.startswith(IGNORED_AT_ROOT)
         or any(folder in IGNORED_FOLDERS for folder in folders.split("/"))
     )
-
-
-def _count(changes: ChangeSet, *, renames: bool) -> tuple[Sequence[Count], dict[str, bytes]]:
-    """Every file of the change, and the base's ``.gitattributes`` files for them."""
-    if changes.worktree:
-        local = changes.files(renames=renames)
-        return local, _attribute_files(changes, [one.path for one in local])
-    # git counts while we look for attributes; few of these say what is binary.
-    with changes.count(renames=renames) as counting:
-        attributes = _attribute_files(changes, changes.names())
-        if not any(word in data for data in attributes.values() for word in _BINARY_WORDS):
-            return counting.finish(), attributes
-    with (
-        _written(attributes) as folder,
-        changes.count(renames=renames, attributes=folder) as counting,
-    ):
-        return counting.finish(), attributes
 
 
 def _attribute_files(changes: ChangeSet, paths: Sequence[str]) -> dict[str, bytes]:
@@ -242,18 +260,17 @@ def _written(attributes: dict[str, bytes]) -> Iterator[str]:
         yield root
 
 
-def _weigh(counted: Sequence[Count], paths: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    """All lines, and what they count for: the first budget that matches a path tells."""
-    total = sum(one.lines for one in counted)
+def _weigh(counted: Sequence[Count], lines: int, paths: Sequence[dict[str, Any]]) -> int:
+    """What all the ``lines`` count for: the first budget that matches a path tells."""
     rows = [(_glob(row), row["weight"]) for row in paths if row["weight"] is not None]
     if not rows:
-        return total, total
+        return lines
     weighted = 0.0
     for one in counted:
         weight = next((weight for match, weight in rows if match(one.path)), 1)
         weighted += one.lines * weight
     # Rounded up, but not for an error in the last digit: 100 times 0.07 is 7.
-    return total, -int(-round(weighted, 6) // 1)
+    return -int(-round(weighted, 6) // 1)
 
 
 def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
@@ -268,28 +285,27 @@ def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
 # ── judging ──
 
 
-def _largest(counted: Sequence[Count]) -> str:
-    """The files to look at first when a change must shrink."""
-    top = sorted(counted, key=lambda one: (-one.lines, one.path))[:_LARGEST]
-    return ", ".join(f"{printable(one.path)} ({one.lines:,})" for one in top if one.lines)
+def _split_hint(counted: Sequence[Count]) -> str:
+    """What to do about ``counted``: its largest files are the ones to look at first."""
+    from heapq import nsmallest
+
+    top = nsmallest(_LARGEST, counted, lambda one: (-one.lines, one.path))
+    named = ", ".join(f"{printable(one.path)} ({one.lines:,})" for one in top if one.lines)
+    return f"split the change; largest: {named}" if named else "split the change"
 
 
 def _over(metrics: dict[str, int], counted: Sequence[Count]) -> list[Finding]:
-    findings = []
-    for unit in ("files", "lines"):
-        count, most = metrics[unit], metrics[f"max_{unit}"]
-        if count > most:
-            message = f"{count:,} {unit} changed, {count - most:,} more than the budget of {most:,}"
-            largest = _largest(counted)
-            findings.append(
-                Finding(
-                    f"{ID}/{unit}",
-                    Severity.HIGH,
-                    message,
-                    hint="split the change" + (f"; largest: {largest}" if largest else ""),
-                )
-            )
-    return findings
+    units = [unit for unit in ("files", "lines") if metrics[unit] > metrics[f"max_{unit}"]]
+    hint = _split_hint(counted) if units else None
+    return [
+        Finding(f"{ID}/{unit}", Severity.HIGH, _excess(metrics, unit), hint=hint) for unit in units
+    ]
+
+
+def _excess(metrics: dict[str, int], unit: str) -> str:
+    number, most = metrics[unit], metrics[f"max_{unit}"]
+    changed = f"{count(number, unit.removesuffix('s'))} changed"
+    return f"{changed}, {number - most:,} more than the budget of {most:,}"
 
 
 def _paths_over(counted: Sequence[Count], paths: Sequence[dict[str, Any]]) -> list[Finding]:
@@ -298,18 +314,18 @@ def _paths_over(counted: Sequence[Count], paths: Sequence[dict[str, Any]]) -> li
         match = _glob(row)
         inside = [one for one in counted if match(one.path)]
         sums = {"files": len(inside), "lines": sum(one.lines for one in inside)}
-        for unit, count in sums.items():
+        for unit, number in sums.items():
             most = row[f"max_{unit}"]
-            if most is not None and count > most:
-                glob = printable(row["glob"])
+            if most is not None and number > most:
+                changed = f"{count(number, unit.removesuffix('s'))} changed"
                 findings.append(
                     Finding(
                         f"{ID}/path-budget",
                         Severity.HIGH,
                         subject=f"{row['glob']} {unit}",
-                        message=f"{count:,} {unit} changed under {glob}, {count - most:,} more "
-                        f"than its budget of {most:,}",
-                        hint=f"split the change; largest: {_largest(inside)}",
+                        message=f"{changed} under {printable(row['glob'])}, "
+                        f"{number - most:,} more than its budget of {most:,}",
+                        hint=_split_hint(inside),
                     )
                 )
     return findings

@@ -22,25 +22,28 @@ from rlm_ci.checks._archive import (
     read_policy,
     require_contents,
 )
-from rlm_ci.checks._stub import MARKER, Flaw, Stub, Target, open_items, parse
+from rlm_ci.checks._stub import MARKER, Flaw, Form, Stub, Target, open_items, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain
 from rlm_ci.objects import parse_tree
 from rlm_ci.settings import Setting
-from rlm_ci.texts import printable
-from rlm_ci.values import Value
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Repository
+    from rlm_ci.git import Pending, Repository
     from rlm_ci.runs.store import Store
     from rlm_ci.settings import Settings
 
 ID = "doc-archive"
 SUMMARY = "archive stubs lead to their full text"
+RULES = (
+    "malformed", "path-mismatch", "wrong-target", "dangling", "payload-is-stub", "open-items",
+)  # fmt: skip
 OPTIONS = (
     Setting("doc_archive.all", "judge every stub, also those that the change does not touch",
             default=False, kind="boolean", flag="--all"),
@@ -60,38 +63,43 @@ _LOOKED_BACK = 50
 _PAYLOAD_CONDITIONS = ("dangling", "payload-is-stub")
 
 
-class Document(Value):
-    """A file with a stub's marker: what it says, or why it is malformed."""
+class Document(Row):
+    """A file that is, or was meant to be, a stub; what is wrong with it by itself."""
 
     path: str
     data: bytes
-    stub: Stub | None
     flaw: Flaw | None = None
 
 
 def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
     """One part; ``not_run`` when stubs are to be judged and the archive is not in the clone."""
     repository = changes.repository
-    branch, target = read_policy(changes)
-    archive = find_archive(repository, branch)
-    if not changes.worktree and _is_of_archive(changes, branch, archive):
-        return _judge_archive(changes, branch, target)
     with ExitStack() as running:
-        # git reads the archive while we read the stubs.
-        listing = running.enter_context(repository.start_tree(archive)) if archive else None
-        places = _places(changes, options.paths)
+        # git lists the files and reads the archive while we read the stubs.
+        listing = _start_listing(changes, options.paths)
+        if listing:
+            running.enter_context(listing)
+        branch, target = read_policy(changes)
+        archive = find_archive(repository, branch)
+        if not changes.worktree and _is_of_archive(changes, branch, archive):
+            return _judge_archive(changes, branch, target)
+        archived = None
+        if archive:
+            archived = running.enter_context(repository.start_tree(archive, sizes=True))
+        places = _places(changes, options.paths, listing)
         payloads = None
-        if listing and places:
-            entries = parse_tree(listing.finish(), places)
+        if archived and places:
+            entries = parse_tree(archived.finish(), places)
             payloads = running.enter_context(Payloads(repository, entries))
-        documents = _documents(repository, places)
+        documents = _documents(repository, places, Form(branch, target))
         if not documents:
             return Part(ID, "no stubs", _metrics([], {}, archived=True))
         if archive is None and options.doc_archive.fetch:
             archive = fetch_archive(repository, branch)
             if archive:
-                payloads = running.enter_context(Payloads(repository, repository.tree(archive)))
-        broken = _examine(documents, branch, target, payloads)
+                entries = repository.tree(archive, sizes=True)
+                payloads = running.enter_context(Payloads(repository, entries))
+        broken = _examine(documents, branch, payloads)
     judged = _judged(changes, options, documents)
     error = missing_archive(repository, branch) if archive is None and judged else None
     findings = _findings(changes, documents, broken, judged) + _open_items(changes, judged)
@@ -115,17 +123,28 @@ def _is_of_archive(changes: ChangeSet, branch: str, archive: str | None) -> bool
 # ── which documents there are, and which are judged ──
 
 
-def _places(changes: ChangeSet, only: Sequence[str]) -> dict[str, str | None]:
+def _start_listing(changes: ChangeSet, only: Sequence[str]) -> Pending | None:
+    """Begin to list the files of the work tree; None where they are not needed."""
+    repository = changes.repository
+    if changes.trigger != "worktree":
+        return None
+    if only and all(os.path.isfile(os.path.join(repository.root, one)) for one in only):
+        return None
+    return repository.start_listing()
+
+
+def _places(
+    changes: ChangeSet, only: Sequence[str], listing: Pending | None
+) -> dict[str, str | None]:
     """Where a stub may stand: the object id of each document, None for one on the disk."""
     repository = changes.repository
     wanted = frozenset(only)
     if changes.trigger == "worktree":
-        paths = only
-        if not only or not all(os.path.isfile(os.path.join(repository.root, one)) for one in only):
-            tracked = frozenset((*repository.tracked(), *repository.untracked()))
-            _require_known(only, tracked, repository.root)
-            paths = tuple({*only, *tracked})
-        oids: dict[str, str | None] = dict.fromkeys(paths)
+        oids: dict[str, str | None] = dict.fromkeys(only)
+        if listing:
+            present = listing.finish().decode("utf-8", "surrogateescape").split("\0")
+            _require_known(only, frozenset(present), repository.root)
+            oids.update(dict.fromkeys(present))
     else:
         staged = changes.trigger == "index"
         entries = repository.staged() if staged else repository.tree(changes.head or "")
@@ -133,15 +152,17 @@ def _places(changes: ChangeSet, only: Sequence[str]) -> dict[str, str | None]:
     return {
         path: oids[path]
         for path in sorted(oids)
-        if path.lower().endswith(_ENDINGS) and _is_wanted(path, wanted)
+        if path.lower().endswith(_ENDINGS) and (not wanted or _is_wanted(path, wanted))
     }
 
 
-def _documents(repository: Repository, places: Mapping[str, str | None]) -> list[Document]:
-    """The files at ``places`` that have a stub's marker."""
+def _documents(
+    repository: Repository, places: Mapping[str, str | None], form: Form
+) -> list[Document]:
+    """The files at ``places`` that are, or were meant to be, stubs."""
     oids = {path: oid for path, oid in places.items() if oid is not None}
     if oids:
-        return _from_blobs(repository, oids)
+        return _from_blobs(repository, oids, form)
     found = []
     prefix = repository.root + os.sep
     for path in places:
@@ -152,12 +173,12 @@ def _documents(repository: Repository, places: Mapping[str, str | None]) -> list
             continue
         if MARKER in data:
             found.append((path, data))
-    return _parsed(found)
+    return _judge_by_form(found, form)
 
 
 def _is_wanted(path: str, wanted: frozenset[str]) -> bool:
-    """Whether ``path`` is, or lies below, one of ``wanted``; any path if there is none."""
-    while wanted and path and path not in wanted:
+    """Whether ``path`` is, or lies below, one of ``wanted``."""
+    while path and path not in wanted:
         path = path.rpartition("/")[0]
     return bool(path)
 
@@ -185,24 +206,21 @@ def _require_no_stub(path: str, error: files.UnreadableError) -> None:
         )
 
 
-def _from_blobs(repository: Repository, oids: Mapping[str, str]) -> list[Document]:
+def _from_blobs(repository: Repository, oids: Mapping[str, str], form: Form) -> list[Document]:
     sizes = repository.sizes(list(oids.values()))
-    require_contents(repository, sizes)
+    require_contents(repository, sum(size < 0 for size in sizes))
     small = [path for path, size in zip(oids, sizes, strict=True) if 0 < size <= _DOCUMENT_LIMIT]
     contents = repository.read(*(oids[path] for path in small))
-    return _parsed(
-        (path, data) for path, data in zip(small, contents, strict=True) if data and MARKER in data
-    )
+    found = ((path, data) for path, data in zip(small, contents, strict=True) if data)
+    return _judge_by_form((one for one in found if MARKER in one[1]), form)
 
 
-def _parsed(found: Iterable[tuple[str, bytes]]) -> list[Document]:
+def _judge_by_form(found: Iterable[tuple[str, bytes]], form: Form) -> list[Document]:
     documents = []
     for path, data in found:
-        parsed = parse(data)
-        if isinstance(parsed, Stub):
-            documents.append(Document(path, data, parsed))
-        elif parsed is not None:
-            documents.append(Document(path, data, None, parsed))
+        is_stub, flaw = form.judge(path, data)
+        if is_stub:
+            documents.append(Document.of((path, data, flaw)))
     return documents
 
 
@@ -220,24 +238,17 @@ def _judged(
 
 
 def _examine(
-    documents: Sequence[Document], branch: str, target: Target, payloads: Payloads | None
+    documents: Sequence[Document], branch: str, payloads: Payloads | None
 ) -> dict[str, Flaw]:
     """What is wrong with each document, by path; without an archive, what shows without it."""
-    broken: dict[str, Flaw] = {}
-    sound: dict[str, Stub] = {}
-    for document in documents:
-        flaw = document.flaw
-        if document.stub is not None:
-            flaw = document.stub.flaw_at(document.path, branch, target)
-            sound[document.path] = document.stub
-        if flaw is not None:
-            broken[document.path] = flaw
-            sound.pop(document.path, None)
+    broken = {document.path: document.flaw for document in documents if document.flaw}
+    sound = {document.path: document.data for document in documents if not document.flaw}
     problems = payloads.problems(sound) if payloads else {}
     for path, problem in problems.items():
         why = f"{branch}:{path} {problem}"
-        stub = sound[path]
-        broken[path] = stub.payload_is_stub(why) if problem == IS_STUB else stub.dangling(why)
+        stub = parse(sound[path])
+        if isinstance(stub, Stub):
+            broken[path] = stub.payload_is_stub(why) if problem == IS_STUB else stub.dangling(why)
     return broken
 
 
@@ -281,7 +292,11 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, Document]) -> list[Find
     if changes.worktree and changes.trigger != "index":
         return []
     before = changes.merge_base
-    paths = [path for path, document in judged.items() if document.stub]
+    paths = [
+        path
+        for path, document in judged.items()
+        if document.flaw is None or document.flaw.condition != "malformed"
+    ]
     if before is None or not paths:
         return []
     findings = []
@@ -292,7 +307,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, Document]) -> list[Find
         last = _last_full_text(changes, path) or data
         items = open_items(last)
         if items:
-            found = _count(len(items), "open item")
+            found = count(len(items), "open item")
             blob = changes.repository.blob_id(data)
             old = tuple(
                 Location(path, line, line, side="old", blob=blob, quote=text)
@@ -338,12 +353,12 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
         for path, entry in repository.tree(default[1]).items()
         if path in touched and path.lower().endswith(_ENDINGS) and entry.is_file
     }
-    documents = _from_blobs(repository, oids) if oids else []
-    entries = repository.tree(changes.head or "")
+    documents = _from_blobs(repository, oids, Form(branch, target)) if oids else []
+    entries = repository.tree(changes.head or "", sizes=True)
     with Payloads(
         repository, {path: entries[path] for path in oids if path in entries}
     ) as payloads:
-        flaws = _examine(documents, branch, target, payloads)
+        flaws = _examine(documents, branch, payloads)
     # What else is wrong with a stub is not this change's doing.
     broken = {path: flaw for path, flaw in flaws.items() if flaw.condition in _PAYLOAD_CONDITIONS}
     findings = [
@@ -356,7 +371,7 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
         )
         for path, flaw in broken.items()
     ]
-    summary = f"the change of {branch} leaves {_count(len(findings), 'stub')} without a text"
+    summary = f"the change of {branch} leaves {count(len(findings), 'stub')} without a text"
     places = Evidence(len(findings), len(findings))
     metrics = _metrics(documents, flaws, archived=True)
     return Part(ID, printable(summary), metrics, tuple(findings), evidence=places)
@@ -377,10 +392,6 @@ def _metrics(
     }
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def _summary(
     documents: Sequence[Document],
     broken: Mapping[str, Flaw],
@@ -388,7 +399,7 @@ def _summary(
     *,
     archived: bool,
 ) -> str:
-    stubs = _count(len(documents), "stub")
+    stubs = count(len(documents), "stub")
     bad = sum(path in judged for path in broken)
     if len(judged) == len(documents):
         return f"{stubs}, {bad:,} broken" if bad else f"{stubs}, all valid"
@@ -396,4 +407,4 @@ def _summary(
     text = f"{stubs}, {len(judged):,} touched, {bad:,} of them broken"
     if not archived:
         return f"{text}; the others were not judged: the archive branch is not in this clone"
-    return text + (f"; {older:,} older ones are broken" if older else "")
+    return text + (f"; {count(older, 'older stub')} broken" if older else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci import changes, checks, errors, triggers
-from rlm_ci.cli import configuration, output
+from rlm_ci.cli import configuration, output, warn
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import UsageError
 from rlm_ci.publishing import neutral
@@ -40,7 +40,8 @@ def run(arguments: Arguments) -> int:
         settings, repository, lambda repository: changes.from_local(repository, "worktree")
     )
     for change in found[:1]:
-        configuration.apply(settings, change)
+        for doubt in configuration.apply(settings, change):
+            warn(doubt)
     output.emit(_json(settings) if settings.format == "json" else _text(settings), settings)
     return errors.OK
 

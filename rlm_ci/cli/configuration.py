@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import checks, files, settings
+from rlm_ci import checks, files, settings, suppressions
 from rlm_ci.errors import ConfigError
 from rlm_ci.settings import CONFIG_FILES, CORE
 
@@ -22,11 +22,34 @@ LIMIT = 1 << 20
 TABLE = "rlm-ci"
 
 
-def apply(options: Settings, change: ChangeSet) -> None:
-    """Take over what the config file of ``change`` says. Raises ConfigError."""
+def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
+    """Take over what the config file of ``change`` says; the doubts that remain are returned.
+
+    Raises ConfigError for a file that cannot be obeyed; then some of it is taken over.
+    """
     record, source = read(options, change)
     if record:
         options.apply(record, source, (*CORE, *checks.rows(checks.names())))
+    _require_templates(options)
+    accepted = options.suppressions
+    if not accepted:
+        return []
+    return suppressions.require(accepted, options.sources["suppressions"], _rules())
+
+
+def _rules() -> dict[str, tuple[str, ...]]:
+    """What a suppression may name: the conditions of each check, and of our own part."""
+    return {name: checks.load(name).RULES for name in checks.names()} | {"policy": ("edited",)}
+
+
+def _require_templates(options: Settings) -> None:
+    folder = options.templates.rstrip("/")
+    if {"", ".", ".."} & set(folder.split("/")):
+        raise ConfigError(
+            f"templates must be a folder below the top level, not {folder[:80]!r}",
+            where=options.sources["templates"],
+            hint="write it as .rlm-ci/templates",
+        )
 
 
 def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:

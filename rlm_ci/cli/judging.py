@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci import changes, checks, files, suppressions, triggers
-from rlm_ci.cli import configuration, policy
+from rlm_ci.cli import configuration, policy, warn
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.git import HOOK_VARIABLES, Repository, discover
@@ -22,12 +22,20 @@ if TYPE_CHECKING:
 
 
 class Judgement(Value):
-    """A report, with the settings and the change that it came from."""
+    """A report, with the settings and the changes whose configuration was obeyed."""
 
     report: Report
     settings: Settings
     repository: Repository
     changes: tuple[ChangeSet, ...]
+
+
+class Task(Value):
+    """A change, the checks that look at it (None: all), and what keeps them from it."""
+
+    change: ChangeSet
+    only: Sequence[str] | None = None
+    error: RlmCiError | None = None
 
 
 def open_repository(options: Settings) -> Repository:
@@ -94,12 +102,16 @@ def judge(
 ) -> Judgement:
     """Run the checks ``wanted`` (none: those that the settings enable) on the change.
 
-    A change that cannot be found makes a report in which nothing ran. Raises RlmCiError for
-    settings that are wrong.
+    A change that cannot be found, or whose config file cannot be obeyed, makes a report in
+    which nothing ran. Raises RlmCiError for flags and variables that are wrong.
     """
     selected = wanted or checks.names()
     rows = (*CORE, *checks.rows(selected))
-    options = Settings(rows, flags, environ)
+
+    def fresh() -> Settings:
+        return Settings(rows, flags, environ)
+
+    options = fresh()
     repository = open_repository(options)
     if options.paths:
         flags = {**flags, "paths": _paths(options, repository)}
@@ -111,21 +123,22 @@ def judge(
         return Judgement(Report(Subject(), level, tuple(parts)), options, repository, ())
     parts = []
     levels = []
-    for change, only in found:
-        options = Settings(rows, flags, environ)
-        configuration.apply(options, change)
-        names = [name for name in _enabled(options, wanted) if only is None or name in only]
-        named = bool(wanted or options.checks)
-        runs = Store.at(repository.root, options.runs_dir)
-        ran = checks.run(names, change, options, runs, named=named)
-        ran += policy.edited(change, options, names)
-        source = options.sources["suppressions"]
-        parts += [suppressions.apply(part, options.suppressions, source) for part in ran]
+    obeyed = []
+    doubts: dict[str, RlmCiError] = {}
+    for task in found:
+        options, names, wrong = _configure(task, fresh, wanted, doubts)
+        if wrong is None:
+            parts += _run(task.change, names, options, named=bool(wanted or options.checks))
+            obeyed.append(task.change)
+        else:
+            parts += [Part.from_error(name, wrong) for name in names]
         levels.append(Severity.from_label(options.fail_level))
+    for doubt in doubts.values():
+        warn(doubt)
     if not found:  # a push that only deletes
         off = "off: nothing is pushed"
         parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
-    judged = tuple(change for change, _ in found)
+    judged = tuple(task.change for task in found)
     name = _repository_name(judged, options, repository, look=with_repository_name)
     report = Report(
         _subject(judged, name),
@@ -133,7 +146,29 @@ def judge(
         tuple(parts),
         evidence=_sum([part.evidence for part in parts if part.evidence]),
     )
-    return Judgement(report, options, repository, judged)
+    return Judgement(report, options, repository, tuple(obeyed))
+
+
+def _configure(
+    task: Task,
+    fresh: Callable[[], Settings],
+    wanted: Sequence[str],
+    doubts: dict[str, RlmCiError],
+) -> tuple[Settings, tuple[str, ...], RlmCiError | None]:
+    """The settings and the checks of a task, and what keeps these from looking, if anything.
+
+    Doubts about the config file are added to ``doubts``, each once.
+    """
+    options = fresh()
+    error = task.error
+    try:
+        doubts.update((str(doubt), doubt) for doubt in configuration.apply(options, task.change))
+        names = _enabled(options, wanted)
+    except RlmCiError as wrong:
+        options = fresh()  # nothing of a file that is not whole
+        names = _enabled(options, wanted)
+        error = wrong
+    return options, tuple(one for one in names if task.only is None or one in task.only), error
 
 
 def _enabled(options: Settings, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -142,14 +177,23 @@ def _enabled(options: Settings, wanted: Sequence[str]) -> tuple[str, ...]:
     return checks.require(options.checks, options.sources["checks"]) or checks.names()
 
 
+def _run(change: ChangeSet, names: Sequence[str], options: Settings, *, named: bool) -> list[Part]:
+    """What the checks ``names`` have to say of ``change``; with ``named`` each of them runs."""
+    runs = Store.at(change.repository.root, options.runs_dir)
+    ran = checks.run(names, change, options, runs, named=named)
+    ran += policy.edited(change, options, names)
+    source = options.sources["suppressions"]
+    return [suppressions.apply(part, options.suppressions, source) for part in ran]
+
+
 def _select(
     options: Settings,
     repository: Repository,
     default: Callable[[Repository], ChangeSet],
     selected: Sequence[str],
     read_stdin: Callable[[], bytes],
-) -> list[tuple[ChangeSet, Sequence[str] | None]]:
-    """The changes, each with the checks that it is for (None: all)."""
+) -> list[Task]:
+    """The changes, each with the checks that it is for. Raises RlmCiError for none at all."""
     defaulted = []
 
     def by_default(repository: Repository) -> ChangeSet:
@@ -160,11 +204,16 @@ def _select(
     base = options.values.get("diff_budget.base")
     if defaulted and base and "diff-budget" in selected:
         # DIFF_BUDGET_BASE speaks to this one check, and is the last to be asked.
-        budgeted = changes.from_range(repository, base, "HEAD", "DIFF_BUDGET_BASE")
         others = [name for name in selected if name != "diff-budget"]
-        rest = [(change, others) for change in found] if others else []
-        return [*rest, (budgeted, ["diff-budget"])]
-    return [(change, None) for change in found]
+        rest = [Task(change, others) for change in found] if others else []
+        try:
+            budgeted = changes.from_range(repository, base, "HEAD", "DIFF_BUDGET_BASE")
+        except RlmCiError as error:
+            if not rest:
+                raise
+            return [*rest, Task(rest[0].change, ["diff-budget"], error)]
+        return [*rest, Task(budgeted, ["diff-budget"])]
+    return [Task(change) for change in found]
 
 
 # ── the report's head ──
@@ -220,16 +269,14 @@ def _sum(counts: Sequence[Evidence]) -> Evidence:
 
 
 def read_templates(judgement: Judgement) -> dict[str, str]:
-    """The user's own templates, from the base of a change from outside, else the work tree."""
+    """The user's own templates, from the base of a change from outside, else the work tree.
+
+    None where no configuration was obeyed: nobody knows whose the work tree's are.
+    """
+    if not judgement.changes:
+        return {}
     folder = judgement.settings.templates.rstrip("/")
-    if {"", ".", ".."} & set(folder.split("/")):
-        raise ConfigError(
-            f"templates must be a folder below the top level, not {folder[:80]!r}",
-            where=judgement.settings.sources["templates"],
-            hint="write it as .rlm-ci/templates",
-        )
-    change = judgement.changes[0] if judgement.changes else None
-    commit = change.policy_commit if change else None
+    commit = judgement.changes[0].policy_commit
     repository = judgement.repository
     found: dict[str, str] = {}
     if commit:

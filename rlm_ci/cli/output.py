@@ -28,7 +28,7 @@ def rendering(settings: Settings, templates: Mapping[str, str] | None = None) ->
         except (OSError, ValueError, AttributeError):  # no terminal; closed
             pass
     return Options(
-        colour=terminal and settings.color and not settings.no_color,
+        colour=terminal and settings.color and not settings.no_color and settings.term != "dumb",
         width=max(40, min(width, 120)),
         server_url=settings.github.server_url or "https://github.com",
         templates=templates or {},

@@ -35,7 +35,7 @@ def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Par
         path
         for path in change.names()
         if path in decisive
-        or path.rpartition("/")[2] == ".gitattributes"
+        or (path.endswith(".gitattributes") and path.rpartition("/")[2] == ".gitattributes")
         or path.startswith(templates)
         or (path == CONFIG_FILES[1] and _table_differs(change))
     ]

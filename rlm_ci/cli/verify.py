@@ -11,7 +11,7 @@ from rlm_ci.errors import ConfigError, DamagedError, UsageError
 from rlm_ci.findings import SCHEMA_VERSION, Report
 from rlm_ci.publishing import neutral
 from rlm_ci.settings import COMMON, CORE, Settings
-from rlm_ci.texts import printable
+from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,18 +46,21 @@ def run(arguments: Arguments) -> int:
         text = neutral.record({"evidence": fields, "problems": problems})
     else:
         lines = [f"✗ {problem}" for problem in problems]
-        noun = "pointer" if counts.offered == 1 else "pointers"
-        held = "all hold" if not problems else f"{len(problems):,} do not hold"
-        lines.append(f"{counts.offered:,} evidence {noun}, {held}")
+        fallen = f"{len(problems):,} {'does' if len(problems) == 1 else 'do'} not hold"
+        held = fallen if problems else "all hold"
+        lines.append(f"{count(counts.offered, 'evidence pointer')}, {held}")
         text = "".join(f"{neutral.log(line)}\n" for line in lines)
     output.emit(text, settings)
     return errors.FINDINGS if problems else errors.OK
 
 
-def read_report(path: str) -> Report:
-    """A stored report, valid under its schema. Raises ConfigError or DamagedError."""
+def read_report(path: str, limit: int = _LIMIT) -> Report:
+    """A stored report of at most ``limit`` bytes, valid under its schema.
+
+    Raises ConfigError or DamagedError.
+    """
     try:
-        record = json.loads(files.read(path, _LIMIT))
+        record = json.loads(files.read(path, limit))
     except files.UnreadableError as error:
         raise ConfigError(
             f"the report cannot be read: {error}",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from rlm_ci import resources
 from rlm_ci.publishing import neutral
 from rlm_ci.publishing.view import ICONS, SEVERITY_ICONS, Limits, View
+from rlm_ci.texts import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -158,7 +159,7 @@ def _excerpt(quote: str, lines: int) -> str:
     split = quote.rstrip("\n").split("\n")
     shown = [neutral.clip(line, 200) for line in split[:lines]]
     left = len(split) - len(shown)
-    return "\n".join([*shown, f"… {left:,} more lines"] if left else shown)
+    return "\n".join([*shown, f"… {count(left, 'more line')}"] if left else shown)
 
 
 #: Colours for a quote, by the end of its file's name. Nothing that GitHub draws or embeds.

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.findings import Location, Subject
 
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
 _HEX = frozenset("0123456789abcdef")
 
@@ -22,8 +22,12 @@ _RENDERED = (".md", ".markdown", ".mdx", ".rst", ".adoc", ".ipynb", ".svg", ".cs
 
 def quote_path(path: str) -> str:
     """``path`` as a relative URI reference: its bytes, percent-encoded but for ``/``."""
-    raw = path.encode("utf-8", "surrogateescape" if _is_bytes(path) else "replace")
-    quoted = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)
+    quoted = path
+    if not _UNRESERVED.issuperset(path):
+        raw = path.encode("utf-8", "surrogateescape" if _is_bytes(path) else "replace")
+        quoted = "".join(
+            one if (one := chr(byte)) in _UNRESERVED else f"%{byte:02X}" for byte in raw
+        )
     return f"%2F{quoted[1:]}" if quoted.startswith("/") else quoted
 
 
@@ -74,7 +78,7 @@ class Links:
         if self.repository is None or sha is None or len(place.path) > _LONGEST:
             return None
         # "a/../b" would be resolved by the browser, and lead anywhere on the server
-        odd = any(part in ("", ".", "..") for part in place.path.split("/"))
+        odd = not {"", ".", ".."}.isdisjoint(place.path.split("/"))
         return None if odd else f"{self.repository}/blob/{sha}/{quote_path(place.path)}"
 
     def place(self, place: Location) -> str | None:

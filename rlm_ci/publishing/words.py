@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci import texts
 from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, Severity
 
 TYPE_CHECKING = False
@@ -23,9 +24,8 @@ OVERRIDES = {
 }
 
 
-def count(number: int, noun: str) -> str:
-    """``1 file``, ``1,200 files``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+#: One of the words that every surface says alike.
+count = texts.count
 
 
 def state(part: Part, fail_level: Severity) -> str:
@@ -49,7 +49,7 @@ def headline(report: Report) -> str:
     if verdict == FINDINGS:
         failing = len(report.failing())
         return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"
-    stopped = _join([part.id for part in report.parts if part.state == verdict])
+    stopped = join([part.id for part in report.parts if part.state == verdict])
     if verdict == NOT_RUN:
         return f"Not judged: {stopped or 'no check'} {'did not run' if stopped else 'ran'}"
     if verdict == INCOMPLETE:
@@ -69,13 +69,14 @@ def remarks(report: Report) -> str:
     if suppressed:
         told.append(f"{suppressed:,} suppressed")
     for name, what in ((NOT_RUN, "did not run"), (INCOMPLETE, "did not finish")):
-        stopped = _join([part.id for part in report.parts if part.state == name])
+        stopped = join([part.id for part in report.parts if part.state == name])
         if stopped and name != verdict:
             told.append(f"{stopped} {what}")
     return ", ".join(told)
 
 
-def _join(ids: list[str]) -> str:
+def join(ids: list[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``; of many, the first five."""
     shown = ids[:5] + ([f"{len(ids) - 5} more"] if len(ids) > 5 else [])
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 

@@ -326,7 +326,12 @@ def test_the_defaults_are_25_files_and_1200_lines(
 
 
 def test_a_limit_of_nothing_is_legal() -> None:
-    assert rules(judge(plain(1, 1), max_files="0", max_lines="0")) == ["files", "lines"]
+    one = judge(plain(1, 1), max_files="0", max_lines="0")
+    assert rules(one) == ["files", "lines"]
+    assert [finding.message for finding in one.findings] == [
+        "1 file changed, 1 more than the budget of 0",
+        "1 line changed, 1 more than the budget of 0",
+    ]
     assert rules(judge(plain(0), max_files="0", max_lines="0")) == []
     assert rules(judge(plain(1, 0), max_files="1", max_lines="0")) == []
 

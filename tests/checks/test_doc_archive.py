@@ -334,7 +334,7 @@ def test_only_touched_stubs_fail(cli: Cli, repo: GitRepo) -> None:
     (info,) = ended.json()["findings"]
     assert (info["severity"], info["evidence"][0]["path"]) == ("info", old)
     assert (
-        "2 stubs, 0 touched, 0 of them broken; 1 older ones are broken"
+        "2 stubs, 0 touched, 0 of them broken; 1 older stub broken"
         in (ended.json()["parts"][0]["summary"])
     )
     assert findings(check(cli, repo, "--base", base, "--all")) == {old: "dangling"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from histories_archive import BRANCH, MARKER, MENTIONS, REPO_URL, stub
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlm_ci.checks import _stub
-from rlm_ci.checks._stub import Flaw, Stub, Target, open_items, parse
+from rlm_ci.checks._stub import Flaw, Form, Stub, Target, open_items, parse
 
 PATH = "docs/PRD-1.md"
 TARGET = Target("github.com", "acme/shop")
@@ -105,7 +107,7 @@ def test_no_stub(text: str) -> None:
         (GOOD.replace("# Arch", "  Words # Arch"), "does not begin with a heading"),
         (GOOD.replace(MARKER, f"{MARKER}\n\n{MARKER}"), "more than once"),
         (GOOD + "\nMore.\n", "4 lines follow the marker, not 3"),
-        (GOOD.partition("- Archive branch")[0], "1 lines follow"),
+        (GOOD.partition("- Archive branch")[0], "1 line follows the marker, not 3"),
         (f"# Title\n{MARKER}", "0 lines follow"),
         (GOOD.replace("> Archived", "Archived"), "the line after the marker is not"),
         (stub(PATH, date="2026-02-30"), "the line after the marker is not"),
@@ -255,21 +257,70 @@ def test_open_items_of_lists() -> None:
     assert found[4][1] == "\t2) [ ] e"
 
 
-@pytest.mark.parametrize("form", ["bare", "angled", "linked"])
 @pytest.mark.parametrize(
-    "path", ["docs/a.md", "tasks/specs/b c.md", "docs/caf\u00e9.md", "x/../y.md"]
+    ("text", "numbers"),
+    [
+        ("1. [ ] a\n2) [ ] b\n1234567890. [ ] c\n", [1, 2]),
+        ("> - [ ] a\n> > 1. [ ] b\n", [1, 2]),
+        ("- - [ ] a\n1. * [ ] b\n", [1, 2]),
+        ("-     [ ] code\n", []),
+        ("```\n- [ ] a\n```\n- [ ] b\n", [4]),
+        ("~~~~ md\n- [ ] a\n~~~\n- [ ] b\n~~~~~\n- [ ] c\n", [6]),
+        ("```\n~~~\n- [ ] a\n``` not its end\n- [ ] b\n```\r\n- [ ] c\n", [7]),
+        ("- x\n\n  ```sh\n  - [ ] a\n  ```\n\n  - [ ] b\n", [7]),
+        ("1. ```\n   - [ ] a\n   ```\n2. [ ] b\n", [4]),
+        ("> ```\n> - [ ] a\n> ```\n> - [ ] b\n", [4]),
+        ("``` inline ``` code\n- [ ] a\n", [2]),
+        ("<!-- - [ ] a -->\n<!--\n- [ ] b\n```\n-->\n- [ ] c\n", [6]),
+        ("```\n- [ ] never closed\n", []),
+    ],
 )
-def test_the_short_way_of_reading_says_what_the_long_one_says(form: str, path: str) -> None:
-    url = f"https://github.com/acme/shop/blob/doc-archives/{path.replace(' ', '%20')}"
-    link = {"bare": url, "angled": f"<{url}>", "linked": f"[the text]({url})"}[form]
-    for gap in ("\n", "\n\n", "\n\n\n"):
-        for date in ("2026-02-28", "2026-02-30"):
-            for review in ("", f"last_review: 2026-01-01{gap}"):
-                text = (
-                    f"# Title{gap}{review}<!-- docs-archive:stub -->\n"
-                    f"> Archived on {date}. Full content: {link}{gap}"
-                    f"- Archive branch: doc-archives\n- Archive path: {path}\n"
-                )
-                data = text.encode()
-                assert _stub.parse(data) == _stub._parse_lines(data)
-                assert _stub.parse(data.replace(b"\n", b"\r\n")) == _stub._parse_lines(data)
+def test_open_items_are_those_that_are_shown_as_boxes(text: str, numbers: list[int]) -> None:
+    assert [number for number, _ in open_items(text.encode())] == numbers
+
+
+def test_open_items_are_found_in_linear_time() -> None:
+    for line in ("- " * 200_000, "> " * 200_000, "1. " * 200_000 + "x", "`" * 400_000):
+        assert open_items(f"{line}\n".encode()) == []
+
+
+# -- the short way of reading -------------------------------------------------------------------
+
+
+FORM = Form(BRANCH, TARGET)
+
+
+@pytest.mark.parametrize("form", ["{url}", "<{url}>", "[full text]({url})", "[`{path}`]({url})"])
+@pytest.mark.parametrize("review", [None, "2026-05-18"])
+@pytest.mark.parametrize("repo_url", [REPO_URL, "https://GitHub.com/Acme/shop"])
+def test_what_the_archiver_writes_is_not_parsed(
+    form: str, review: str | None, repo_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_stub, "parse", None)  # would be called, and fail
+    text = stub(PATH, form=form, last_review=review, repo_url=repo_url)
+    assert FORM.judge(PATH, text.encode()) == (True, None)
+
+
+PIECES = st.sampled_from(
+    (MARKER, "\n", "\r", " ", "#", "# ", "```", "]", ")", ">", "<", "(", "%20", "..", "/", "é", "x",
+     PATH, BRANCH, "last_review: 1", "2026-02-30", "- ", "`", "blob/", "\x00", "\ufeff", "<!-- -->")
+)  # fmt: skip
+
+
+@given(st.data())
+def test_whatever_is_changed_in_it_is_judged_as_if_it_were_parsed(data: st.DataObject) -> None:
+    form = data.draw(st.sampled_from(("{url}", "<{url}>", "[the text]({url})")))
+    path = data.draw(st.sampled_from((PATH, "a b.md", "café.md", "x/../y.md", "a%b.md")))
+    text = stub(path, form=form)
+    for _ in range(data.draw(st.integers(0, 2))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 12)))
+        text = text[:start] + data.draw(st.just("") | PIECES) + text[end:]
+    raw = text.encode()
+    parsed = _stub.parse(raw)
+    expected = (
+        (True, parsed.flaw_at(path, BRANCH, TARGET))
+        if isinstance(parsed, Stub)
+        else (parsed is not None, parsed)
+    )
+    assert FORM.judge(path, raw) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -240,6 +241,33 @@ def test_quiet_and_verbose(cli: Cli, over: GitRepo) -> None:
     assert "diff-budget/files" in quiet.stdout
     clean = cli("check", "diff-budget", "-q", cwd=over)
     assert (clean.code, clean.stdout, clean.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+@pytest.mark.parametrize(
+    ("changed", "coloured"),
+    [({}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False), ({"TERM": None}, True)],
+)
+def test_colour_is_for_terminals_that_have_it(
+    over: GitRepo, changed: dict[str, str | None], *, coloured: bool
+) -> None:
+    env = {**os.environ, "TERM": "xterm-256color", **changed}
+    ours, theirs = os.openpty()
+    child = subprocess.Popen(
+        [*PROGRAM, *BUDGET],
+        cwd=over,
+        stdout=theirs,
+        stdin=subprocess.DEVNULL,
+        env={name: value for name, value in env.items() if value is not None},
+    )
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # so Linux tells the end of a terminal
+        while block := os.read(ours, 1 << 16):
+            said += block
+    os.close(ours)
+    assert child.wait(timeout=30) == 1
+    assert (b"\x1b[" in said) == coloured
 
 
 def test_output_to_a_file(cli: Cli, over: GitRepo, tmp_path: Path) -> None:

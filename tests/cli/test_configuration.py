@@ -69,7 +69,7 @@ def test_both_at_once_are_refused(cli: Cli, repo: GitRepo) -> None:
         ended = cli(*args, cwd=repo)
         assert ended.code == 5
         assert "there are two configurations (rlm-ci.toml and pyproject.toml)" in ended.stderr
-        assert ended.stdout == ""
+        assert ("Not judged" in ended.stdout) == (args != ("config",))
 
 
 @pytest.mark.parametrize(
@@ -84,18 +84,66 @@ def test_both_at_once_are_refused(cli: Cli, repo: GitRepo) -> None:
         ("[diff_budget]\nmax_files = -1", "diff_budget.max_files must be a whole number"),
         ("[[suppressions]]\nrule = 'x'", "[[suppressions]] number 1)"),
         ("[[suppressions]]\nrule = 'x'\nreason = 'y'\nuntil = 'soon'", "until must be a day"),
+        ("[[suppressions]]\nrule = 'x'\nreason = 'y'\npath = '!'", "pattern cannot be read"),
+        (
+            "[[suppressions]]\nrule = 'doc-archive/dangle'\nreason = 'y'",
+            "did you mean doc-archive/dangling?",
+        ),
+        ("[[suppressions]]\nrule = 'policy/'\nreason = 'y'", "unknown rule 'policy/'"),
+        ("templates = '../x'", "templates must be a folder below the top level"),
         ("checks = ['nope']", "unknown check 'nope'"),
         ("task = 'x'", "unknown setting 'task'"),
     ],
 )
 def test_a_bad_file_is_never_clean(cli: Cli, repo: GitRepo, text: str, said: str) -> None:
     base = repo.write("rlm-ci.toml", text).commit()
-    for args in (("check",), ("check", "--base", base), ("check", "--staged")):
-        ended = cli(*args, cwd=repo)
-        assert (ended.code, ended.stdout) == (5, ""), args
+    for args in ((), ("--base", base), ("--staged",)):
+        ended = cli("check", "--format", "json", *args, cwd=repo)
+        report = ended.json()
+        assert (ended.code, report["verdict"], report["findings"]) == (5, "not_run", []), args
+        assert {part["verdict"] for part in report["parts"]} == {"not_run"}
+        assert all(said in part["summary"] for part in report["parts"])
+        assert ended.stderr.startswith("error: ")
+        assert ended.stderr.count("error: ") == ended.stderr.count("hint: ") == 1
         assert said in ended.stderr
         assert "rlm-ci.toml" in ended.stderr
         assert len(ended.stderr) < 800
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_nothing_of_a_bad_file_is_obeyed(cli: Cli, repo: GitRepo, *, named: bool) -> None:
+    text = "fail_level = 'critical'\nchecks = ['doc-archive']\ntemplates = 'x'\nmax = 3\n"
+    repo.write("rlm-ci.toml", text).write("x/comment.md.j2", "MINE").commit()
+    repo.write(".rlm-ci/templates/comment.md.j2", "MINE")
+    names = ("diff-budget",) if named else ()
+    report = cli("check", *names, "--format", "json", cwd=repo).json()
+    assert report["fail_level"] == "high"
+    ids = [part["id"] for part in report["parts"]]
+    assert ids == (["diff-budget"] if named else ["delegation-guard", "diff-budget", "doc-archive"])
+    ended = cli("check", *names, "--format", "markdown", cwd=repo)
+    assert (ended.code, "MINE" in ended.stdout) == (5, False)
+
+
+def test_a_suppression_of_no_check_is_doubted_and_ends_nothing(cli: Cli, repo: GitRepo) -> None:
+    entry = "[[suppressions]]\nrule = '{}'\nreason = 'r'\n"
+    rules = ("doc-archive", "diff-budget/files", "doc-archve/dangling", "model:x/y", "policy")
+    repo.write("rlm-ci.toml", "".join(map(entry.format, rules))).commit()
+    for command in ("check", "config"):
+        ended = cli(command, cwd=repo)
+        assert ended.code == 0
+        told = ended.stderr.splitlines()
+        said = "it covers nothing: there is no check 'doc-archve'"
+        assert told[:2] == [
+            f"warning: {said} (rlm-ci.toml, [[suppressions]] number 3)",
+            "hint: did you mean doc-archive?",
+        ]
+        assert (len(told), "'model:x'" in told[2], "number 4" in told[2]) == (4, True, True)
+    ended = cli("check", cwd=repo, env={"GITHUB_ACTIONS": "true"})
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("::")]
+    assert [line.partition("::it covers")[0] for line in lines] == ["::warning title=rlm-ci"] * 2
+    repo.checkout("feature", new=True).write("a", "").commit()
+    ended = cli("pr", cwd=repo, env={"DIFF_BUDGET_BASE": "main"})  # two changes, one file
+    assert (ended.code, ended.stderr.count("'doc-archve'")) == (0, 1)
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "large", "fifo"])
@@ -110,7 +158,7 @@ def test_a_file_that_is_none_is_refused(cli: Cli, repo: GitRepo, kind: str) -> N
     }
     make[kind]()
     ended = cli("check", cwd=repo, timeout=20)
-    assert (ended.code, ended.stdout) == (5, "")
+    assert (ended.code, "Not judged" in ended.stdout) == (5, True)
     assert "the config file cannot be read: " in ended.stderr
 
 
@@ -133,7 +181,7 @@ def test_another_file_may_be_named(cli: Cli, repo: GitRepo, tmp_path: Path) -> N
     assert setting(config(cli, repo, "--config", str(project)), key)[0] == 44
     for name in ("no/such.toml", str(tmp_path)):
         ended = cli("check", "--config", name, "--base", base, cwd=repo)
-        assert (ended.code, ended.stdout) == (5, "")
+        assert (ended.code, "Not judged" in ended.stdout) == (5, True)
         assert "the config file cannot be read" in ended.stderr
     link = repo.path / "ci" / "link.toml"
     link.symlink_to(outside)

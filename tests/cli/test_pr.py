@@ -112,6 +112,62 @@ def test_outside_of_a_repository_nothing_is_clean(cli: Cli, tmp_path: Path) -> N
     assert sorted(os.listdir(tmp_path / "out")) == FILES
 
 
+@pytest.mark.parametrize("bad", ["= 3", "max = 3", "fail_level = 'no'", "two"])
+def test_a_config_file_that_cannot_be_obeyed_is_reported(
+    cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path, bad: str
+) -> None:
+    repo, _, _ = feature
+    repo.write("rlm-ci.toml", "" if bad == "two" else bad)
+    if bad == "two":
+        repo.write("pyproject.toml", "[tool.rlm-ci]\nfail_level = 'low'\n")
+    base = repo.commit()
+    repo.remove("rlm-ci.toml")  # the base's counts, and a change cannot mend it for itself
+    head = repo.write("a", "").write(".rlm-ci/templates/comment.md.j2", "MINE").commit()
+    out, output, summary = tmp_path / "out", tmp_path / "output", tmp_path / "summary"
+    env = actions_environment(
+        "pull_request",
+        write_event(tmp_path, pull_request(base, head)),
+        GITHUB_OUTPUT=str(output),
+        GITHUB_STEP_SUMMARY=str(summary),
+    )
+    ended = cli("pr", "--out", str(out), cwd=repo, env=env)
+    assert (ended.code, sorted(os.listdir(out))) == (5, FILES)
+    assert ended.stderr.startswith("error: ")
+    assert ended.stderr.count("hint: ") == 1
+    assert f"rlm-ci.toml at {base[:12]}" in ended.stderr
+    stopped = "delegation-guard%2C diff-budget and doc-archive did not run"
+    assert ended.stdout.count("::error title=") == ended.stdout.count(f"{stopped}::") == 1
+    assert ended.stdout.count("not run, as above") == 2
+    report = json.loads((out / "report.json").read_text())
+    resources.validate(report, "report.schema.json", "report.json")
+    assert (report["verdict"], report["subject"]["head"]) == ("not_run", head)
+    assert {part["verdict"] for part in report["parts"]} == {"not_run"}
+    told = _outputs(output.read_text())
+    assert (told["verdict"], told["failing"], told["head-sha"]) == ("not_run", "0", head)
+    for text in (summary.read_text(), (out / "comment.md").read_text()):
+        assert "Not judged" in text
+        assert "MINE" not in text
+    assert "Not judged" in (out / "report.html").read_text()
+
+
+def test_without_a_change_the_work_tree_gives_no_template(
+    cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path
+) -> None:
+    repo, _, _ = feature
+    repo.write(".rlm-ci/templates/comment.md.j2", "MINE")
+    ended = cli("pr", "--base", "gone", "--out", str(tmp_path / "o"), cwd=repo)
+    assert ended.code == 5
+    assert "MINE" not in (tmp_path / "o" / "comment.md").read_text()
+
+
+def test_before_the_first_commit_the_truth_is_told(cli: Cli, repo: GitRepo) -> None:
+    ended = cli("pr", "--format", "json", cwd=repo)
+    assert (ended.code, ended.json()["verdict"]) == (5, "not_run")
+    assert "error: the branch 'main' has no commit yet" in ended.stderr
+    assert "rlm-ci check --staged" in ended.stderr
+    assert "git fetch" not in ended.stderr
+
+
 def test_a_folder_that_cannot_be_written_is_9(
     cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path
 ) -> None:

@@ -58,7 +58,7 @@ def test_a_good_report_holds(cli: Cli, stored: tuple[GitRepo, dict[str, Any]]) -
     ("change", "why"),
     [
         ({"line_start": 3, "line_end": 3}, "not what stands in these lines"),
-        ({"line_start": 400, "line_end": 400}, "lines 400-400 are not in the file"),
+        ({"line_start": 400, "line_end": 400}, "line 400 is not in the file"),
         ({"line_start": 6, "line_end": 5}, "not in the file"),
         ({"quote": "> something else"}, "not what stands in these lines"),
         ({"path": "docs/none.md"}, "the path is not there"),
@@ -79,7 +79,7 @@ def test_a_pointer_that_does_not_hold_is_named(
     assert first.startswith("✗ ")
     assert why in first
     assert "(doc-archive/dangling)" in first
-    assert last == "2 evidence pointers, 1 do not hold"
+    assert last == "2 evidence pointers, 1 does not hold"
     as_json = verify(cli, repo, report, "--format", "json")
     assert (as_json.code, as_json.json()["evidence"]["rejected"]) == (1, 1)
     assert why in as_json.json()["problems"][0]
@@ -104,6 +104,18 @@ def test_a_report_of_the_work_tree(cli: Cli, broken: tuple[GitRepo, str]) -> Non
     repo.write(PATH, "\n" + stub(PATH, heading="# Edited"))  # the lines move
     ended = verify(cli, repo, report)
     assert (ended.code, "other content" in ended.stdout) == (1, True)
+
+
+def test_a_report_of_what_is_staged(cli: Cli, broken: tuple[GitRepo, str]) -> None:
+    repo, _ = broken
+    repo.write(PATH, stub(PATH, heading="# Staged")).stage()
+    repo.write(PATH, stub(PATH, heading="# Later\n\nAnd further down"))
+    report = cli("check", "doc-archive", "--staged", "--format", "json", cwd=repo).json()
+    assert [one["evidence"][0]["path"] for one in report["findings"] if one["severity"] == "high"]
+    ended = verify(cli, repo, report)
+    assert (ended.code, "all hold" in ended.stdout) == (0, True)
+    repo.stage()
+    assert verify(cli, repo, report).code == 1
 
 
 def test_hostile_paths_of_a_report_are_shown_harmlessly(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from markdown_it import MarkdownIt
@@ -10,7 +12,7 @@ from publishing.judges import LINKED, github_html
 
 from rlm_ci import errors
 from rlm_ci.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
-from rlm_ci.publishing import Options, neutral, render, words
+from rlm_ci.publishing import Options, names, neutral, render, words
 from rlm_ci.publishing.renderers import markdown, summary
 from rlm_ci.publishing.view import ICONS
 
@@ -202,6 +204,20 @@ def test_the_summary_has_more_room() -> None:
     assert text.count("The stub points to nothing.") == 3000
     assert len(text.encode()) <= summary.ROOM.limit
     assert len(render(reports.many(20_000), "summary").encode()) <= summary.ROOM.limit
+
+
+def test_the_work_grows_with_the_findings_and_no_faster() -> None:
+    # Calls, not seconds: they are the same on every machine, busy or not.
+    def calls(report: Report, surface: str) -> int:
+        profile = cProfile.Profile()
+        profile.runcall(render, report, surface)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    for surface in names():
+        render(reports.many(1), surface)  # what is imported and compiled once is no part of it
+        some, many = (calls(reports.many(number), surface) for number in (1500, 6000))
+        assert many < 6 * some, surface  # a square would be 16
+        assert many < 6000 * 1000, surface
 
 
 @pytest.mark.parametrize("char", ["x", "$", "`", "|", "@", "🙂", "\u202e", "\n", "\udcff"])

@@ -68,6 +68,29 @@ def test_prose_shows_exactly_what_was_written_and_nothing_happens(place: str, te
         assert not LINKED.search(node), node
 
 
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(), inner, max_size=3), max_leaves=20,
+)  # fmt: skip
+
+
+@given(value=_JSON, depth=st.integers(0, 5))
+def test_a_record_is_json_whatever_its_depth(value: object, depth: int) -> None:
+    text = neutral.record(value, depth)
+    assert text.isascii()
+    assert json.loads(text) == value
+    assert "##[" not in text
+
+
+def test_what_lies_deeper_is_a_line() -> None:
+    value = {"a": [{"b": [1, {}]}, {"c": "x"}], "d": [], "e": {"f": None}}
+    assert neutral.record(value) == (
+        '{\n  "a": [\n    {"b": [1, {}]},\n    {"c": "x"}\n  ],\n  "d": [],\n'
+        '  "e": {\n    "f": null\n  }\n}\n'
+    )
+    assert neutral.record(value, 9) == json.dumps(value, indent=2) + "\n"
+
+
 @given(text=hostile())
 @example("a\\|b `c|d` \\")
 @example("`|`")

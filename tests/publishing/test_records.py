@@ -254,6 +254,20 @@ def test_at_most_ten_of_a_level(errors_: int, warnings: int, notices: int) -> No
         assert told == len(findings) - (len(commands) - 1)
 
 
+def test_a_message_and_its_cure_are_two_lines() -> None:
+    findings = (
+        Finding("a/b", Severity.HIGH, "It is\nwrong", "mend it,\nnow 100%"),
+        Finding("a/c", Severity.HIGH, "It is so", "mend it", suppression="we know"),
+        Finding("a/d", Severity.LOW, "It is"),
+    )
+    report = Report(Subject(), Severity.HIGH, (Part("a", "s", {}, findings),))
+    output = render(report, "github")
+    assert "::It is wrong%0Amend it, now 100%25\n" in output
+    assert [message for _, _, message in github_commands(output)] == [
+        "It is wrong\nmend it, now 100%", "It is", "It is so\nSuppressed: we know",
+    ]  # fmt: skip
+
+
 def test_commands_of_the_old_side_mark_no_line_of_the_new() -> None:
     commands = github_commands(render(reports.typical(), "github"))
     open_items = next(two for _, two, _ in commands if two["title"] == "doc-archive/open-items")

@@ -19,10 +19,13 @@ _LABELS = {NOT_RUN: "did not run", INCOMPLETE: "did not finish"}
 
 def render(report: Report, _options: Options) -> str:
     levels: dict[str, list[str]] = {"error": [], "warning": [], "notice": []}
+    stopped: dict[tuple[str, str], list[str]] = {}
     for part in report.parts:
-        if part.state is not None:
-            title = f"{part.id} {_LABELS.get(part.state, part.state)}"
-            levels["error"].append(neutral.command("error", {"title": title}, _cut(part.summary)))
+        if part.state is not None:  # one cause, one annotation, however many parts it stopped
+            stopped.setdefault((part.state, part.summary), []).append(part.id)
+    for (state, cause), parts in stopped.items():
+        title = f"{words.join(parts)} {_LABELS.get(state, state)}"
+        levels["error"].append(neutral.command("error", {"title": title}, _cut(cause)))
     for finding in words.worst_first(report.findings):
         level = _level(finding)
         levels[level].append(_annotation(level, finding))
@@ -52,14 +55,14 @@ def _annotation(level: str, finding: Finding) -> str:
         if place.side == "new" and place.line_start is not None:
             properties["line"] = place.line_start
             properties["endLine"] = place.line_end or place.line_start
-    message = _cut(finding.message)
+    message = [_cut(finding.message)]
     title = finding.rule
     if finding.suppression is not None:
         title = f"{finding.rule} (suppressed)"
-        message = f"{message} Suppressed: {_cut(finding.suppression)}"
+        message.append(f"Suppressed: {_cut(finding.suppression)}")
     elif finding.hint:
-        message = f"{message} {_cut(finding.hint)}"
-    return neutral.command(level, {**properties, "title": neutral.clip(title, 120)}, message)
+        message.append(_cut(finding.hint))
+    return neutral.command(level, {**properties, "title": neutral.clip(title, 120)}, *message)
 
 
 def _cut(text: str) -> str:

@@ -52,7 +52,7 @@ def render(report: Report, options: Options) -> str:
                 "mappedTo": {"uriBaseId": _TOP},
             }
         ]
-    return neutral.record({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+    return neutral.record({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, depth=4)
 
 
 def _level(severity: Severity) -> str:

@@ -49,9 +49,14 @@ class _Sheet:
                 if not quiet or finding.suppression is None:
                     yield from self._finding(finding, following)
         names = max((_cells(printable(part.id)) for part in report.parts), default=0)
+        above = ""
         for part in report.parts:
+            result = words.result(part, report.fail_level)
             if not quiet or part.state is not None:
-                yield from self._part(part, names)
+                again = part.state is not None and result == above
+                told = f"{words.LABELS.get(part.state or '', '')}, as above" if again else result
+                yield from self._part(part, names, told)
+            above = result
         if self._options.verbose:
             yield from self._omitted()
         if not quiet:
@@ -92,12 +97,11 @@ class _Sheet:
         if len(quoted) > most:
             yield self._ink(f"    {'':>{digits}} │ … {len(quoted) - most} more", _DIM)
 
-    def _part(self, part: Part, names: int) -> Iterator[str]:
+    def _part(self, part: Part, names: int, result: str) -> Iterator[str]:
         state = words.state(part, self._report.fail_level)
         mark, colour = _MARKS.get(state, _UNJUDGED)
         name = printable(part.id)
         head = f"{mark} {name}{' ' * (names - _cells(name))}  "
-        result = words.result(part, self._report.fail_level)
         wrapped = list(self._wrap(result, " " * (names + 4)))
         first = wrapped[0].lstrip() if wrapped else ""
         inked = f"{self._ink(mark, colour)}{head[1:]}"
@@ -167,6 +171,8 @@ def _fit(text: str, room: int) -> str:
     """``text`` in at most ``room`` cells."""
     if _cells(text) <= room:
         return text
+    if text.isascii():
+        return f"{text[: room - 1]}…"
     shown, used = [], 1
     for char in text:
         used += _cells(char)
