@@ -1,11 +1,37 @@
-"""A patch, as hunks with the numbers of their lines on both sides, parsed by ``unidiff``."""
+"""A patch, as hunks with the numbers of their lines on both sides, parsed by ``unidiff``.
+
+A :class:`Diff` is all the patches of a change, from git or from GitHub's list of the files
+of a pull request.
+"""
 
 from __future__ import annotations
+
+from bisect import bisect_left
 
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchSet
 
 from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Protocol
+
+    class Changed(Protocol):
+        """A changed file as ``rlm_ci.changes`` counts it."""
+
+        @property
+        def path(self) -> str: ...
+
+        @property
+        def old_path(self) -> str: ...
+
+        @property
+        def status(self) -> str: ...
+
+        @property
+        def added(self) -> int | None: ...
 
 
 class Line(Value):
@@ -25,6 +51,126 @@ class Hunk(Value):
     new_start: int
     new_count: int
     lines: tuple[Line, ...]
+
+    def span(self, side: str) -> tuple[int, int]:
+        """The numbers of its first and last line on ``side``, ``old`` or ``new``.
+
+        Where it has no lines there, the last number is less than the first.
+        """
+        if side == "old":
+            return self.old_start, self.old_start + self.old_count - 1
+        return self.new_start, self.new_start + self.new_count - 1
+
+    def texts(self, side: str, start: int, end: int) -> Sequence[str]:
+        """The lines from ``start`` to ``end`` on ``side``; both must be in its span."""
+        key = f"_{side}"
+        if key not in self.__dict__:  # many findings may ask the same hunk
+            gone = "+" if side == "old" else "-"
+            self.__dict__[key] = [line.text for line in self.lines if line.kind != gone]
+        first = self.span(side)[0]
+        texts: Sequence[str] = self.__dict__[key][start - first : end - first + 1]
+        return texts
+
+
+class FileDiff(Value):
+    """What a change does to one file.
+
+    ``path`` is the new name, and that of a deleted file; ``status`` is git's letter (A, C,
+    D, M, R, T). ``hunks`` is None where the patch is not known, and ``absent`` says why.
+    """
+
+    path: str
+    old_path: str
+    status: str
+    hunks: tuple[Hunk, ...] | None
+    absent: str = ""
+
+    def hunk_from(self, side: str, line: int) -> Hunk | None:
+        """The first hunk with lines on ``side`` that ends at ``line`` or behind it."""
+        key = f"_{side}"
+        if key not in self.__dict__:
+            spans = [(one.span(side), one) for one in self.hunks or ()]
+            found = [(last, one) for (first, last), one in spans if first <= last]
+            found.sort(key=lambda pair: pair[0])
+            self.__dict__[key] = ([last for last, _ in found], [one for _, one in found])
+        ends, hunks = self.__dict__[key]
+        at = bisect_left(ends, line)
+        hunk: Hunk | None = hunks[at] if at < len(hunks) else None
+        return hunk
+
+
+class Diff(Value):
+    """The files of a change; not ``complete`` where whoever told us may have left some out."""
+
+    files: tuple[FileDiff, ...]
+    complete: bool = True
+
+    def file(self, path: str, side: str = "new") -> FileDiff | None:
+        """The file that has this name on ``side``; a deleted one has the same on both."""
+        if "_named" not in self.__dict__:
+            named: dict[str, dict[str, FileDiff]] = {"old": {}, "new": {}}
+            for one in self.files:
+                named["new"].setdefault(one.path, one)
+                if one.status not in ("A", "C"):
+                    named["old"].setdefault(one.old_path, one)
+            self.__dict__["_named"] = named
+        found: FileDiff | None = self.__dict__["_named"][side].get(path)
+        return found
+
+
+def from_change(
+    files: Iterable[Changed], hunks: Mapping[str, tuple[Hunk, ...]], failed: Iterable[str] = ()
+) -> Diff:
+    """The diff that ``ChangeSet.files()`` and ``ChangeSet.hunks()`` tell together."""
+    unreadable = set(failed)
+    found = []
+    for one in files:
+        absent = ""
+        if one.path in unreadable:
+            absent = "the patch of the file cannot be read"
+        elif one.added is None and one.path not in hunks:
+            absent = "the file is binary"
+        known = None if absent else hunks.get(one.path, ())
+        found.append(FileDiff(one.path, one.old_path or one.path, one.status, known, absent))
+    return Diff(tuple(found))
+
+
+#: What GitHub calls a change of a file, where git's letter is not M.
+_STATUS = {"added": "A", "removed": "D", "renamed": "R", "copied": "C"}
+
+_WITHHELD = "GitHub gives no patch of the file (binary, too large, or no line changed)"
+
+
+def from_records(records: Iterable[Mapping[str, Any]], total: int | None = None) -> Diff:
+    """The diff that GitHub's *list pull request files* tells, all pages together.
+
+    ``total`` is the number of files that the pull request has: the list ends at 3,000. A
+    record without a patch is a file whose hunks are not known, whatever its counts say.
+    """
+    found = []
+    listed = 0
+    for record in records:
+        listed += 1
+        path = record.get("filename")
+        if not isinstance(path, str) or not path:
+            continue
+        status = _STATUS.get(str(record.get("status")), "M")
+        before = record.get("previous_filename")
+        moved = status in ("R", "C") and isinstance(before, str) and before
+        hunks, absent = _hunks_of(record.get("patch"))
+        found.append(FileDiff(path, str(before) if moved else path, status, hunks, absent))
+    return Diff(tuple(found), len(found) == listed and (total is None or listed >= total))
+
+
+def _hunks_of(patch: object) -> tuple[tuple[Hunk, ...] | None, str]:
+    """The hunks of a patch that begins with its first hunk; None, and why, without them."""
+    if not isinstance(patch, str) or not patch:
+        return None, _WITHHELD
+    try:
+        hunks = _parse_hunks(patch)
+    except (UnidiffParseError, ValueError):
+        hunks = ()
+    return (hunks, "") if hunks else (None, "the patch of the file cannot be read")
 
 
 def parse(data: bytes) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
@@ -54,7 +200,7 @@ def parse(data: bytes) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
             start = body.find(b"\n@@ ")
             if start >= 0 and path not in failed:
                 try:
-                    found = _parse_hunks(body[start + 1 :])
+                    found = _parse_hunks(_decode(body[start + 1 :]))
                     hunks[path] = hunks.get(path, ()) + found
                 except UnidiffParseError:
                     failed.append(path)
@@ -78,8 +224,7 @@ def _quoted(name: bytes) -> bytes:
     return f'"{quoted}"'.encode()
 
 
-def _parse_hunks(body: bytes) -> tuple[Hunk, ...]:
-    text = _decode(body)
+def _parse_hunks(text: str) -> tuple[Hunk, ...]:
     # Split on \n alone: a lone CR, form feed or U+2028 is part of a line.
     lines = [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
     parsed = PatchSet(["--- a\n", "+++ b\n", *lines])
@@ -97,7 +242,7 @@ def _parse_hunks(body: bytes) -> tuple[Hunk, ...]:
                     line.value.removesuffix("\n"),
                 )
                 for line in hunk
-                if line.line_type in "+- "
+                if line.line_type in ("+", "-", " ")  # and not "", the end of a cut text
             ),
         )
         for hunk in parsed[0]

@@ -1,0 +1,243 @@
+"""Where each finding goes on a pull request: beside its lines, to its file, or to the summary.
+
+GitHub refuses a whole review for one comment outside of the diff, so every place is held
+against the hunks first. Findings are marked, never dropped, and what is not inline carries
+the reason, in words of ours only.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.findings import Severity
+from rlm_ci.publishing import suggestions, words
+from rlm_ci.texts import encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rlm_ci.findings import Finding, Location
+    from rlm_ci.patches import Diff, FileDiff, Hunk
+
+#: Where a finding goes.
+INLINE, FILE, SUMMARY = "inline", "file", "summary"
+
+#: What a diff says of a comment that GitHub refused.
+VALID, UNKNOWN, INVALID = "valid", "unknown", "invalid"
+
+#: GitHub's names of the sides.
+_SIDES = {"old": "LEFT", "new": "RIGHT"}
+
+
+class Placed(Value):
+    """A finding and its place. ``where`` is INLINE, FILE or SUMMARY; ``reason`` why not INLINE.
+
+    ``path`` is what GitHub's API calls the file: the new name, on both sides. ``line`` and
+    ``side`` (LEFT or RIGHT) are those of the last line; ``start_line`` and ``start_side``
+    are there only for a range. ``suggestion`` replaces exactly these lines: lines that end
+    in a line break each, empty to delete, None when there is none.
+    """
+
+    finding: Finding
+    where: str
+    reason: str = ""
+    path: str | None = None
+    line: int | None = None
+    side: str | None = None
+    start_line: int | None = None
+    start_side: str | None = None
+    suggestion: str | None = None
+
+
+class Caps(Value):
+    """How many comments there may be: in all, on one file, and on files as a whole."""
+
+    comments: int = 50
+    per_file: int = 10
+    whole_files: int = 50
+
+
+def place(
+    findings: Sequence[Finding],
+    diff: Diff,
+    *,
+    judged: str | None = None,
+    head: str | None = None,
+    least: Severity = Severity.LOW,
+    caps: Caps | None = None,
+) -> list[Placed]:
+    """One place for each finding, in the order given.
+
+    ``judged`` is the commit that the findings are about, ``head`` the one that ``diff``
+    leads to. Where they differ, only lines whose quote still stands there are inline.
+    Findings below ``least``, suppressed ones and those of severity ``info`` go to the
+    summary. The worst findings take the room of ``caps`` first, then those that come first.
+    """
+    least = max(least, Severity.LOW)
+    placed = [_place(one, diff, least=least, moved=judged != head) for one in findings]
+    return _capped(placed, caps or Caps())
+
+
+def _place(finding: Finding, diff: Diff, *, least: Severity, moved: bool) -> Placed:
+    def summary(reason: str) -> Placed:
+        return Placed(finding, SUMMARY, reason)
+
+    if finding.suppression is not None:
+        return summary("it is suppressed")
+    if finding.severity < least:
+        return summary(f"its severity is {finding.severity.label}, less than {least.label}")
+    if not finding.evidence:
+        return summary("it points to no file")
+    spot = finding.evidence[0]
+    if encodable(spot.path) != spot.path:
+        return summary("its path is not UTF-8, and the API cannot name it")
+    other = "new" if spot.side == "old" else "old"
+    file = diff.file(spot.path, spot.side)
+    named = file is not None
+    file = file or diff.file(spot.path, other)
+    if file is None:
+        if diff.complete:
+            return summary("the file is not part of the diff")
+        return summary(f"the file is not among the {len(diff.files):,} that the API lists")
+    if spot.line_start is None:
+        return Placed(finding, FILE, "it points to the file as a whole", file.path)
+    hunk = _fitting(file, spot)
+    quoted = None if isinstance(hunk, str) else _quoted(hunk, spot)
+    reason = _doubt(hunk, quoted=quoted, moved=moved, named=named)
+    if isinstance(hunk, str) or reason:
+        return Placed(finding, FILE, reason, file.path)
+    start, end = _span(spot)
+    side = _SIDES[spot.side]
+    suggestion = _suggestion(finding, hunk) if quoted else None
+    inline = Placed(finding, INLINE, "", file.path, end, side, suggestion=suggestion)
+    return inline.replace(start_line=start, start_side=side) if start < end else inline
+
+
+def _span(spot: Location) -> tuple[int, int]:
+    start = spot.line_start or 0
+    return start, start if spot.line_end is None else spot.line_end
+
+
+def _fitting(file: FileDiff, spot: Location) -> Hunk | str:
+    """The hunk that has all lines of ``spot``, or why there is none."""
+    start, end = _span(spot)
+    if not 1 <= start <= end:
+        return f"{start}-{end} is no range of lines"
+    if spot.side == "new" and file.status == "D":
+        return "the file is deleted, and has no new lines"
+    if spot.side == "old" and file.status in ("A", "C"):
+        return "the file is new, and has no old lines"
+    if file.hunks is None:
+        return file.absent
+    hunk = file.hunk_from(spot.side, start)
+    first, last = hunk.span(spot.side) if hunk else (end + 1, end + 1)
+    if hunk is None or end < first:
+        told = words.spoken_lines(spot)
+        return f"{told} {'is' if start == end else 'are'} outside of the diff"
+    if first <= start and end <= last:
+        return hunk
+    return f"lines {start}-{end} go beyond their part of the diff, lines {first}-{last}"
+
+
+def _doubt(hunk: Hunk | str, *, quoted: bool | None, moved: bool, named: bool) -> str:
+    """Why the lines that ``hunk`` may have are not to be trusted; empty if they are."""
+    if isinstance(hunk, str):
+        why = hunk
+    elif quoted is False:
+        why = "what it quotes does not stand in these lines of the diff"
+    elif quoted is None and moved:
+        why = "no quote shows where its lines are now"
+    elif quoted is None and not named:
+        why = "its path is that of the other side of a rename, and no quote shows the lines"
+    else:
+        return ""
+    return f"the head moved since this was judged, and {why}" if moved else why
+
+
+def _quoted(hunk: Hunk, spot: Location) -> bool | None:
+    """Whether ``hunk`` has at ``spot`` what it quotes; None if that cannot be told."""
+    if spot.quote is None:
+        return None
+    lines = [line.rstrip("\r") for line in hunk.texts(spot.side, *_span(spot))]
+    said = [line.rstrip("\r") for line in spot.quote.split("\n")]
+    if said[-1] == "" and len(said) == len(lines) + 1:
+        said.pop()  # a quote may end with the end of its last line
+    if len(said) == len(lines) and any("\ufffd" in line for line in lines):
+        return None  # bytes that are not UTF-8 come from the API like this
+    return list(map(encodable, said)) == list(map(encodable, lines))
+
+
+def _suggestion(finding: Finding, hunk: Hunk) -> str | None:
+    """The replacement of the quoted lines, if the finding has one that can be offered."""
+    spot = finding.evidence[0]
+    text = suggestions.replacement(finding.suggested_fix)
+    if text is None or spot.side != "new" or not suggestions.is_plain(text):
+        return None
+    # GitHub writes all lines of a file with the same ending once it applies a suggestion.
+    endings = {line.endswith("\r") for line in hunk.texts("new", *hunk.span("new"))}
+    lines = [line.removesuffix("\r") for line in hunk.texts("new", *_span(spot))]
+    same = text == "".join(f"{line}\n" for line in lines)
+    return None if same or len(endings) > 1 else text
+
+
+def _capped(placed: list[Placed], caps: Caps) -> list[Placed]:
+    """``placed``, with what is too much in the summary."""
+    used: dict[str, int] = {}
+    total = whole = 0
+    for index in sorted(range(len(placed)), key=lambda index: _rank(placed[index])):
+        one = placed[index]
+        if one.where == SUMMARY or one.path is None:
+            continue
+        on_file = used.get(one.path, 0)
+        if total >= caps.comments:
+            over = f"more than {words.count(caps.comments, 'review comment')}"
+        elif on_file >= caps.per_file:
+            over = f"more than {words.count(caps.per_file, 'comment')} on this file"
+        elif one.where == FILE and whole >= caps.whole_files:
+            over = f"more than {words.count(caps.whole_files, 'comment')} on whole files"
+        else:
+            total, whole = total + 1, whole + (one.where == FILE)
+            used[one.path] = on_file + 1
+            continue
+        placed[index] = _to_summary(one, f"{one.reason}; {over}" if one.reason else over)
+    return placed
+
+
+def _rank(one: Placed) -> tuple[int, str, int]:
+    spot = one.finding.evidence[0] if one.finding.evidence else None
+    return -one.finding.severity, one.path or "", (spot and spot.line_start) or 0
+
+
+def _to_summary(one: Placed, reason: str) -> Placed:
+    return Placed(one.finding, SUMMARY, reason, one.path)
+
+
+def classify(placed: Placed, diff: Diff) -> str:
+    """What GitHub's own ``diff`` says of a comment: VALID, UNKNOWN or, proven, INVALID.
+
+    What goes to the summary is valid anywhere.
+    """
+    if placed.where == SUMMARY or placed.path is None:
+        return VALID
+    file = diff.file(placed.path)
+    if file is None:
+        return INVALID if diff.complete else UNKNOWN
+    if placed.where == FILE:
+        return VALID
+    if file.hunks is None:
+        return UNKNOWN
+    line = placed.line or 0
+    start = line if placed.start_line is None else placed.start_line
+    side = "old" if placed.side == "LEFT" else "new"
+    hunk = file.hunk_from(side, start)
+    if hunk is None or start < max(1, hunk.span(side)[0]) or line > hunk.span(side)[1]:
+        return INVALID
+    # A range begins above its last line, on the same side.
+    range_holds = start < line and placed.start_side == placed.side
+    return VALID if placed.start_line is None or range_holds else INVALID
+
+
+def without_invalid(placed: Iterable[Placed], diff: Diff) -> list[Placed]:
+    """``placed`` after a refusal: what ``diff`` proves to be invalid goes to the summary."""
+    reason = "GitHub refused the comment, and its diff does not have this place"
+    return [_to_summary(one, reason) if classify(one, diff) == INVALID else one for one in placed]

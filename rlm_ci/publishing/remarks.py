@@ -1,0 +1,121 @@
+"""The texts of review comments: beside a line or on a file, and how we know our own again."""
+
+from __future__ import annotations
+
+from rlm_ci import resources
+from rlm_ci.publishing import neutral, suggestions, words
+from rlm_ci.publishing.comment import Markdown
+from rlm_ci.publishing.links import Links
+from rlm_ci.publishing.options import Options
+from rlm_ci.publishing.renderers.markdown import ROOM
+from rlm_ci.publishing.view import SEVERITY_ICONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.findings import Location, Subject
+    from rlm_ci.publishing.placement import Placed
+
+_TEMPLATE = "review.md.j2"
+_OPENS, _CLOSES = "<!-- rlm-ci:finding ", " -->"
+_HEX = frozenset("0123456789abcdef")
+
+#: Further places of a finding that a comment names.
+_PLACES = 5
+
+#: Characters that each text may take before it is made harmless, which can make it longer.
+_LENGTHS = (4000, 1000, 100)
+
+_CUT = "This finding is too long for a comment: `report.json` and `report.html` have it."
+
+
+def marker(fingerprint: str) -> str:
+    """The first line of the comment about the finding with this fingerprint."""
+    return f"{_OPENS}{fingerprint}{_CLOSES}"
+
+
+def read_marker(body: str) -> str | None:
+    """The fingerprint in the first line of a comment; None if that is not a marker of ours.
+
+    No text that we show can forge it, for none stands in the first line; whoever else wrote
+    a comment can, so ask who its author is first.
+    """
+    line = body.partition("\n")[0].removesuffix("\r")
+    digits = line.removeprefix(_OPENS).removesuffix(_CLOSES)
+    known = len(digits) == 32 and set(digits) <= _HEX and line == marker(digits)
+    return digits if known else None
+
+
+class Remarks:
+    """Writes the comments about one report. Raises ConfigError for a bad ``server_url``
+    or an override of ``review.md.j2`` that cannot be used.
+    """
+
+    def __init__(self, subject: Subject, options: Options | None = None) -> None:
+        options = options or Options()
+        self._links = Links(subject, options.server_url)
+        self._template = resources.load_template(_TEMPLATE, overrides=options.templates)
+        self._surface = Markdown()
+
+    def body(self, placed: Placed, fingerprint: str) -> str:
+        """The Markdown of one comment, short enough for GitHub; its first line is the marker.
+
+        Raises ValueError for a fingerprint that is not 32 hex digits: it would not be found
+        again.
+        """
+        first = marker(fingerprint)
+        if read_marker(first) != fingerprint:
+            raise ValueError("a fingerprint is 32 hex digits")
+        for length in _LENGTHS:
+            text = self._template(self._view(placed, length)).strip("\n")
+            body = f"{first}\n{neutral.document(text)}\n"
+            if ROOM.has(body):
+                return body
+        return f"{first}\n{_CUT}\n"
+
+    def _view(self, placed: Placed, length: int) -> dict[str, Any]:
+        """The variables of the template; a project that overrides it may rely on them."""
+        finding = placed.finding
+        spot = finding.evidence[0] if finding.evidence else None
+        more = finding.evidence[1 : 1 + _PLACES]
+        # Without room a block cannot be cut: applied, it would be another change.
+        offered = placed.suggestion is not None and length > _LENGTHS[-1]
+        return {
+            "severity": finding.severity.label,
+            "severity_icons": SEVERITY_ICONS,
+            "rule": self._code(finding.rule),
+            "source": None if finding.source == "check" else self._code(finding.source),
+            "message": self._text(finding.message, length),
+            "hint": self._text(finding.hint, length) if finding.hint else None,
+            "suggestion": suggestions.block(placed.suggestion or "") if offered else None,
+            "fix": self._fix(finding.suggested_fix, length),
+            "reason": self._text(placed.reason, length),
+            "lines": words.spoken_lines(spot) if spot else "",
+            "url": self._links.place(spot) if spot else None,
+            "removed": bool(spot and spot.side == "old"),
+            "places": [self._place(one) for one in more],
+            "places_more": max(0, len(finding.evidence) - 1 - len(more)),
+        }
+
+    def _code(self, name: str) -> str:
+        return self._surface.code(neutral.clip(name, 120))
+
+    def _text(self, text: str, length: int) -> str:
+        return self._surface.text(neutral.clip(text, length))
+
+    def _fix(self, fix: str | None, length: int) -> str | None:
+        """A fix that nobody can apply with a click: code to read, or advice."""
+        if not fix:
+            return None
+        code = suggestions.replacement(fix)
+        if code is None:
+            return self._text(fix, length)
+        if not code:
+            return "Delete these lines."
+        return neutral.fence(neutral.clip(code.removesuffix("\n"), length))
+
+    def _place(self, place: Location) -> dict[str, Any]:
+        lines = words.lines(place)
+        path = f"{place.path}:{lines}" if lines else place.path
+        return {"path": self._surface.code(path), "url": self._links.place(place)}
