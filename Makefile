@@ -79,7 +79,7 @@ EXPORT = $(BIN)/uv export --no-config --quiet --frozen --no-header --no-emit-pro
 
 lock: setup
 	$(BIN)/uv lock --no-config --upgrade
-	$(EXPORT) --no-dev --output-file requirements.lock
+	$(EXPORT) --no-dev --extra github --output-file requirements.lock
 	$(EXPORT) --no-dev --group build --output-file requirements-build.lock
 	$(EXPORT) --output-file requirements-dev.lock
 

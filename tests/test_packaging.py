@@ -253,7 +253,7 @@ def test_the_lock_fits_the_project(tree: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lock", "groups"),
     [
-        ("requirements.lock", ["--no-dev"]),
+        ("requirements.lock", ["--no-dev", "--extra", "github"]),
         ("requirements-build.lock", ["--no-dev", "--group", "build"]),
         ("requirements-dev.lock", []),
     ],
@@ -289,5 +289,6 @@ def test_every_pin_is_exact_and_hashed(lock: str) -> None:
 
 
 def test_the_core_is_light() -> None:
-    text = (ROOT / "requirements.lock").read_text("utf-8")
-    assert len(re.findall(r"^\w", text, re.MULTILINE)) <= 12
+    """The core and what builds it; the action's own lock has also what posts."""
+    text = (ROOT / "requirements-build.lock").read_text("utf-8")
+    assert len(re.findall(r"^\w", text, re.MULTILINE)) <= 14

@@ -12,6 +12,7 @@ for name in chromium chromium-browser google-chrome google-chrome-stable; do
 done
 mac='/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'
 [ -n "$chromium" ] || [ -x "$mac" ] || need chromium
+command -v jq >/dev/null || need jq
 command -v node >/dev/null || need nodejs
 command -v npm >/dev/null || need npm
 [ -z "$packages" ] && exit 0

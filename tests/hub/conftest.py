@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hub.plugin import github
+from hub.scene import Scene, build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from hub.server import GitHub
+
+__all__ = ["github", "scene"]
+
+
+@pytest.fixture
+def scene(github: GitHub, tmp_path: Path) -> Iterator[Scene]:
+    built = build(github, tmp_path)
+    yield built
+    built.close()
