@@ -83,8 +83,9 @@ lock: setup
 	$(EXPORT) --no-dev --group build --output-file requirements-build.lock
 	$(EXPORT) --output-file requirements-dev.lock
 
-bench: setup
+bench: setup $(NODE_STAMP)
 	$(BIN)/python benchmarks/checks.py
+	$(BIN)/python benchmarks/publishing.py
 
 clean:
 	rm -rf $(VENV) tests/tools/node_modules build dist .hypothesis \

@@ -11,6 +11,7 @@ from itertools import chain
 
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
+from rlm_ci.objects import is_object_id
 from rlm_ci.settings import environment
 from rlm_ci.values import Row, Value
 
@@ -318,7 +319,7 @@ def _fetch_hint(repository: Repository, ref: str) -> str:
     commands = []
     if repository.is_shallow():
         commands.append(f"git fetch --unshallow {remote}")
-    if len(ref) in (40, 64) and all(char in "0123456789abcdef" for char in ref):
+    if is_object_id(ref):
         commands.append(f"git fetch {remote} {ref}")
     branch = ref.removeprefix(f"{remote}/")
     # Only a name that no shell reads as anything else can stand in a command.

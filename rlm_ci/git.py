@@ -12,7 +12,7 @@ import os
 
 from rlm_ci import process
 from rlm_ci.errors import DamagedError
-from rlm_ci.objects import Entry, parse_contents, parse_index, parse_tree
+from rlm_ci.objects import Entry, is_object_id, parse_contents, parse_index, parse_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Repository:
             ):
                 with open(os.path.join(self.common_dir, ref[5:]), "rb") as stream:
                     commit = stream.read(4096).strip().decode()
-                if len(commit) in (40, 64) and all(char in "0123456789abcdef" for char in commit):
+                if is_object_id(commit):
                     return commit
         except (OSError, ValueError):
             pass

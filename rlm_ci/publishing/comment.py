@@ -57,8 +57,8 @@ class Markdown:
     def quote(self, place: Location, lines: int) -> str:
         return neutral.fence(_excerpt(place.quote or "", lines), _language(place.path))
 
-    def toml(self, text: str) -> str:
-        return neutral.fence(text, "toml")
+    def block(self, text: str, language: str = "") -> str:
+        return neutral.fence(text, language)
 
 
 class Room(Value):
@@ -78,8 +78,13 @@ def render(report: Report, options: Options, name: str, room: Room) -> str:
 
     def attempt(limits: Limits) -> str:
         variables = view.build(limits)
-        body = template({**variables, "icons": ICONS, "severity_icons": SEVERITY_ICONS})
-        return _complete(body, view.headline())
+        more = {
+            "icons": ICONS,
+            "severity_icons": SEVERITY_ICONS,
+            "notes": [Markdown().text(note) for note in options.notes],
+            "alert": Markdown().text(options.alert),
+        }
+        return _complete(template({**variables, **more}), view.headline(), options.marker)
 
     total = len(view.live)
     for least, limits in _STEPS:
@@ -90,15 +95,15 @@ def render(report: Report, options: Options, name: str, room: Room) -> str:
             text = _most_findings(attempt, limits, (min(least, total), total), room)
             if text:
                 return text
-    return _cut(attempt(_STEPS[-1][1].replace(findings=0)), room)
+    return _cut(attempt(_STEPS[-1][1].replace(findings=0)), room, options.marker)
 
 
-def _complete(body: str, headline: str) -> str:
+def _complete(body: str, headline: str, marker: str) -> str:
     """``body`` behind the marker, with the verdict, whatever a user's template left out."""
     body = body.replace(neutral.MARKER, "").strip("\n")
     if headline not in body:
         body = f"## {headline}\n\n{body}"
-    return f"{neutral.MARKER}\n{neutral.document(body)}\n"
+    return f"{marker}\n{neutral.document(body)}\n"
 
 
 def _most_findings(
@@ -127,7 +132,7 @@ def _most_findings(
     return best
 
 
-def _cut(text: str, room: Room) -> str:
+def _cut(text: str, room: Room, marker: str) -> str:
     """``text`` up to the last line after which no fence and no fold is open, and a note."""
     kept: list[str] = []
     safe = 0
@@ -151,7 +156,7 @@ def _cut(text: str, room: Room) -> str:
         if room.has(shorter):
             return shorter
         safe -= 1
-    return f"{neutral.MARKER}\n{_CUT}\n"
+    return f"{marker}\n{_CUT}\n"
 
 
 def _excerpt(quote: str, lines: int) -> str:

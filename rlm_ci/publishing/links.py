@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci import errors
+from rlm_ci.objects import is_object_id
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
-_HEX = frozenset("0123456789abcdef")
 
 #: A longer path is not worth its room, three times as much where it must be encoded.
 _LONGEST = 1000
@@ -93,4 +93,4 @@ class Links:
 
 
 def _commit(sha: str | None) -> str | None:
-    return sha if sha and len(sha) in (40, 64) and set(sha) <= _HEX else None
+    return sha if is_object_id(sha) else None

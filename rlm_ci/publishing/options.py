@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci.publishing.neutral import MARKER
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -14,6 +15,8 @@ class Options(Value):
 
     ``server_url`` is the address of the GitHub that permalinks lead to. ``quiet`` leaves
     what needs no action out of the text, ``verbose`` adds what the text leaves out.
+    ``marker`` is the first line of a comment; ``notes`` say, in words of ours, where else
+    the findings are shown and why not, ``alert`` what a reader must know before all else.
     """
 
     colour: bool = False
@@ -22,3 +25,6 @@ class Options(Value):
     templates: Mapping[str, str] = {}
     verbose: bool = False
     quiet: bool = False
+    marker: str = MARKER
+    notes: tuple[str, ...] = ()
+    alert: str = ""

@@ -54,7 +54,7 @@ class Caps(Value):
 
     comments: int = 50
     per_file: int = 10
-    whole_files: int = 50
+    whole_files: int = 5
 
 
 def place(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rlm_ci import __version__
 from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN
-from rlm_ci.publishing import neutral, words
+from rlm_ci.publishing import neutral, suggestions, words
 from rlm_ci.publishing.links import Links
 from rlm_ci.values import Value
 
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
         def quote(self, place: Location, lines: int) -> Any: ...
 
-        def toml(self, text: str) -> Any: ...
+        def block(self, text: str, language: str = "") -> Any: ...
 
 
 EVERYTHING = 10**9
+#: Rules that are named beside the hint that all of them give.
+_RULES = 5
 
 
 class Limits(Value):
@@ -163,13 +165,19 @@ class View:
         if places and places[0].quote is not None and limits.quote_lines:
             quote = self._surface.quote(places[0], limits.quote_lines)
         suppression, fix = finding.suppression, finding.suggested_fix
+        code = suggestions.replacement(fix)
+        if code == "":
+            fix = "delete these lines"
+        code = neutral.clip((code or "").removesuffix("\n"), limits.text)
         return {
             "rule": self._surface.code(neutral.clip(finding.rule, 120)),
             "severity": finding.severity.label,
             "fails": finding.fails(self._report.fail_level),
             "message": self._text(finding.message, limits),
             "hint": self._text(finding.hint, limits) if finding.hint else None,
-            "fix": self._text(fix, limits) if fix else None,
+            "fix": self._text(fix, limits) if fix and not code else None,
+            # Where quotes are shed, so is this: the review comment has it.
+            "fix_code": self._surface.block(code) if code and limits.quote_lines else None,
             "suppression": None if suppression is None else self._text(suppression, limits),
             "source": None if finding.source == "check" else self._surface.code(finding.source),
             "lines": words.spoken_lines(places[0]) if places else "",
@@ -193,7 +201,10 @@ class View:
                 rules[finding.rule] = rules.get(finding.rule, 0) + 1
         return [
             {
-                "rules": [self._surface.code(neutral.clip(rule, 120)) for rule in rules],
+                "rules": [
+                    self._surface.code(neutral.clip(rule, 120)) for rule in list(rules)[:_RULES]
+                ],
+                "rules_more": max(0, len(rules) - _RULES),
                 "hint": self._text(hint, limits),
                 "count": sum(rules.values()),
             }
@@ -244,7 +255,9 @@ class View:
                 for check in checks
                 if check in words.OVERRIDES
             ],
-            "example": self._surface.toml("\n".join([*example, 'reason = "why this may stay"'])),
+            "example": self._surface.block(
+                "\n".join([*example, 'reason = "why this may stay"']), "toml"
+            ),
         }
 
     def _shed(self, limits: Limits) -> list[str]:

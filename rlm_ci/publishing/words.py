@@ -19,7 +19,8 @@ WHOLE_CHANGE = "the change as a whole"
 #: How to wave a check's findings through, beyond ``[[suppressions]]``.
 OVERRIDES = {
     "diff-budget": "Set `DIFF_BUDGET_OVERRIDE_REASON` to the reason; or, on a pull request, add "
-    "the label `diff-budget-override` and the line `Diff budget override: <reason>` to its body.",
+    "the label `diff-budget-override` and the line `Diff budget override: <reason>` to its body, "
+    "or comment `/rlm-ci override diff-budget: <reason>` where that is set up.",
     "delegation-guard": "Set `DELEGATION_GUARD_OVERRIDE_REASON` to the reason.",
 }
 

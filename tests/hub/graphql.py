@@ -174,6 +174,9 @@ class Graph:
                 who, input, resolved=False
             ),
             "minimizeComment": lambda _info, input: self._minimize(who, input),  # noqa: A006
+            "deletePullRequestReviewComment": lambda _info, input: self._delete(  # noqa: A006
+                who, input
+            ),
             "unminimizeComment": lambda _info, input: self._minimize(who, input),  # noqa: A006
         }
 
@@ -316,6 +319,15 @@ class Graph:
         comment = self._comment(repo, pr, made, who)
         key = "minimizedComment" if "classifier" in asked else "unminimizedComment"
         return {"clientMutationId": asked.get("clientMutationId"), key: comment}
+
+    def _delete(self, who: Identity, asked: Node) -> Node:
+        """Delete a comment on the diff: one's own, or as a moderator anybody's."""
+        repo, pr, made = self._find(asked["id"], who, "PRRC_")
+        self._demand(who, "pull_requests=write")
+        if made.user != who.login and not may_moderate(repo, who):
+            raise _refuse("FORBIDDEN", f"{who.login} does not have permission to delete it")
+        pr.review_comments.remove(made)
+        return {"clientMutationId": asked.get("clientMutationId")}
 
 
 def _formatted(error: GraphQLError) -> dict[str, Any]:

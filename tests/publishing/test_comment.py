@@ -297,3 +297,21 @@ def test_the_template_gets_no_raw_text() -> None:
     )
     text = render(report, "markdown", Options(templates={"comment.md.j2": template}))
     check_shape(text, report)
+
+
+@pytest.mark.parametrize(
+    ("fix", "shown", "hidden"),
+    [
+        ("```suggestion\nnew = 1\n```", "  ```\n  new = 1\n  ```", "suggestion"),
+        ("```suggestion\n```", "Suggested: delete these lines", "```"),
+        ("use `new`", "Suggested: use `new`", "```"),
+    ],
+)
+def test_a_suggested_fix_is_shown_as_what_it_is(fix: str, shown: str, hidden: str) -> None:
+    """In the summary nobody can apply it, so it is no suggestion block there."""
+    finding = Finding("x/y", Severity.LOW, "message", evidence=(Location("a.py", 1, 1),),
+                      suggested_fix=fix)  # fmt: skip
+    report = Report(Subject(), Severity.CRITICAL, (Part("x", "one", {}, (finding,)),))
+    text = render(report, "markdown")
+    assert shown in text
+    assert hidden not in text

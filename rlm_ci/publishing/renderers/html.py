@@ -43,7 +43,7 @@ class Html:
             for index, line in enumerate(split[:lines])
         ]
 
-    def toml(self, text: str) -> str:
+    def block(self, text: str, _language: str = "") -> str:
         return "\n".join(printable(line) for line in text.split("\n"))
 
 

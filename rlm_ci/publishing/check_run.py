@@ -1,0 +1,134 @@
+"""The check run: the verdict where branch protection looks, with annotations on the files."""
+
+from __future__ import annotations
+
+from rlm_ci.findings import CLEAN, FINDINGS, Severity
+from rlm_ci.publishing import neutral, words
+from rlm_ci.publishing.refusals import UnreachableError, record, text
+from rlm_ci.texts import encodable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rlm_ci.findings import Finding, Report
+    from rlm_ci.publishing.github import Client
+
+NAME = "rlm-ci"
+#: GitHub takes no more annotations in one request, and no longer texts.
+BATCH = 50
+_LONGEST_SUMMARY = 65_535
+_LONGEST_MESSAGE = 4000
+
+
+def post(
+    client: Client,
+    repository: str,
+    head: str,
+    report: Report,
+    *,
+    summary: str,
+    run: str,
+    unfinished: str,
+    most: int,
+) -> str:
+    """Post the check run of ``head``, whole from its first request on; its web address.
+
+    ``unfinished`` is the conclusion for a report that is incomplete or did not run. At most
+    ``most`` annotations are sent. Raises RefusedError or UnreachableError.
+    """
+    path = f"/repos/{repository}/check-runs"
+    annotations, left = _annotations(report, most)
+    title = words.headline(report)
+    if left:
+        title = f"{title} ({words.count(left, 'finding')} not annotated)"
+    output = {"title": title[:255], "summary": summary[:_LONGEST_SUMMARY]}
+    body = {
+        "name": NAME,
+        "head_sha": head,
+        "status": "completed",
+        "conclusion": conclusion(report, unfinished),
+        "external_id": run,
+        "output": {**output, "annotations": annotations[:BATCH]},
+    }
+
+    def done() -> dict[str, Any] | None:
+        return find(client, repository, head, run=run)
+
+    made = record(client.write("POST", path, body, done=done), path)
+    if not isinstance(made.get("id"), int):
+        raise UnreachableError("GitHub's answer is no check run", path)
+    own = f"{path}/{made['id']}"
+    for start in range(BATCH, len(annotations), BATCH):
+        _add(client, own, output, annotations[start : start + BATCH], start)
+    return text(made.get("html_url"), path)
+
+
+def _add(
+    client: Client, path: str, output: dict[str, Any], batch: list[dict[str, Any]], there: int
+) -> None:
+    """Add annotations to those that are ``there``."""
+
+    def done() -> dict[str, Any] | None:
+        made = client.get(path)
+        has = record(made.get("output"), path).get("annotations_count") or 0
+        if not isinstance(has, int):
+            raise UnreachableError("GitHub does not tell how many annotations there are", path)
+        return made if has >= there + len(batch) else None
+
+    client.more()
+    client.write("PATCH", path, {"output": {**output, "annotations": batch}}, done=done)
+
+
+def find(
+    client: Client, repository: str, head: str, *, run: str | None = None, author: str | None = None
+) -> dict[str, Any] | None:
+    """Our latest check run of ``head``: that of the run ``run``, or one that ``author`` made."""
+    path = f"/repos/{repository}/commits/{head}/check-runs"
+    for one in client.pages(path, "check_runs", check_name=NAME, filter="all"):
+        made = record(one, path)
+        app = text(record(made.get("app"), path).get("slug"), path)
+        if run in (None, made.get("external_id")) and author in (None, f"{app}[bot]"):
+            return made
+    return None
+
+
+def conclusion(report: Report, unfinished: str) -> str:
+    """GitHub's word for the verdict. ``neutral`` and ``skipped`` would let a merge through."""
+    verdict = report.verdict()
+    return {CLEAN: "success", FINDINGS: "failure"}.get(verdict, unfinished)
+
+
+def _annotations(report: Report, most: int) -> tuple[list[dict[str, Any]], int]:
+    """Those of the findings that a line of the head can carry, and how many were left out."""
+    live = [one for one in words.worst_first(report.findings) if one.suppression is None]
+    able = [one for one in live if _is_placed(one)]
+    return [_annotation(one) for one in able[:most]], len(live) - len(able[:most])
+
+
+def _is_placed(finding: Finding) -> bool:
+    place = finding.evidence[0] if finding.evidence else None
+    return bool(place and place.side == "new" and encodable(place.path) == place.path)
+
+
+def _annotation(finding: Finding) -> dict[str, Any]:
+    place = finding.evidence[0]
+    start = place.line_start or 1
+    texts: Sequence[str | None] = (finding.message, finding.hint)
+    return {
+        "path": place.path,
+        "start_line": start,
+        "end_line": max(start, place.line_end or start),
+        "annotation_level": _level(finding.severity),
+        "title": neutral.clip(finding.rule, 255),
+        "message": neutral.clip(
+            "\n".join(neutral.one_line(text) for text in texts if text), _LONGEST_MESSAGE
+        ),
+    }
+
+
+def _level(severity: Severity) -> str:
+    if severity >= Severity.HIGH:
+        return "failure"
+    return "warning" if severity == Severity.MEDIUM else "notice"

@@ -1,0 +1,66 @@
+"""Where a report is posted, what is wished for, and what became of it."""
+
+from __future__ import annotations
+
+from rlm_ci.findings import Severity
+from rlm_ci.publishing.placement import Caps
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: What became of a surface.
+POSTED, UPDATED, SKIPPED, FAILED = "posted", "updated", "skipped", "failed"
+
+#: What to post. ``sticky``: summary and check run; ``review``: review comments too.
+STICKY, REVIEW, NONE = "sticky", "review", "none"
+
+
+class Wishes(Value):
+    """What is posted, and how much of it; ``unfinished`` is the check run's conclusion then."""
+
+    comment: str = REVIEW
+    check_run: bool = True
+    unfinished: str = "action_required"
+    caps: Caps = Caps()
+    least: Severity = Severity.LOW
+    annotations: int = 500
+
+
+class Destination(Value):
+    """The pull request: ``owner/name``, its number, and the commit that was judged."""
+
+    repository: str
+    number: int
+    head: str
+
+    @property
+    def path(self) -> str:
+        return f"/repos/{self.repository}/pulls/{self.number}"
+
+
+class Publication(Value):
+    """What became of posting, surface by surface; ``reason`` says what went wrong, or why not.
+
+    ``denied`` names the surfaces that failed for want of a permission.
+    """
+
+    summary: str = SKIPPED
+    review: str = SKIPPED
+    check_run: str = SKIPPED
+    reason: str | None = None
+    url: str | None = None
+    denied: frozenset[str] = frozenset()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is there but what the token may not post; never without a summary."""
+        surfaces = {"summary": self.summary, "review": self.review, "check_run": self.check_run}
+        failed = {name for name, state in surfaces.items() if state == FAILED}
+        there = any(state in (POSTED, UPDATED) for state in surfaces.values())
+        return not failed or (there and failed <= self.denied - {"summary"})
+
+    def to_dict(self) -> dict[str, Any]:
+        names = ("summary", "review", "check_run", "reason", "url")
+        return {name: getattr(self, name) for name in names}

@@ -1,0 +1,325 @@
+"""One report on a pull request: review comments, check run, summary, each once.
+
+Each surface stands for itself: one that GitHub refuses, for want of a permission or for any
+other reason, leaves the others alone, and the publication says so.
+"""
+
+from __future__ import annotations
+
+from rlm_ci import patches, publishing
+from rlm_ci.errors import RemoteError, RlmCiError
+from rlm_ci.findings import CLEAN, FINDINGS, fingerprints
+from rlm_ci.objects import is_object_id
+from rlm_ci.publishing import check_run, checkpoint, threads
+from rlm_ci.publishing.checkpoint import Checkpoint
+from rlm_ci.publishing.options import Options
+from rlm_ci.publishing.placement import FILE, INLINE, SUMMARY, place
+from rlm_ci.publishing.publication import (
+    FAILED,
+    NONE,
+    POSTED,
+    REVIEW,
+    SKIPPED,
+    UPDATED,
+    Destination,
+    Publication,
+    Wishes,
+)
+from rlm_ci.publishing.refusals import RefusedError, UnreachableError
+from rlm_ci.publishing.remarks import Remarks
+from rlm_ci.publishing.review import Review
+from rlm_ci.publishing.sticky import Sticky
+from rlm_ci.texts import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from rlm_ci.findings import Report
+    from rlm_ci.patches import Diff
+    from rlm_ci.publishing.checkpoint import Override
+    from rlm_ci.publishing.github import Client
+    from rlm_ci.publishing.placement import Placed
+    from rlm_ci.publishing.threads import Thread
+
+#: GitHub lists no more files of a pull request.
+_LISTED = 3000
+
+
+class Publisher:
+    """Posts one report. The diff is that of our own clone, or else GitHub's."""
+
+    def __init__(
+        self,
+        client: Client,
+        destination: Destination,
+        report: Report,
+        *,
+        run: str,
+        config: str = "",
+        wishes: Wishes | None = None,
+        options: Options | None = None,
+        diff: Callable[[], Diff] | None = None,
+        overrides: Sequence[Override] = (),
+        pull: dict[str, Any] | None = None,
+    ) -> None:
+        """``run`` tells this run from any other, ``config`` is the settings' fingerprint.
+
+        ``pull`` is the API's record of the pull request, if somebody has just read it.
+        """
+        self._client = client
+        self._to = destination
+        self._report = report
+        self._wishes = wishes or Wishes()
+        self._options = options or Options()
+        self._local_diff = diff
+        self._real: Diff | None = None
+        self._reasons: dict[str, None] = {}
+        self._pull = pull or {}
+        self._denied: set[str] = set()
+        self._alert = ""
+        self._author = ""
+        self._sticky: Sticky | None = None
+        subject = report.subject
+        self._now = Checkpoint(
+            destination.number, destination.head, subject.base, subject.merge_base,
+            report.verdict(), config, run, overrides=tuple(overrides),
+        )  # fmt: skip
+
+    def publish(self) -> Publication:
+        """Post everything that is wished for. Raises nothing that GitHub is to blame for."""
+        if self._wishes.comment == NONE and not self._wishes.check_run:
+            return Publication(reason="nothing was to be posted")
+        try:
+            if not self._pull:
+                self._look_at_pull()
+        except RemoteError as error:
+            self._blame(error)
+            return self._result(FAILED, FAILED, FAILED, None)
+        moved = self._current != self._to.head
+        if moved:
+            self._say_moved(self._current)
+        review = SKIPPED
+        notes: list[str] = []
+        if self._wishes.comment == REVIEW and not moved:
+            review = self._tried("review", lambda: self._review(notes))
+        posted_check = SKIPPED
+        if self._wishes.check_run:
+            posted_check = self._tried("check_run", lambda: self._check_run(notes))
+        summary, url = SKIPPED, None
+        if self._wishes.comment != NONE:
+
+            def post() -> str:
+                nonlocal url
+                done, url = self._summary(notes)
+                return done
+
+            summary = self._tried("summary", post)
+        if review == POSTED or summary in (POSTED, UPDATED):
+            try:
+                self._settle(notes, threads_too=review == POSTED)
+            except RemoteError as error:
+                self._blame(error)
+        return self._result(summary, review, posted_check, url)
+
+    def _look_at_pull(self) -> None:
+        """Read the pull request as it is now. Raises RefusedError or UnreachableError."""
+        pull = self._client.get(self._to.path)
+        head = pull.get("head")
+        if not isinstance(head, dict) or not is_object_id(head.get("sha")):
+            raise UnreachableError("GitHub's answer is no pull request", f"GET {self._to.path}")
+        self._pull = pull
+
+    @property
+    def _current(self) -> str:
+        head: str = self._pull["head"]["sha"]
+        return head
+
+    # ── one surface after the other ──
+
+    def _tried(self, name: str, surface: Callable[[], str]) -> str:
+        try:
+            return surface()
+        except RemoteError as error:
+            self._blame(error)
+            if isinstance(error, RefusedError) and error.denied:
+                self._denied.add(name)
+            return FAILED
+
+    def _review(self, notes: list[str]) -> str:
+        look = threads.read(self._client, self._to.repository, self._to.number)
+        self._author, known = look.login, look.threads
+        found = self._report.findings
+        marks = fingerprints(found)
+        diff = self._diff()
+        placed = place(
+            found, diff, judged=self._to.head, head=self._current, least=self._wishes.least,
+            caps=self._wishes.caps,
+        )  # fmt: skip
+        review = Review(
+            self._client, self._to.path, self._to.head,
+            remarks=Remarks(self._report.subject, self._options),
+            real_diff=self._real_diff, look=self._look,
+        )  # fmt: skip
+        result = review.post(list(zip(placed, marks, strict=True)), known)
+        notes += _elsewhere([one for one, _ in result])
+        before = {one.fingerprint for one in known if not one.resolved or one.closed}
+        new = [one for one, mark in result if one.where != SUMMARY and mark not in before]
+        if self._report.verdict() in (CLEAN, FINDINGS) and all(
+            part.state is None for part in self._report.parts
+        ):
+            present = {
+                mark
+                for one, mark in zip(found, marks, strict=True)
+                if one.suppression is None
+            }  # fmt: skip
+            try:
+                review.close_gone(known, present)
+            except RefusedError as refused:
+                self._note(f"old review comments stay open: {refused}. {refused.hint}")
+        return POSTED if new else SKIPPED
+
+    def _look(self) -> Sequence[Thread]:
+        return threads.read(self._client, self._to.repository, self._to.number).threads
+
+    def _diff(self) -> Diff:
+        """That of our own clone; where it cannot be read, GitHub's."""
+        if self._local_diff:
+            try:
+                return self._local_diff()
+            except RlmCiError as error:
+                self._note(f"the places are from GitHub's diff: {error}")
+        return self._real_diff()
+
+    def _real_diff(self) -> Diff:
+        """The files of the pull request as GitHub lists them: at most 3,000."""
+        if self._real is None:
+            records = list(self._client.pages(f"{self._to.path}/files"))
+            total = self._pull.get("changed_files")
+            if not isinstance(total, int):  # the list of pull requests does not tell it
+                total = len(records) + (len(records) >= _LISTED)
+            self._real = patches.from_records(records, total)
+        return self._real
+
+    def _check_run(self, notes: Sequence[str]) -> str:
+        body = self._body(self._now.after(None, self._report.usage), notes)
+        check_run.post(
+            self._client, self._to.repository, self._to.head, self._report,
+            summary=body, run=self._now.run, unfinished=self._wishes.unfinished,
+            most=self._wishes.annotations,
+        )  # fmt: skip
+        return POSTED
+
+    def _summary(self, notes: Sequence[str]) -> tuple[str, str | None]:
+        self._author = self._author or threads.viewer(self._client)
+        sticky = Sticky(self._client, self._to.repository, self._to.number, self._author)
+
+        def write(last: Checkpoint | None) -> str:
+            return self._body(self._now.after(last, self._report.usage), notes)
+
+        done, comment = sticky.put(self._now, self._current, write)
+        self._sticky = sticky
+        return done, comment.url or None
+
+    def _settle(self, notes: Sequence[str], *, threads_too: bool) -> None:
+        """Look once more, for a run at the same time: nothing twice, and the newer head wins."""
+        if threads_too:
+            look = threads.read(self._client, self._to.repository, self._to.number)
+            threads.remove_duplicates(self._client, look.threads)
+            head = look.head
+        else:
+            self._look_at_pull()
+            head = self._current
+        if head == self._to.head:
+            return
+        self._say_moved(head)
+        if self._sticky:
+            self._make_way(self._sticky, head, notes)
+
+    def _make_way(self, sticky: Sticky, head: str, notes: Sequence[str]) -> None:
+        """Put back the words of the newer ``head`` where we wrote over them.
+
+        Its check run has them. Without one, ours say at least that they are out of date.
+        """
+        kept = next(iter(sticky.find()), None)
+        if kept is None or kept.last is None or kept.last.head != self._to.head:
+            return
+        newer = check_run.find(self._client, self._to.repository, head, author=self._author)
+        text = str(((newer or {}).get("output") or {}).get("summary") or "")
+        last = checkpoint.read(text)
+        if last and last.head == head:
+            merged = last.replace(
+                calls=last.calls + kept.last.calls, tokens=last.tokens + kept.last.tokens,
+                cost_usd=last.cost_usd + kept.last.cost_usd,
+            )  # fmt: skip
+            sticky.restore(kept, f"{merged.marker()}\n{text.partition(chr(10))[2]}")
+        else:
+            sticky.restore(kept, self._body(kept.last, notes))
+
+    def _say_moved(self, head: str) -> None:
+        told = f"the pull request has moved on to {head[:12]}"
+        self._note(told)
+        self._alert = f"This is about {self._to.head[:12]}, and {told}."
+
+    def _body(self, state: Checkpoint, notes: Sequence[str]) -> str:
+        return publishing.render(
+            self._report,
+            "markdown",
+            self._options,
+            marker=state.marker(),
+            notes=tuple(notes),
+            alert=self._alert,
+        )
+
+    # ── what became of it ──
+
+    def _note(self, reason: str) -> None:
+        self._reasons[printable(reason)] = None
+
+    def _blame(self, error: RemoteError) -> None:
+        hint = f". {error.hint}" if isinstance(error, (RefusedError, UnreachableError)) else ""
+        self._note(f"{error}{hint}")
+
+    def _result(self, summary: str, review: str, checked: str, url: str | None) -> Publication:
+        if self._wishes.comment == NONE:
+            summary = SKIPPED
+        if self._wishes.comment != REVIEW:
+            review = SKIPPED
+        if not self._wishes.check_run:
+            checked = SKIPPED
+        reason = "; ".join(self._reasons) or None
+        return Publication(summary, review, checked, reason, url, frozenset(self._denied))
+
+
+def _elsewhere(placed: Sequence[Placed]) -> list[str]:
+    """Where the findings are that are not beside their lines, and why: each reason once.
+
+    Of one that has no lines, nobody would look for it there.
+    """
+    reasons: dict[tuple[str, str], int] = {}
+    for one in placed:
+        live = one.finding.suppression is None and one.finding.evidence
+        if one.where in (SUMMARY, FILE) and live and one.reason:
+            where = "on the file" if one.where == FILE else "only here"
+            kind = (where, _kind(one.reason))
+            reasons[kind] = reasons.get(kind, 0) + 1
+    beside = sum(one.where == INLINE for one in placed)
+    told = [
+        f"{count(number, 'finding')} {where}: {reason}"
+        for (where, reason), number in sorted(reasons.items())
+    ]
+    return [f"{count(beside, 'finding')} beside the lines", *told] if told else []
+
+
+def _kind(reason: str) -> str:
+    """A reason without the numbers of its lines, so that it can be counted."""
+    if reason.endswith("is no range of lines"):
+        return "its lines are no range"
+    before, found, rest = reason.partition("line")
+    if not found or before not in ("", "the head moved since this was judged, and "):
+        return reason
+    for ending in ("are outside of the diff", "go beyond their part of the diff"):
+        if ending.partition(" ")[2] in rest:
+            return f"{before}the lines {ending}"
+    return reason

@@ -1,0 +1,146 @@
+"""The summary comment: one on each pull request, found again, kept up to date in its place.
+
+GitHub changes a comment without asking what it was before, so two runs at once can post two
+or write over each other. A run therefore looks right before it writes and again after it:
+duplicates are folded into the oldest, and what belongs to a newer head is left alone or put
+back.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.publishing import checkpoint
+from rlm_ci.publishing.publication import POSTED, SKIPPED, UPDATED
+from rlm_ci.publishing.refusals import RefusedError, UnreachableError
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from rlm_ci.publishing.checkpoint import Checkpoint
+    from rlm_ci.publishing.github import Client
+
+#: What a comment may be gone with: deleted, or never ours to see.
+_GONE = (404, 410)
+
+
+class Comment(Value):
+    """A summary comment of ours; ``last`` is its checkpoint, if it has one that holds."""
+
+    id: int
+    url: str
+    body: str
+    last: Checkpoint | None
+
+
+class Sticky:
+    """The summary comments on one pull request that ``author`` wrote."""
+
+    def __init__(self, client: Client, repository: str, number: int, author: str) -> None:
+        self._client = client
+        self._author = author
+        self._comments = f"/repos/{repository}/issues/{number}/comments"
+        self._comment = f"/repos/{repository}/issues/comments"
+
+    def find(self) -> list[Comment]:
+        """All of them, oldest first. One that anybody else wrote is none, whatever it says."""
+        return [comment for author, comment in self.marked() if author == self._author]
+
+    def marked(self) -> list[tuple[str, Comment]]:
+        """Whatever looks like a summary of ours, with its author's login, oldest first."""
+        found = []
+        for record in self._client.pages(self._comments):
+            user = record.get("user") if isinstance(record, dict) else None
+            login = user.get("login") if isinstance(user, dict) else None
+            if isinstance(login, str) and checkpoint.is_marked(str(record.get("body") or "")):
+                found.append((login, _read(record)))
+        return found
+
+    def put(
+        self, now: Checkpoint, current: str, write: Callable[[Checkpoint | None], str]
+    ) -> tuple[str, Comment]:
+        """Post or update the summary of ``now``; what was done, and the comment.
+
+        ``current`` is the head of the pull request. ``write`` makes the body, given the last
+        checkpoint. Raises RefusedError or UnreachableError.
+        """
+        known = self.find()
+        if now.head != current:  # whoever wrote of another head since may know better than we do
+            others = [one for one in known if one.last and one.last.head != now.head]
+            if others:
+                return SKIPPED, _newest(known, current) or others[-1]
+        last = _newest(known, now.head) or (known[0] if known else None)
+        body = write(last.last if last else None)
+        if known:
+            try:
+                done, kept = UPDATED, self._update(known[0], body)
+            except RefusedError as refused:
+                if refused.status not in _GONE:
+                    raise
+                done, kept = POSTED, self._create(body, now)  # deleted while we wrote
+        else:
+            done, kept = POSTED, self._create(body, now)
+        if len(known) > 1 or done == POSTED:
+            kept = self._fold(kept, current)
+        return done, kept
+
+    def restore(self, kept: Comment, body: str) -> Comment:
+        """Put ``body``, that of a newer head, back where an older run wrote over it."""
+        return self._update(kept, body)
+
+    def _create(self, body: str, now: Checkpoint) -> Comment:
+        def done() -> dict[str, Any] | None:
+            # Nothing but the run tells this comment from one of an earlier attempt.
+            for one in self.find():
+                if one.last and one.last.run == now.run and one.last.head == now.head:
+                    return {"id": one.id, "html_url": one.url, "body": one.body}
+            return None
+
+        return _read(self._client.write("POST", self._comments, {"body": body}, done=done))
+
+    def _update(self, comment: Comment, body: str) -> Comment:
+        path = f"{self._comment}/{comment.id}"
+
+        def done() -> dict[str, Any] | None:
+            record = self._client.get(path)
+            held = str(record.get("body") or "").partition("\n")[0].rstrip("\r")
+            return record if held == body.partition("\n")[0] else None
+
+        if comment.body == body:
+            return comment
+        return _read(self._client.write("PATCH", path, {"body": body}, done=done))
+
+    def _fold(self, kept: Comment, current: str) -> Comment:
+        """One comment of all that are there now: the oldest, with the newest head's words."""
+        found = self.find()
+        if not found:
+            return kept
+        first = found[0]
+        is_newest = kept.last is not None and kept.last.head == current
+        best = kept if is_newest else _newest(found, current) or kept
+        if first.id != best.id:
+            first = self._update(first, best.body)
+        for one in found[1:]:
+            try:
+                self._client.write("DELETE", f"{self._comment}/{one.id}")
+            except RefusedError as refused:
+                if refused.status not in _GONE:  # the other run was quicker
+                    raise
+        return first
+
+
+def _newest(comments: list[Comment], head: str) -> Comment | None:
+    """The one that is about ``head``; of several, the latest."""
+    return next((one for one in reversed(comments) if one.last and one.last.head == head), None)
+
+
+def _read(record: Any) -> Comment:
+    """Raises UnreachableError for what is no comment, as a proxy might answer it."""
+    if not isinstance(record, dict) or not isinstance(record.get("id"), int):
+        raise UnreachableError("GitHub's answer is no comment", "issue comments")
+    body = str(record.get("body") or "")
+    url = str(record.get("html_url") or "")
+    # It will be printed, and handed to other steps.
+    plain = url.startswith(("https://", "http://")) and url.isascii() and url.isprintable()
+    return Comment(record["id"], url if plain else "", body, checkpoint.read(body))

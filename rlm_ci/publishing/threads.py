@@ -1,0 +1,200 @@
+"""The review threads of a pull request: which are ours, which are answered, which are over."""
+
+from __future__ import annotations
+
+from rlm_ci.publishing import remarks
+from rlm_ci.publishing.refusals import RefusedError, UnreachableError, record, rows, text
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rlm_ci.publishing.github import Client
+
+#: Mutations in one request, so that none of them takes GitHub too long.
+_BATCH = 50
+#: Pages of a hundred threads each.
+_MOST_PAGES = 50
+
+_QUERY = """\
+query ($owner: String!, $name: String!, $number: Int!, $after: String) {
+  viewer { login }
+  repository(owner: $owner, name: $name) {
+    pullRequest(number: $number) {
+      headRefOid
+      reviewThreads(first: 100, after: $after) {
+        pageInfo { hasNextPage endCursor }
+        nodes {
+          id
+          isResolved
+          resolvedBy { login }
+          comments(first: 20) {
+            totalCount
+            nodes { id body isMinimized minimizedReason author { __typename login } }
+          }
+        }
+      }
+    }
+  }
+}
+"""
+
+_VIEWER = "query { viewer { login } }"
+
+
+class Thread(Value):
+    """A thread that we began. ``answered`` when anybody else wrote in it.
+
+    ``resolved`` when it is, or is folded away. ``closed`` when somebody else did that: the
+    finding is dealt with for good.
+    """
+
+    id: str
+    comment: str
+    fingerprint: str
+    resolved: bool
+    answered: bool
+    closed: bool
+
+
+class Look(Value):
+    """A pull request as it is now: its ``head``, our threads, and the login we write under."""
+
+    login: str
+    head: str
+    threads: tuple[Thread, ...]
+
+
+def viewer(client: Client) -> str:
+    """The login that the token writes under, as REST names it (a bot's ends in ``[bot]``).
+
+    Raises RefusedError or UnreachableError.
+    """
+    login = text(record(client.query(_VIEWER).get("viewer")).get("login"))
+    if not login:
+        raise UnreachableError("GitHub does not tell whose the token is", "GraphQL")
+    return login
+
+
+def read(client: Client, repository: str, number: int) -> Look:
+    """Raises RefusedError or UnreachableError."""
+    owner, _, name = repository.partition("/")
+    found: list[Thread] = []
+    after = ""
+    seen = {after}
+    for _ in range(_MOST_PAGES):
+        data = client.query(_QUERY, owner=owner, name=name, number=number, after=after or None)
+        login = text(record(data.get("viewer")).get("login"))
+        pull_request = record(record(data.get("repository")).get("pullRequest"))
+        threads = record(pull_request.get("reviewThreads"))
+        head = text(pull_request.get("headRefOid"))
+        if not login or not head or threads.get("nodes") is None:
+            # An answer in part is none: taken for one, everything would be posted again.
+            raise UnreachableError("GitHub does not tell the review threads", "GraphQL")
+        found += [one for node in rows(threads["nodes"]) if (one := _ours(record(node), login))]
+        page = record(threads.get("pageInfo"))
+        if not page.get("hasNextPage"):
+            return Look(login, head, tuple(found))
+        after = text(page.get("endCursor"))
+        if after in seen:
+            break
+        seen.add(after)
+        client.more()
+    raise UnreachableError("GitHub's list of review threads has no end", "GraphQL")
+
+
+def _ours(node: dict[str, Any], login: str) -> Thread | None:
+    """Raises UnreachableError for what is no thread."""
+    comments = record(node.get("comments"))
+    nodes = [record(one) for one in rows(comments.get("nodes")) if one is not None]
+    authors = [_author(one) for one in nodes]
+    if not nodes or authors[0] != _bare(login):
+        return None
+    first = nodes[0]
+    fingerprint = remarks.read_marker(text(first.get("body")))
+    if fingerprint is None:
+        return None
+    thread, comment = text(node.get("id")), text(first.get("id"))
+    if not thread or not comment:
+        raise UnreachableError("GitHub gives a review thread without its id", "GraphQL")
+    answered = comments.get("totalCount") != len(nodes) or any(
+        author != authors[0] for author in authors
+    )
+    resolved = bool(node.get("isResolved"))
+    by = text(record(node.get("resolvedBy")).get("login"))
+    # Here GraphQL names a bot without saying that it is one, if it names it at all.
+    ours = by in ("", login.removesuffix("[bot]")) if login.endswith("[bot]") else by == login
+    closed = resolved and not ours
+    if first.get("isMinimized"):  # we fold away as outdated, and for no other reason
+        resolved = True
+        closed = closed or text(first.get("minimizedReason")).lower() != "outdated"
+    return Thread(thread, comment, fingerprint, resolved, answered, closed)
+
+
+def _author(comment: dict[str, Any]) -> str:
+    """GraphQL leaves the ``[bot]`` off, so that a person's account could look the same."""
+    author = record(comment.get("author"))
+    name = text(author.get("login"))
+    return name if author.get("__typename") == "Bot" or not name else _person(name)
+
+
+def _bare(login: str) -> str:
+    """A login of REST as ``_author`` has it."""
+    return login.removesuffix("[bot]") if login.endswith("[bot]") else _person(login)
+
+
+def _person(name: str) -> str:
+    """No bot is named so: no login has that character."""
+    return f"{name}\0person"
+
+
+def close(client: Client, threads: Sequence[Thread]) -> str:
+    """Resolve these threads, or fold them as outdated where that is not allowed.
+
+    What became of them: ``resolved`` or ``outdated``. Raises RefusedError or UnreachableError.
+    """
+    try:
+        _each(client, "resolveReviewThread(input: {threadId: $%s})", "thread { id }",
+              [one.id for one in threads])  # fmt: skip
+    except RefusedError as refused:  # it takes contents: write, which a publisher need not have
+        if not refused.denied and refused.status not in (404, 422):
+            raise
+        _each(client, "minimizeComment(input: {subjectId: $%s, classifier: OUTDATED})",
+              "minimizedComment { isMinimized }", [one.comment for one in threads])  # fmt: skip
+        return "outdated"
+    return "resolved"
+
+
+def remove_duplicates(client: Client, threads: Sequence[Thread]) -> int:
+    """Delete our open threads about a finding that an older one is about; how many there were.
+
+    Two runs that begin at once cannot see each other's. Raises RefusedError or UnreachableError.
+    """
+    there: set[str] = set()
+    surplus = []
+    for one in threads:
+        if one.resolved:
+            continue
+        if one.fingerprint in there and not one.answered:
+            surplus.append(one.comment)
+        there.add(one.fingerprint)
+    try:
+        _each(client, "deletePullRequestReviewComment(input: {id: $%s})", "clientMutationId",
+              surplus)  # fmt: skip
+    except RefusedError as refused:
+        if refused.status != 404:  # the other run was quicker
+            raise
+    return len(surplus)
+
+
+def _each(client: Client, mutation: str, result: str, ids: Sequence[str]) -> None:
+    """The same mutation for every id, many in one request."""
+    for start in range(0, len(ids), _BATCH):
+        if start:
+            client.more()
+        names = {f"i{index}": one for index, one in enumerate(ids[start : start + _BATCH])}
+        heading = ", ".join(f"${name}: ID!" for name in names)
+        fields = " ".join(f"m{name}: {mutation % name} {{ {result} }}" for name in names)
+        client.mutate(f"mutation ({heading}) {{ {fields} }}", **names)

@@ -1,0 +1,190 @@
+"""A stage to post on: acme/shop #12 on the loopback GitHub, and our publisher in front of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub.plugin import github
+from hub.scene import BOT, NAME, NUMBER, Scene, build
+from hub.server import GitHub, Request
+
+from rlm_ci import changes, patches
+from rlm_ci.findings import Finding, Location, Part, Report, Severity, Subject, Usage
+from rlm_ci.git import Repository, discover
+from rlm_ci.publishing import checkpoint
+from rlm_ci.publishing.github import Client, Limits
+from rlm_ci.publishing.publication import Destination, Publication, Wishes
+from rlm_ci.publishing.publisher import Publisher
+
+__all__ = ["github"]
+
+
+class Clock:
+    """Time that passes only when somebody sleeps; the limits hold by it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@dataclass
+class Stage(Scene):
+    """The scene with our publisher, which reads the diff from git, or unless ``local`` GitHub's."""
+
+    local: bool = True
+    made: list[Client] = field(default_factory=list)
+
+    def client_of(
+        self, token: str = BOT, limits: Limits | None = None, clock: Clock | None = None
+    ) -> Client:
+        """A client whose waiting takes no time."""
+        clock = clock or Clock()
+        client = Client(token, self.url, limits, clock=clock, sleep=clock.sleep)
+        self.made.append(client)
+        return client
+
+    def close(self) -> None:
+        for client in self.made:
+            client.close()
+        super().close()
+
+    @property
+    def head(self) -> str:
+        return self.git.sha("feature")
+
+    def change(self, head: str = "feature") -> changes.ChangeSet:
+        repository = Repository(*discover(str(self.git.path)), dict(os.environ))
+        return changes.from_range(repository, "main", head, "test")
+
+    def finding(self, line: int, path: str = "src/a.py", **more: Any) -> Finding:
+        """About one line of a file as it is on the branch, and quoted, so that it can be placed."""
+        known: dict[str, Any] = {
+            "rule": f"x/r{line}", "severity": Severity.HIGH, "message": f"problem {line}",
+            "hint": "mend it", "evidence": (self.location(line, path),),
+        }  # fmt: skip
+        return Finding(**{**known, **more})
+
+    def location(self, line: int, path: str = "src/a.py", end: int | None = None) -> Location:
+        rows = self.git.text("show", f"feature:{path}").split("\n")
+        last = end or line
+        return Location(path, line, last, quote="\n".join(rows[line - 1 : last]))
+
+    def report(
+        self,
+        *findings: Finding | int,
+        head: str = "feature",
+        usage: Usage | None = None,
+        **part: Any,
+    ) -> Report:
+        """A number is the finding on that line of src/a.py."""
+        found = tuple(self.finding(one) if isinstance(one, int) else one for one in findings)
+        change = self.change(head)
+        subject = Subject(NAME, change.base, change.head, change.merge_base, pull_request=NUMBER)
+        parts = (Part("x", "what it says", {}, found, **part),)
+        return Report(subject, Severity.HIGH, parts, usage=usage or Usage())
+
+    def publisher(
+        self,
+        report: Report,
+        run: str = "run",
+        *,
+        token: str = BOT,
+        wishes: Wishes | None = None,
+        client: Client | None = None,
+        **more: Any,
+    ) -> Publisher:
+        head = report.subject.head or ""
+        change = self.change(head)
+
+        def diff() -> patches.Diff:
+            return patches.from_change(change.files(), *change.hunks())
+
+        return Publisher(
+            client or self.client_of(token), Destination(NAME, NUMBER, head), report, run=run,
+            wishes=wishes, diff=diff if self.local else None, **more,
+        )  # fmt: skip
+
+    def publish(self, report: Report, run: str = "run", **more: Any) -> Publication:
+        return self.publisher(report, run, **more).publish()
+
+    # -- what is there now ------------------------------------------------------------------
+
+    @property
+    def summaries(self) -> list[str]:
+        """The bodies of our summaries, whoever copied them."""
+        return [one.body for one in self.state.comments if checkpoint.is_marked(one.body)]
+
+    @property
+    def summary(self) -> str:
+        (only,) = self.summaries
+        return only
+
+    @property
+    def last(self) -> checkpoint.Checkpoint:
+        """The checkpoint in the one summary."""
+        found = checkpoint.read(self.summary)
+        assert found
+        return found
+
+    @property
+    def beside(self) -> list[tuple[str, int | None]]:
+        """Path and line of our review comments, in the order posted."""
+        return [(one.path, one.original_line) for one in self.state.review_comments]
+
+    def texts(self) -> Iterator[str]:
+        """Every text that a request has brought here."""
+        for request in self.github.writes:
+            yield from _texts(request.body)
+
+
+def _texts(body: Any) -> Iterator[str]:
+    if isinstance(body, str):
+        yield body
+    elif isinstance(body, dict | list):
+        for value in body.values() if isinstance(body, dict) else body:
+            yield from _texts(value)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def stage(github: GitHub, tmp_path: Path) -> Iterator[Stage]:
+    scene = build(github, tmp_path)
+    staged = Stage(scene.github, scene.git, scene.url)
+    yield staged
+    staged.close()
+
+
+def words(requests: Iterable[Request]) -> list[str]:
+    """``POST reviews 200`` for each request: what was asked, without the ids."""
+    return [f"{one.method} {one.path.rpartition('/')[2]} {one.status}" for one in requests]
+
+
+Hook = Callable[[Request], None]
+
+
+def once(act: Callable[[], object]) -> Hook:
+    """A hook that acts at its first request, and not at those that this itself causes."""
+    acted: list[bool] = []
+
+    def hook(_request: Request) -> None:
+        if not acted:
+            acted.append(True)
+            act()
+
+    return hook

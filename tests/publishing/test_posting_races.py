@@ -1,0 +1,202 @@
+"""Two runs at once on one pull request: one summary, no finding twice, the newest head's words."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from hub.scene import BOT, NAME, NUMBER
+from hub.server import Request
+from publishing.conftest import Stage, once
+
+from rlm_ci.publishing import remarks
+from rlm_ci.publishing.publication import Publication, Wishes
+
+OTHER = "t-bot-2"
+Run = Callable[[], Publication]
+
+
+class Race:
+    """Two runs: of the old head and, once that is pushed, of the new one; or of one head."""
+
+    def __init__(self, stage: Stage, *, same: bool, known: bool, wishes: Wishes) -> None:
+        self.stage = stage
+        stage.github.token(OTHER)
+        if known:
+            stage.publish(stage.report(58), "before", wishes=wishes)
+        old = stage.report(10, 58)
+        if not same:
+            stage.git.run("commit", "--allow-empty", "-qm", "newer")
+        new = stage.report(40, 58)
+        self.head = new.subject.head
+        self.same = same
+        self.old = stage.publisher(old, "old", token=BOT, wishes=wishes)
+        self.new = stage.publisher(new, "new", token=OTHER, wishes=wishes)
+
+    def push(self) -> None:
+        if not self.same:
+            self.stage.github.push(NAME, NUMBER, "feature")
+
+    def judge(self) -> None:
+        stage = self.stage
+        last = stage.last  # there is only one
+        assert last.head == self.head
+        assert last.run == "new" or self.same
+        assert f"problem {40 if last.run == 'new' else 10}" in stage.summary
+        marks = Counter(remarks.read_marker(one.body) for one in stage.state.review_comments)
+        assert max(marks.values(), default=0) <= 1, marks
+
+
+STICKY = Wishes(comment="sticky")
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("inner", ["new", "old", "same"])
+@pytest.mark.parametrize("boundary", range(7))
+def test_a_whole_run_in_the_middle_of_another(
+    stage: Stage, boundary: int, inner: str, when: str, known: bool
+) -> None:
+    race = Race(stage, same=inner == "same", known=known, wishes=STICKY)
+    results: list[Publication] = []
+    if inner == "old":
+        race.push()
+
+    def meanwhile() -> None:
+        if inner != "old":
+            race.push()
+        results.append((race.old if inner == "old" else race.new).publish())
+
+    hook = once(meanwhile)
+    fault = stage.github.fault(
+        "*", "*", skip=boundary, before=hook if when == "before" else None,
+        after=hook if when == "after" else None,
+    )  # fmt: skip
+    results.append((race.new if inner == "old" else race.old).publish())
+    if not fault.hits:  # it has fewer requests: then one after the other
+        meanwhile()
+    assert all(one.ok for one in results), results
+    race.judge()
+
+
+class Turns:
+    """Lets the requests of two runs through one at a time, in an order that is drawn."""
+
+    def __init__(self, draw: random.Random, first: Callable[[], None]) -> None:
+        self._draw = draw
+        self._first = first
+        self._moved = threading.Condition()
+        self._waiting: set[str] = set()
+        self._running = {BOT, OTHER}
+        self._turn: str | None = None
+        self.order: list[str] = []
+
+    def before(self, request: Request) -> None:
+        who = request.headers["authorization"].split()[1]
+        with self._moved:
+            self._waiting.add(who)
+            self._next()
+            assert self._moved.wait_for(lambda: self._turn == who, timeout=20)
+            if who == OTHER and OTHER not in self.order:
+                self._first()
+            self.order.append(who)
+
+    def after(self, _request: Request) -> None:
+        with self._moved:
+            if self._turn:
+                self._waiting.discard(self._turn)
+            self._turn = None
+            self._next()
+
+    def ended(self, who: str) -> None:
+        with self._moved:
+            self._running.discard(who)
+            self._next()
+
+    def _next(self) -> None:
+        """Draw once everybody who still runs stands at a request."""
+        if self._turn is None and self._waiting and self._waiting >= self._running:
+            self._turn = self._draw.choice(sorted(self._waiting))
+            self._moved.notify_all()
+
+
+def interleaved(stage: Stage, race: Race, seed: int) -> Iterator[Publication]:
+    turns = Turns(random.Random(seed), race.push)
+    stage.github.fault("*", "*", times=None, before=turns.before, after=turns.after)
+    results: list[Publication] = []
+
+    def run(token: str, publish: Run) -> None:
+        try:
+            results.append(publish())
+        finally:
+            turns.ended(token)
+
+    threads = [
+        threading.Thread(target=run, args=(BOT, race.old.publish)),
+        threading.Thread(target=run, args=(OTHER, race.new.publish)),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), turns.order
+    assert len(results) == 2
+    yield from results
+
+
+def _race(stage: Stage, seeds: Sequence[int], *, same: bool, wishes: Wishes) -> None:
+    for seed in seeds:
+        stage.github.faults.clear()
+        for rows in (stage.state.comments, stage.state.review_comments, stage.home.checks):
+            rows.clear()
+        stage.state.resolved.clear()
+        stage.github.push(NAME, NUMBER, "feature")
+        race = Race(stage, same=same, known=seed % 2 == 0, wishes=wishes)
+        log = stage.github.log = []
+        try:
+            assert all(one.ok for one in interleaved(stage, race, seed))
+            race.judge()
+        except AssertionError as error:
+            told = [f"{one.headers['authorization'][6:]} {one.method} {one.path}" for one in log]
+            raise AssertionError("\n".join([f"seed {seed}", *told])) from error
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
+def test_requests_in_any_order(stage: Stage, same: bool) -> None:
+    _race(stage, range(12), same=same, wishes=STICKY)
+
+
+@pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
+def test_review_comments_in_any_order(stage: Stage, same: bool) -> None:
+    _race(stage, range(8), same=same, wishes=Wishes())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wishes", [STICKY, Wishes()], ids=["summary", "review"])
+@pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
+def test_requests_in_many_orders(stage: Stage, same: bool, wishes: Wishes) -> None:
+    _race(stage, range(100, 200), same=same, wishes=wishes)
+
+
+@pytest.mark.parametrize("app", ["github-actions", "mallory-ci"])
+def test_the_newer_words_are_taken_from_nobody_else(stage: Stage, app: str) -> None:
+    """An older run wrote last: it puts back what our own check run of the newer head says."""
+    race = Race(stage, same=False, known=True, wishes=STICKY)
+
+    def meanwhile() -> None:
+        race.push()
+        assert race.new.publish().ok
+        (theirs,) = [one for one in stage.home.checks if one.head_sha == race.head]
+        theirs.app = app
+
+    # Between looking for the summary and writing it.
+    stage.github.fault("PATCH", "*/comments/*", before=once(meanwhile))
+    assert race.old.publish().ok
+    if app == "github-actions":
+        race.judge()
+    else:
+        assert "problem 10" in stage.summary
+        assert stage.last.head != race.head

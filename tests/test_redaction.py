@@ -1,0 +1,113 @@
+"""Secrets in whatever form: none of them is left in a text, and nothing else is taken out."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm_ci.findings import Finding, Location, Part, Report, Severity, Subject
+from rlm_ci.redaction import SIGN, Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CANARY = "cAnaRy+Secret/0123456789-xyz"
+REDACTOR = Redactor({"SHOP_TOKEN": CANARY, "HOME": "/home/ada", "SHORT_TOKEN": "abc"})
+
+DRESSES: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "reversed": lambda text: text[::-1],
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 for URLs": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+    "base64 behind one character": lambda text: base64.b64encode(f"u{text}".encode()).decode(),
+    "base64 of a login": lambda text: base64.b64encode(f"ad:{text}:x".encode()).decode(),
+    "hex": lambda text: text.encode().hex(),
+    "capital hex": lambda text: text.encode().hex().upper(),
+    "quoted": lambda text: quote(text, safe=""),
+    "without the first seven": lambda text: text[7:],
+    "without the first eight": lambda text: text[8:],
+}
+
+
+@pytest.mark.parametrize("dress", DRESSES)
+def test_a_known_secret_is_taken_out_in_every_dress(dress: str) -> None:
+    dressed = DRESSES[dress](CANARY)
+    told = REDACTOR.text(f"before {dressed} after")
+    assert SIGN in told
+    assert told.startswith("before ")
+    assert told.endswith(" after")
+    for length in (12, 16):
+        for start in range(len(dressed) - length):
+            assert dressed[start : start + length] not in told
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "ghp_" + "a1B2" * 9,
+        "github_pat_" + "a1B2_" * 9,
+        "ghs_" + "Z9" * 18,
+        "glpat-" + "x" * 20,
+        "sk-ant-api03-" + "q" * 40,
+        "sk-proj-" + "Ab1_" * 10,
+        "AKIAIOSFODNN7EXAMPLE",
+        "xoxb-123456789012-abcdefghij",
+        "npm_" + "a" * 36,
+        "AIza" + "b" * 35,
+        "hf_" + "c" * 34,
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijklmno",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEpA\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMIIEpA and no end",
+        "Bearer abcdefghijklmnop1234",
+        "https://ada:pa55word@example.com/x",
+    ],
+)
+def test_what_looks_like_a_token_is_taken_out(secret: str) -> None:
+    told = Redactor({}).text(f"see {secret}")
+    assert SIGN in told
+    assert not any(word in told for word in ("a1B2", "MIIE", "pa55word", "abcdefghij", "IOSFO"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the task-id of tasks/index.json",
+        "https://github.com/acme/shop/blob/main/a.md",
+        "mail ada@example.com about https://example.com",
+        "disk-usage and risk-averse sk-learn",
+        "an eyJ in a word, and ghp_ alone",
+        "/home/ada/abc",
+        "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    ],
+)
+def test_ordinary_words_stay(text: str) -> None:
+    assert REDACTOR.text(text) == text
+
+
+@given(st.text(max_size=200))
+def test_redacting_twice_changes_nothing_more(text: str) -> None:
+    once = REDACTOR.text(text + CANARY)
+    assert CANARY not in once
+    assert REDACTOR.text(once) == once
+
+
+def test_no_text_of_a_report_keeps_a_secret_and_a_quote_is_whole_or_not_there() -> None:
+    place = Location("a.py", 1, 1, blob="0" * 40, quote=f"key = '{CANARY}'")
+    other = Location("b.py", 2, 2, blob="1" * 40, quote="clean")
+    finding = Finding(
+        "x/y", Severity.HIGH, f"message {CANARY}", f"hint {CANARY}", (place, other),
+        subject=CANARY, suggested_fix=CANARY, suppression=CANARY,
+    )  # fmt: skip
+    part = Part("x", f"summary {CANARY}", {}, (finding,), block=CANARY)
+    clean = Part("y", "clean")
+    report = Report(Subject(), Severity.HIGH, (part, clean))
+    told = REDACTOR.report(report)
+    assert CANARY not in repr(told)
+    assert told.findings[0].evidence == (place.replace(quote=None), other)
+    assert told.parts[1] is clean
+    assert REDACTOR.report(told) == told
