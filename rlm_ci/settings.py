@@ -139,6 +139,29 @@ OUT: tuple[Setting, ...] = (
     Setting("out", "folder for report.json, comment.md, report.sarif, report.html (default: the "
             "run directory)", flag="--out", metavar="DIR", file=False, input="out"),
 )  # fmt: skip
+PUBLISH: tuple[Setting, ...] = (
+    Setting("publish.enabled", "post the report on its pull request, if there is a token",
+            default=True, kind="boolean", flag="--publish", off="post nothing"),
+    Setting("publish.comment", "what to write on the pull request: a summary (sticky), that and "
+            "review comments (review), or nothing", "review", "choice",
+            choices=("sticky", "review", "none"), input="comment"),
+    Setting("publish.check_run", "post a check run with the verdict", default=True,
+            kind="boolean"),
+    Setting("publish.unfinished", "conclusion of the check run where not everything was judged",
+            "action_required", "choice", choices=("action_required", "failure")),
+    Setting("publish.least", "severity from which a finding gets a review comment", "low",
+            "choice", choices=SEVERITIES),
+    Setting("publish.max_comments", "most review comments of one run", 50, "integer", minimum=0),
+    Setting("publish.max_per_file", "most review comments of one run on one file", 10, "integer",
+            minimum=0),
+    Setting("publish.max_on_files", "most comments of one run on files as a whole, each a request "
+            "of its own", 5, "integer", minimum=0),
+    Setting("publish.max_annotations", "most annotations of one check run", 500, "integer",
+            minimum=0),
+    Setting("github.token", "token that posts on GitHub", env=("GITHUB_TOKEN",), secret=True,
+            file=False, input="github-token"),
+    _machine("github.api_url", "GITHUB_API_URL", "address of GitHub's API"),
+)  # fmt: skip
 MACHINE: tuple[Setting, ...] = (
     _machine("ci", "CI", "set in CI", "boolean"),
     _machine("no_color", "NO_COLOR", "no colour, whatever its value"),
@@ -156,7 +179,10 @@ MACHINE: tuple[Setting, ...] = (
     _machine("pre_commit.remote_name", "PRE_COMMIT_REMOTE_NAME", "where it is pushed to"),
     _machine("pre_commit.local_branch", "PRE_COMMIT_LOCAL_BRANCH", "branch that is pushed"),
 )  # fmt: skip
+#: What every judging command may need; a hook has no time to look at more.
 CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *OUT, *MACHINE)
+#: What no check has a say in.
+PROGRAM = (*CORE, *PUBLISH)
 
 
 def environment() -> Mapping[str, str]:
@@ -339,7 +365,8 @@ def nearest(name: str, known: Sequence[str]) -> str:
     """What the writer of ``name`` may have meant."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, 1)
+    # Most forget the section before they misspell the name.
+    close = [one for one in known if one.endswith(f".{name}")] or get_close_matches(name, known, 1)
     return f"did you mean {close[0]}?" if close else f"known are: {', '.join(sorted(known))}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from rlm_ci import changes, files
 from rlm_ci.changes import ChangeSet, PullRequest
 from rlm_ci.errors import ConfigError
+from rlm_ci.objects import is_object_id
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
@@ -147,7 +148,7 @@ def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet |
     repo = payload.get("repository")
     slug = _text(repo, "full_name") or None
     if isinstance(payload.get("pull_request"), dict):
-        return _from_pull_request(repository, payload["pull_request"], path, slug)
+        return from_pull_request(repository, payload["pull_request"], path, slug)
     if isinstance(payload.get("merge_group"), dict):
         group = payload["merge_group"]
         base, head = (
@@ -187,9 +188,13 @@ def _name(payload: Mapping[str, Any]) -> str:
     return "workflow_dispatch" if "workflow" in payload and "inputs" in payload else ""
 
 
-def _from_pull_request(
+def from_pull_request(
     repository: Repository, record: Mapping[str, Any], path: str, slug: str | None
 ) -> ChangeSet:
+    """The change of a pull request, as an event or the API tells it; ``path`` says which.
+
+    ``slug`` is the repository's ``owner/name``. Raises ConfigError.
+    """
     sides = {}
     for side in ("base", "head"):
         place = record.get(side)
@@ -286,7 +291,7 @@ def _text(record: Any, key: str) -> str:
 
 def _sha(record: Mapping[str, Any], key: str, name: str, path: str) -> str:
     value = _text(record, key)
-    if len(value) not in (40, 64) or not all(char in "0123456789abcdef" for char in value):
+    if not is_object_id(value):
         raise ConfigError(
             f"{name} is not an object id", where=path, hint="give the payload as GitHub sent it"
         )

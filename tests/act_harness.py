@@ -132,10 +132,12 @@ def run_in_act(
     *,
     action: Path | None = None,
     event_name: str = "pull_request",
+    variables: Mapping[str, str] | None = None,
 ) -> Job:
     """One job: check ``repo`` out, use the action with ``inputs``, all within ``tmp``.
 
-    Raises subprocess.TimeoutExpired after two minutes.
+    ``variables`` are put into the job's environment. Raises subprocess.TimeoutExpired after
+    two minutes.
     """
     action = action or ship_action(tmp / "action")
     probe = tmp / "probe"
@@ -162,6 +164,7 @@ def run_in_act(
         "--artifact-server-addr", "127.0.0.1", "--cache-server-addr", "127.0.0.1",
         "--no-cache-server", "--local-repository", f"rlm-ci/rlm-ci@v1={action}",
         "--env", f"PROBE={probe}",
+        *(word for name, text in (variables or {}).items() for word in ("--env", f"{name}={text}")),
     ]  # fmt: skip
     ended = subprocess.run(
         argv, cwd=repo.path, env=bare_environment(tmp / "home"), stdin=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rlm_ci import checks
-from rlm_ci.settings import CORE, Settings
+from rlm_ci.settings import PROGRAM, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 METADATA = load_yaml((ROOT / "action.yml").read_bytes())
 STEPS = METADATA["runs"]["steps"]
-INPUT_ROWS = [row for row in (*CORE, *checks.rows(checks.names())) if row.input]
+INPUT_ROWS = [row for row in (*PROGRAM, *checks.rows(checks.names())) if row.input]
 #: What the contract promises under these names.
-OUTPUTS = {"verdict", "findings", "failing", "report", "sarif", "head-sha", "run-id"}
+OUTPUTS = {
+    "verdict", "findings", "failing", "report", "sarif", "comment-url", "head-sha", "run-id",
+}  # fmt: skip
 
 #: Stands in for the program: writes down what reached it.
 SPY = """
@@ -79,7 +81,8 @@ def test_every_input_is_described_optional_and_handed_over() -> None:
 
 
 def test_inputs_and_variables_are_those_of_the_settings() -> None:
-    assert _environment_names() == {row.input: row.variables[0] for row in INPUT_ROWS}
+    expected = {row.input: row.variables[0] for row in INPUT_ROWS}
+    assert _environment_names() == {**expected, "report": "REPORT"}
 
 
 def test_every_output_comes_from_the_step_that_runs_the_program() -> None:
@@ -158,6 +161,24 @@ def test_the_program_runs_isolated_in_the_workspace_and_in_place_of_the_shell(
     assert not [name for name in seen["environ"] if name.startswith("INPUT_")]
 
 
+@pytest.mark.parametrize(
+    ("report", "argv"),
+    [
+        ("", ["pr"]),
+        ("a b/report.json", ["publish", "a b/report.json"]),
+        ("*", ["publish", "*"]),
+        ("--help", ["publish", "./--help"]),
+        ("-", ["publish", "./-"]),
+    ],
+)
+def test_a_report_that_is_given_is_posted(
+    spy: Callable[..., dict[str, Any]], report: str, argv: list[str]
+) -> None:
+    seen = spy(report=report)
+    assert seen["argv"] == argv
+    assert seen["pid"] == seen["shell"]
+
+
 def test_inputs_that_are_not_given_are_empty(spy: Callable[..., dict[str, Any]]) -> None:
     seen = spy()
     given = {name: seen["environ"][name] for name in _environment_names().values()}
@@ -172,6 +193,7 @@ def test_hostile_inputs_arrive_as_they_are(
     seen = spy(**dict.fromkeys(METADATA["inputs"], text))
     for variable in _environment_names().values():
         assert seen["environ"][variable] == text
+    assert seen["argv"] == ["publish", f"./{text}" if text.startswith("-") else text]
 
 
 # -- installation -------------------------------------------------------------------------------
@@ -426,6 +448,6 @@ def test_the_repository_may_lie_in_a_folder_of_the_workspace(
     job = Runner(tmp_path / "job", ship_action(tmp_path / "action"), repo.path.parent, environment)
     install, program = job.use({"working-directory": repo.path.name})
     assert (install.code, program.code) == (0, 0), program.text
-    assert set(program.outputs) == OUTPUTS
+    assert set(program.outputs) == OUTPUTS - {"comment-url"}, "nothing was posted"
     assert program.outputs["head-sha"] == head
     assert job.summary

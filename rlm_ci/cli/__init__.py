@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm_ci.settings import Setting
 
 #: Command to module of this package; each has SUMMARY, USAGE, rows(argv) and run(arguments).
-COMMANDS = ("pr", "check", "config", "init", "verify")
+COMMANDS = ("pr", "check", "publish", "config", "init", "verify")
 
 
 class Terminated(BaseException):
@@ -180,7 +180,9 @@ def write(text: str) -> None:
 
 def say(text: str) -> None:
     """A line about the run, on standard error; never a command for the runner's log."""
-    line = printable(text).replace("##[", "##\\x5b")
+    from rlm_ci.redaction import Redactor
+
+    line = printable(Redactor(environment()).text(text)).replace("##[", "##\\x5b")
     _to_stderr(line.replace("::", ":\\x3a") if line.lstrip().startswith("::") else line)
 
 
@@ -219,8 +221,10 @@ def _fail(error: RlmCiError) -> int:
 def _annotate(level: str, error: RlmCiError) -> None:
     if environment().get("GITHUB_ACTIONS") == "true":
         from rlm_ci.publishing import neutral
+        from rlm_ci.redaction import Redactor
 
-        told = [str(error), *([error.hint] if error.hint else [])]
+        clean = Redactor(environment()).text
+        told = [clean(text) for text in (str(error), error.hint) if text]
         _to_stderr(neutral.command(level, {"title": "rlm-ci"}, *told))
 
 
@@ -240,6 +244,7 @@ def _internal(error: Exception, words: Sequence[str]) -> RlmCiError:
     import traceback
 
     from rlm_ci import files
+    from rlm_ci.redaction import Redactor
 
     environ = environment()
     state = environ.get("XDG_STATE_HOME") or os.path.join(
@@ -249,6 +254,7 @@ def _internal(error: Exception, words: Sequence[str]) -> RlmCiError:
     path = os.path.join(folder, time.strftime("error-%Y%m%dT%H%M%SZ.log", time.gmtime()))
     text = "".join(traceback.format_exception(error))
     report = f"rlm-ci {__version__}, Python {sys.version}\ncommand: {list(words)!r}\n\n{text}"
+    report = Redactor(environ).text(report)
     try:
         files.make_folder(folder, 0o700)
         files.write(path, report.encode("utf-8", "backslashreplace"), 0o600)

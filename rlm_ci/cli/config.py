@@ -7,7 +7,7 @@ from rlm_ci.cli import configuration, output, warn
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import UsageError
 from rlm_ci.publishing import neutral
-from rlm_ci.settings import CHANGE, COMMON, CORE, Settings
+from rlm_ci.settings import CHANGE, COMMON, PROGRAM, Settings
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 def run(arguments: Arguments) -> int:
     if arguments.positionals:
         raise UsageError("config takes no arguments", where="rlm-ci config", hint=USAGE)
-    table = (*CORE, *checks.rows(checks.names()))
+    table = (*PROGRAM, *checks.rows(checks.names()))
     settings = Settings(table, arguments.flags)
     if settings.format not in ("text", "json"):
         raise UsageError(

@@ -9,7 +9,7 @@ import os
 
 from rlm_ci import checks, files, settings, suppressions
 from rlm_ci.errors import ConfigError
-from rlm_ci.settings import CONFIG_FILES, CORE
+from rlm_ci.settings import CONFIG_FILES, PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
     """
     record, source = read(options, change)
     if record:
-        options.apply(record, source, (*CORE, *checks.rows(checks.names())))
+        options.apply(record, source, (*PROGRAM, *checks.rows(checks.names())))
     _require_templates(options)
     accepted = options.suppressions
     if not accepted:

@@ -1,4 +1,4 @@
-"""``rlm-ci init``: write a workflow, a pre-commit configuration and ``rlm-ci.toml``.
+"""``rlm-ci init``: write workflows, a pre-commit configuration and ``rlm-ci.toml``.
 
 It asks nothing, and overwrites nothing without ``--force``.
 """
@@ -12,7 +12,7 @@ from rlm_ci.cli import output
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import Repository, discover
-from rlm_ci.settings import COMMON, CORE, Setting, Settings
+from rlm_ci.settings import COMMON, PROGRAM, Setting, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.cli.arguments import Arguments
 
-SUMMARY = "write a workflow, a pre-commit configuration and rlm-ci.toml"
-USAGE = "[--force] [OPTION...]"
+SUMMARY = "write workflows, a pre-commit configuration and rlm-ci.toml"
+USAGE = "[--fork-safe] [--slash-commands] [--force] [OPTION...]"
 FORCE = Setting(
     "force",
     "overwrite files that are there",
@@ -30,12 +30,31 @@ FORCE = Setting(
     flag="--force",
     file=False,
 )
+FORK_SAFE = Setting(
+    "fork_safe",
+    "two workflows: one judges without rights, the other posts, also for forks",
+    default=False,
+    kind="boolean",
+    flag="--fork-safe",
+    file=False,
+)
+SLASH_COMMANDS = Setting(
+    "slash_commands",
+    "a workflow that obeys comments such as /rlm-ci check",
+    default=False,
+    kind="boolean",
+    flag="--slash-commands",
+    file=False,
+)
+OWN = (FORK_SAFE, SLASH_COMMANDS, FORCE)
 URL = "https://github.com/rlm-ci/rlm-ci"
 _LIMIT = 1 << 20
+#: The artifact that the first of the two jobs leaves for the second.
+REPORT_NAME = "rlm-ci-report"
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*COMMON, FORCE)
+    return (*COMMON, *OWN)
 
 
 def run(arguments: Arguments) -> int:
@@ -43,32 +62,70 @@ def run(arguments: Arguments) -> int:
         raise UsageError(
             "init takes no arguments", where="rlm-ci init", hint=f"rlm-ci init {USAGE}"
         )
-    settings = Settings((*CORE, FORCE), arguments.flags)
+    settings = Settings((*PROGRAM, *OWN), arguments.flags)
     repository = open_repository(settings)
     if repository.git_dir is None:
         raise ConfigError(
             "not a git repository", where=repository.root, hint="make one first: git init"
         )
+    contents = _contents(
+        own_commit(settings.environ),
+        fork_safe=settings.fork_safe,
+        slash_commands=settings.slash_commands,
+    )
+    if settings.fork_safe and not settings.force:
+        _require_first_job(repository.root)
     lines = [
-        _write(repository.root, path, text, force=settings.force)
-        for path, text in _contents(settings.environ).items()
+        _write(repository.root, path, text, force=settings.force) for path, text in contents.items()
     ]
     lines.append(_ignore_runs(repository.root))
     lines += ["", "next: commit these files; run the checks now with: rlm-ci check"]
+    if settings.fork_safe or settings.slash_commands:
+        lines.append("      what posts or obeys comments begins once it is on the default branch")
     output.emit("\n".join(lines) + "\n", settings)
     return errors.OK
 
 
-def _contents(environ: Mapping[str, str]) -> dict[str, str]:
-    commit = own_commit(environ)
-    rev = commit or f"v{__version__}"
+def _require_first_job(root: str) -> None:
+    """Raise ConfigError where a workflow stands that leaves the second job no report."""
+    path = ".github/workflows/rlm-ci.yml"
+    try:
+        data = files.read_inside(root, path, _LIMIT)
+    except files.UnreadableError:
+        return
+    if REPORT_NAME.encode() not in data:
+        raise ConfigError(
+            "a workflow stands there already, and leaves no report for the second job to post",
+            where=path,
+            hint="take it over: rlm-ci init --fork-safe --force; or move it away first",
+        )
+
+
+def workflows(commit: str | None, *, fork_safe: bool, slash_commands: bool) -> dict[str, str]:
+    """The workflows by their file names, with the action pinned to ``commit`` of rlm-ci."""
+    templates = {"rlm-ci.yml": "check.yml" if fork_safe else "workflow.yml"}
+    if fork_safe:
+        templates["rlm-ci-publish.yml"] = "publish.yml"
+    if slash_commands:
+        templates["rlm-ci-comment.yml"] = "commands.yml"
     comment = f"rlm-ci {__version__}" if commit else f"pin it: git ls-remote {URL} v{__version__}"
-    pin = f"{URL.removeprefix('https://github.com/')}@{rev} # {comment}"
-    workflow = resources.read_template("init/workflow.yml").replace("@PIN@", pin)
+    pin = f"{URL.removeprefix('https://github.com/')}@{_revision(commit)} # {comment}"
+    return {
+        name: resources.read_template(f"init/{template}").replace("@PIN@", pin)
+        for name, template in templates.items()
+    }
+
+
+def _revision(commit: str | None) -> str:
+    return commit or f"v{__version__}"
+
+
+def _contents(commit: str | None, *, fork_safe: bool, slash_commands: bool) -> dict[str, str]:
+    made = workflows(commit, fork_safe=fork_safe, slash_commands=slash_commands)
     hooks = resources.read_template("init/pre-commit-config.yaml")
     return {
-        ".github/workflows/rlm-ci.yml": workflow,
-        ".pre-commit-config.yaml": hooks.replace("@URL@", URL).replace("@REV@", rev),
+        **{f".github/workflows/{name}": text for name, text in made.items()},
+        ".pre-commit-config.yaml": hooks.replace("@URL@", URL).replace("@REV@", _revision(commit)),
         "rlm-ci.toml": config_file(),
     }
 
@@ -96,7 +153,7 @@ def own_commit(environ: Mapping[str, str]) -> str | None:
 
 def config_file() -> str:
     """``rlm-ci.toml`` with every setting at its default, commented out."""
-    table = [row for row in (*CORE, *checks.rows(checks.names())) if row.file and not row.secret]
+    table = [row for row in (*PROGRAM, *checks.rows(checks.names())) if row.file and not row.secret]
     lines = ["# The settings of rlm-ci, each at its default. On a pull request the base's holds."]
     section = ""
     for row in sorted(table, key=lambda row: row.key.count(".")):
@@ -139,9 +196,11 @@ def _write(root: str, path: str, text: str, *, force: bool) -> str:
             return f"unchanged  {path}"
         if not force:
             return f"kept       {path} (it is there; --force overwrites it)"
-    if os.path.islink(os.path.dirname(full)):
+    folder = os.path.dirname(full)
+    own = os.path.normpath(os.path.join(os.path.realpath(root), os.path.dirname(path)))
+    if os.path.realpath(folder) != own:
         raise ConfigError("the folder is a link", where=path, hint="write the file by hand")
-    files.make_folder(os.path.dirname(full))
+    files.make_folder(folder)
     files.write(full, text.encode())
     return f"written    {path}"
 

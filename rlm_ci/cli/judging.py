@@ -9,6 +9,7 @@ from rlm_ci.cli import configuration, policy, warn
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.git import HOOK_VARIABLES, Repository, discover
+from rlm_ci.redaction import Redactor
 from rlm_ci.runs.store import Store
 from rlm_ci.settings import CORE, Settings
 from rlm_ci.values import Value
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.changes import ChangeSet
+    from rlm_ci.settings import Setting
 
 
 class Judgement(Value):
@@ -98,15 +100,20 @@ def judge(
     *,
     read_stdin: Callable[[], bytes] = lambda: b"",
     with_repository_name: bool = False,
+    more: Sequence[Setting] = (),
+    change: ChangeSet | None = None,
+    also: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Judgement:
     """Run the checks ``wanted`` (none: those that the settings enable) on the change.
 
     A change that cannot be found, or whose config file cannot be obeyed, makes a report in
-    which nothing ran. Raises RlmCiError for flags and variables that are wrong.
+    which nothing ran. ``more`` are settings that the caller reads besides those of judging,
+    ``change`` is the change where it is known already, and ``also`` are checks that run in any
+    case. Raises RlmCiError for flags and variables that are wrong.
     """
     selected = wanted or checks.names()
-    rows = (*CORE, *checks.rows(selected))
+    rows = (*CORE, *more, *checks.rows(selected))
 
     def fresh() -> Settings:
         return Settings(rows, flags, environ)
@@ -117,18 +124,20 @@ def judge(
         flags = {**flags, "paths": _paths(options, repository)}
     level = Severity.from_label(options.fail_level)
     try:
-        found = _select(options, repository, default, selected, read_stdin)
+        known = [Task(change)] if change else None
+        found = known or _select(options, repository, default, selected, read_stdin)
     except RlmCiError as error:
         parts = [Part.from_error(name, error) for name in _enabled(options, wanted)]
-        return Judgement(Report(Subject(), level, tuple(parts)), options, repository, ())
+        report = Report(Subject(), level, tuple(parts))
+        return Judgement(_redacted(report, options), options, repository, ())
     parts = []
     levels = []
     obeyed = []
     doubts: dict[str, RlmCiError] = {}
     for task in found:
-        options, names, wrong = _configure(task, fresh, wanted, doubts)
+        options, names, wrong = _configure(task, fresh, wanted, also, doubts)
         if wrong is None:
-            parts += _run(task.change, names, options, named=bool(wanted or options.checks))
+            parts += _run(task.change, names, options, names if wanted or options.checks else also)
             obeyed.append(task.change)
         else:
             parts += [Part.from_error(name, wrong) for name in names]
@@ -140,19 +149,21 @@ def judge(
         parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
     judged = tuple(task.change for task in found)
     name = _repository_name(judged, options, repository, look=with_repository_name)
-    report = Report(
-        _subject(judged, name),
-        min(levels, default=level),  # of several changes, the strictest
-        tuple(parts),
-        evidence=_sum([part.evidence for part in parts if part.evidence]),
-    )
-    return Judgement(report, options, repository, tuple(obeyed))
+    level = min(levels, default=level)  # of several changes, the strictest
+    evidence = _sum([part.evidence for part in parts if part.evidence])
+    report = Report(_subject(judged, name), level, tuple(parts), evidence=evidence)
+    return Judgement(_redacted(report, options), options, repository, tuple(obeyed))
+
+
+def _redacted(report: Report, options: Settings) -> Report:
+    return Redactor(options.environ).report(report)
 
 
 def _configure(
     task: Task,
     fresh: Callable[[], Settings],
     wanted: Sequence[str],
+    also: Sequence[str],
     doubts: dict[str, RlmCiError],
 ) -> tuple[Settings, tuple[str, ...], RlmCiError | None]:
     """The settings and the checks of a task, and what keeps these from looking, if anything.
@@ -168,6 +179,7 @@ def _configure(
         options = fresh()  # nothing of a file that is not whole
         names = _enabled(options, wanted)
         error = wrong
+    names = tuple(dict.fromkeys((*names, *also)))
     return options, tuple(one for one in names if task.only is None or one in task.only), error
 
 
@@ -177,10 +189,14 @@ def _enabled(options: Settings, wanted: Sequence[str]) -> tuple[str, ...]:
     return checks.require(options.checks, options.sources["checks"]) or checks.names()
 
 
-def _run(change: ChangeSet, names: Sequence[str], options: Settings, *, named: bool) -> list[Part]:
-    """What the checks ``names`` have to say of ``change``; with ``named`` each of them runs."""
+def _run(
+    change: ChangeSet, names: Sequence[str], options: Settings, named: Sequence[str]
+) -> list[Part]:
+    """What the checks ``names`` have to say of ``change``; those of ``named`` run in any case."""
     runs = Store.at(change.repository.root, options.runs_dir)
-    ran = checks.run(names, change, options, runs, named=named)
+    ran: list[Part] = []
+    for name in names:
+        ran += checks.run((name,), change, options, runs, named=name in named)
     ran += policy.edited(change, options, names)
     source = options.sources["suppressions"]
     return [suppressions.apply(part, options.suppressions, source) for part in ran]

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import changes, checks, files, publishing
-from rlm_ci.cli import output, say
+from rlm_ci import changes, checks, errors, files, publishing
+from rlm_ci.cli import asking, output, overrides, posting, privileged, say
 from rlm_ci.cli.judging import judge, read_templates
+from rlm_ci.cli.slash import CHECK
 from rlm_ci.findings import CLEAN
 from rlm_ci.runs import derived_task_id, is_task_id
 from rlm_ci.runs.store import Store
-from rlm_ci.settings import CHANGE, COMMON, OUT, REPORT
+from rlm_ci.settings import CHANGE, COMMON, OUT, PROGRAM, PUBLISH, REPORT, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.cli.asking import Asked
     from rlm_ci.cli.judging import Judgement
     from rlm_ci.findings import Report
-    from rlm_ci.settings import Setting, Settings
+    from rlm_ci.settings import Setting
 
 SUMMARY = "judge a pull request: checks, one report, every surface"
 USAGE = "[--base REF] [--head REF] [--event FILE] [OPTION...]"
@@ -33,7 +35,7 @@ _FILES = (
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*COMMON, *CHANGE, *REPORT, *OUT, *checks.rows(checks.names()))
+    return (*COMMON, *CHANGE, *REPORT, *OUT, *PUBLISH, *checks.rows(checks.names()))
 
 
 def run(arguments: Arguments) -> int:
@@ -41,34 +43,75 @@ def run(arguments: Arguments) -> int:
         from rlm_ci.errors import UsageError
 
         raise UsageError("pr takes no arguments", where="rlm-ci pr", hint=f"rlm-ci pr {USAGE}")
-    judgement = judge(arguments.flags, (), changes.from_default_branch, with_repository_name=True)
+    asked = None
+    settings = Settings(PROGRAM, arguments.flags)
+    comment = asking.payload_of(settings)
+    if comment is not None:
+        asked = asking.asked(settings, comment)
+        if asked is None:
+            return errors.OK
+    judgement = _judge(arguments, asked)
     settings = judgement.settings
+    report = judgement.report
+    to = posting.destination(settings, report)
     folder, run_id = _folder(judgement)
-    report = judgement.report.replace(run_id=run_id)
+    report = report.replace(run_id=run_id)
     in_actions = bool(settings.github.actions)
     paths = {name: os.path.join(folder, name) for name, _ in _FILES}
+    # What is known is written before GitHub is asked for anything: it may keep us waiting.
+    plain = output.rendering(settings).replace(colour=False)
+    _write(paths["report.json"], publishing.render(report, "json", plain), run_id)
+    way = posting.Way(settings, asked.way if asked else None)
+    held = overrides.held(settings, report, to, way, asked)
+    report = overrides.apply(report, held)
     if in_actions:
         _write_outputs(settings, report, paths, _head(judgement))
     output.explain_parts(report)
     options = output.rendering(settings)
-    plain = options.replace(colour=False)
     for name, renderer in _FILES:
         if renderer == "markdown":  # from here on a template may be at fault
             options = options.replace(templates=read_templates(judgement))
             plain = options.replace(colour=False)
-        text = publishing.render(report, renderer, plain)
-        files.write(
-            paths[name], text.encode("utf-8", "backslashreplace"), 0o600 if run_id else 0o644
-        )
+        _write(paths[name], publishing.render(report, renderer, plain), run_id)
     if in_actions and settings.github.step_summary:
         summary = publishing.render(report, "summary", plain)
         files.append(settings.github.step_summary, summary.encode("utf-8", "backslashreplace"))
     output.emit(publishing.render(report, settings.format, options), settings)
     if in_actions and settings.format == "text" and not settings.output:
         output.emit(publishing.render(report, "github", plain), settings)
+    publication = posting.attempt(judgement, report, to, options, way, overrides=held)
+    if publication:
+        report = report.replace(publication=publication.to_dict())
+        _write(paths["report.json"], publishing.render(report, "json", plain), run_id)
+        if in_actions and publication.url:
+            posting.write_outputs(settings, {"comment-url": publication.url})
     if not settings.quiet or report.verdict() != CLEAN:
         say(f"report: {paths['report.html']}")
+    overrides.require_kept(asked, publication)
     return report.exit_code()
+
+
+def _judge(arguments: Arguments, asked: Asked | None) -> Judgement:
+    """The judgement of the change that the flags or the event tell, or a comment asks about."""
+    judgement = judge(
+        arguments.flags,
+        (),
+        changes.from_default_branch,
+        with_repository_name=True,
+        more=PUBLISH,
+        change=asked.change if asked else None,
+        also=asked.command.checks if asked and asked.command.name == CHECK else (),
+    )
+    github = judgement.settings.github
+    if github.actions and asked is None:
+        for change in judgement.changes:
+            privileged.refuse_checkout(change, privileged.event_of(github.event_name))
+    return judgement
+
+
+def _write(path: str, text: str, run_id: str | None) -> None:
+    """A file of the report: of a run of ours for its owner alone."""
+    files.write(path, text.encode("utf-8", "backslashreplace"), 0o600 if run_id else 0o644)
 
 
 def _folder(judgement: Judgement) -> tuple[str, str | None]:
@@ -94,9 +137,7 @@ def _head(judgement: Judgement) -> str:
 
 
 def _write_outputs(settings: Settings, report: Report, paths: Mapping[str, str], head: str) -> None:
-    """The outputs of the action. No value can end its own block: the delimiter is random."""
-    if not settings.github.output:
-        return
+    """The outputs of the action that are known before anything is posted."""
     unsuppressed = sum(finding.suppression is None for finding in report.findings)
     values = {
         "verdict": report.verdict(),
@@ -107,8 +148,4 @@ def _write_outputs(settings: Settings, report: Report, paths: Mapping[str, str],
         "head-sha": head,
         "run-id": report.run_id or "",
     }
-    blocks = []
-    for name, value in values.items():
-        end = f"rlm-ci-{os.urandom(16).hex()}"
-        blocks.append(f"{name}<<{end}\n{value}\n{end}\n")
-    files.append(settings.github.output, "".join(blocks).encode("utf-8", "surrogateescape"))
+    posting.write_outputs(settings, values)

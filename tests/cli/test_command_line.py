@@ -93,7 +93,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
     ("words", "what", "hint"),
     [
         (["chek"], "unknown command 'chek'", "did you mean check?"),
-        (["zzz"], "unknown command 'zzz'", "known are: check, config, init, pr, verify"),
+        (["zzz"], "unknown command 'zzz'", "known are: check, config, init, pr, publish, verify"),
         (["a\x1b[31m\n::error::x"], r"unknown command 'a\x1b[31m\n::error::x'", ""),
         (["x" * 5000], "unknown command 'xxxx", ""),
         (["--qiet", "check"], "unknown option '--qiet'", "did you mean --quiet?"),

@@ -1,0 +1,89 @@
+"""The objects of a pull request, brought into the clone; nothing is checked out."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from rlm_ci.errors import ConfigError, DamagedError, RemoteError
+from rlm_ci.objects import is_object_id
+from rlm_ci.publishing.links import check_server_url
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.git import Repository
+    from rlm_ci.settings import Settings
+
+
+def fetch(repository: Repository, number: int, pull: Mapping[str, Any], settings: Settings) -> None:
+    """See that both commits of the pull request, as the API tells them, are in the clone.
+
+    ``pull`` is the API's record of it. Raises RemoteError when they are not to be had,
+    ConfigError when the remote has other ones.
+    """
+    remote = repository.remote()
+    base, head = _commit(pull, "base"), _commit(pull, "head")
+    # A fork's commits are to be had by this name only.
+    for commit, ref in ((base, base), (head, f"refs/pull/{number}/head")):
+        if repository.resolve(commit)[0] is not None:
+            continue
+        where, command = f"{printable(remote)[:80]}, {ref}", _command(remote, ref)
+        try:
+            repository.run(
+                *("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-gc"),
+                *("--no-write-fetch-head", remote, f"+{ref}"),
+                env=_credentials(settings),
+                network=True,
+            )
+        except DamagedError as error:
+            raise RemoteError(
+                f"the pull request's commits cannot be fetched: {error.what}",
+                where=where,
+                hint=f"see why: {command}",
+            ) from None
+        if repository.resolve(commit)[0] is None:
+            raise ConfigError(
+                f"GitHub's API says {commit[:12]}, and that is not what was fetched: the pull "
+                "request has moved on",
+                where=where,
+                hint=f"comment again, or fetch it: {command}",
+            )
+
+
+def _commit(pull: Mapping[str, Any], side: str) -> str:
+    place = pull.get(side)
+    sha = place.get("sha") if isinstance(place, dict) else None
+    if not isinstance(sha, str) or not is_object_id(sha):
+        raise RemoteError(
+            f"GitHub does not tell the {side} of the pull request",
+            where=f"#{pull.get('number')}",
+            hint="try again later",
+        )
+    return sha
+
+
+def _command(remote: str, what: str) -> str:
+    from shlex import quote
+
+    return f"git fetch {quote(printable(remote)[:80])} {what}"
+
+
+def _credentials(settings: Settings) -> dict[str, str]:
+    """The token, for a private repository: for GitHub's address alone, and in no argument.
+
+    A workflow's checkout had better not leave one in the clone; where it did, ours takes its
+    place, since GitHub refuses two.
+    """
+    server = check_server_url(settings.github.server_url or "https://github.com")
+    secret = b64encode(f"x-access-token:{settings.github.token}".encode()).decode()
+    key = f"http.{server}/.extraHeader"
+    return {
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_0": key,
+        "GIT_CONFIG_VALUE_0": "",
+        "GIT_CONFIG_KEY_1": key,
+        "GIT_CONFIG_VALUE_1": f"Authorization: Basic {secret}",
+    }

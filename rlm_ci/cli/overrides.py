@@ -1,0 +1,156 @@
+"""Findings that a person waved through by a comment: for one head, with name and reason.
+
+The record of it stands in the checkpoint of our own summary comment, and is read back from
+there for the same head, by whatever run comes next. Other workflows may post under our login,
+so the record is a pointer and no proof: what counts is the comment of the person, which GitHub
+is asked for again, and whether that person may still give it.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.cli import say
+from rlm_ci.cli.slash import LONGEST_REASON, OVERRIDABLE, OVERRIDE
+from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
+from rlm_ci.publishing.publication import NONE, POSTED, UPDATED
+from rlm_ci.redaction import Redactor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rlm_ci.cli.asking import Asked
+    from rlm_ci.cli.posting import Way
+    from rlm_ci.cli.slash import Command
+    from rlm_ci.findings import Part, Report
+    from rlm_ci.publishing.checkpoint import Override
+    from rlm_ci.publishing.github import Client
+    from rlm_ci.publishing.publication import Destination, Publication
+    from rlm_ci.settings import Settings
+
+#: Of the records that are read back, so many of the last ones are asked about.
+_MOST = 3
+
+
+def held(
+    settings: Settings, report: Report, to: Destination | None, way: Way, asked: Asked | None = None
+) -> tuple[Override, ...]:
+    """What is overridden on the head of ``report``: by this command, or by an earlier one.
+
+    GitHub is asked only if that could change anything. Raises ConfigError for a command
+    whose override could not be kept.
+    """
+    if asked and asked.command.name == OVERRIDE:
+        return (_given(settings, to, asked),)
+    overridable = any(one.rule.partition("/")[0] in OVERRIDABLE for one in report.failing())
+    if to is None or not overridable:
+        return ()
+    try:
+        return _recorded(settings, way.client(), to)
+    except RlmCiError as error:
+        say(f"note: whether anything is overridden cannot be read: {error}")
+        return ()
+
+
+def _given(settings: Settings, to: Destination | None, asked: Asked) -> Override:
+    if to is None or settings.publish.comment == NONE:
+        raise ConfigError(
+            "an override is kept in the summary comment, and none is posted here",
+            where=settings.sources["publish.comment" if to else "publish.enabled"],
+            hint="post it: publish.comment sticky or review, and no --no-publish",
+        )
+    return _override(settings, asked.command, asked.person, to.head, asked.comment)
+
+
+def _override(
+    settings: Settings, command: Command, person: str, head: str, comment: int
+) -> Override:
+    from rlm_ci.publishing.checkpoint import Override
+
+    (check,) = command.checks
+    reason = Redactor(settings.environ).text(command.reason)[:LONGEST_REASON]
+    return Override(check, reason, person, head, comment)
+
+
+def _recorded(settings: Settings, way: Client, to: Destination) -> tuple[Override, ...]:
+    """What our own summary says of this very head; nothing on any doubt, which is said."""
+    from rlm_ci.publishing import threads
+    from rlm_ci.publishing.sticky import Sticky
+
+    marked = Sticky(way, to.repository, to.number, "").marked()
+    if all(one.last and not one.last.overrides for _, one in marked):
+        return ()  # whoever wrote them: most often there is nothing to believe
+    author = threads.viewer(way)
+    found = [one for login, one in marked if login == author]
+    if any(one.last is None for one in found):
+        say("note: the state in our summary comment cannot be read, so nothing in it counts")
+    for comment in reversed(found):
+        last = comment.last
+        if last and (last.number, last.head) == (to.number, to.head):
+            return _confirmed(settings, way, to, last.overrides)
+    return ()
+
+
+def _confirmed(
+    settings: Settings, way: Client, to: Destination, records: Sequence[Override]
+) -> tuple[Override, ...]:
+    """Those of ``records`` that GitHub confirms to be the command of a person about this head."""
+    fitting = [one for one in records if one.head == to.head and one.check in OVERRIDABLE]
+    if not fitting:
+        return ()
+    pull = way.get(to.path)
+    head = pull.get("head")
+    if pull.get("number") != to.number or not isinstance(head, dict) or head.get("sha") != to.head:
+        say("note: the pull request is at another head, so nothing is overridden on this one")
+        return ()
+    return tuple(one for one in fitting[-_MOST:] if _is_confirmed(settings, way, to, pull, one))
+
+
+def _is_confirmed(
+    settings: Settings, way: Client, to: Destination, pull: dict[str, Any], record: Override
+) -> bool:
+    """Whether the comment that ``record`` points to says just that; if not, it is said why."""
+    from rlm_ci.cli import asking
+
+    doubt = "the comment says something else"
+    try:
+        command, person = asking.again(way, to.repository, pull, record.comment)
+    except RlmCiError as error:
+        doubt = str(error)
+    else:
+        if command is not None and command.name == OVERRIDE:
+            said = _override(settings, command, person, to.head, record.comment)
+            if said == record:
+                return True
+    say(f"note: the override of {record.check} in our summary comment does not count: {doubt}")
+    return False
+
+
+def apply(report: Report, overrides: Sequence[Override]) -> Report:
+    """``report`` with the findings of the overridden checks marked."""
+    reasons = {one.check: f"{one.reason} (override by {one.person})" for one in overrides}
+    if not reasons:
+        return report
+    return report.replace(parts=tuple(_marked(one, reasons.get(one.id)) for one in report.parts))
+
+
+def _marked(part: Part, reason: str | None) -> Part:
+    if reason is None or all(one.suppression is not None for one in part.findings):
+        return part
+    findings = tuple(
+        one if one.suppression is not None else one.replace(suppression=reason)
+        for one in part.findings
+    )
+    return part.replace(findings=findings, summary=f"{part.summary}; overridden: {reason}")
+
+
+def require_kept(asked: Asked | None, publication: Publication | None) -> None:
+    """Raise RemoteError if a command's override is not on the pull request, for later runs."""
+    if asked is None or asked.command.name != OVERRIDE:
+        return
+    if publication is None or publication.summary not in (POSTED, UPDATED):
+        raise RemoteError(
+            "the override could not be kept, so that it holds for this run alone",
+            where="the summary comment",
+            hint="see the warning above; then comment again",
+        )

@@ -1,0 +1,197 @@
+"""What ``pr`` and ``publish`` share: where a report is to be posted, and posting it."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import files
+from rlm_ci.cli import say, warn
+from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, UnavailableError
+from rlm_ci.findings import Severity
+from rlm_ci.publishing.placement import Caps
+from rlm_ci.publishing.publication import FAILED, Destination, Publication, Wishes
+from rlm_ci.redaction import Redactor
+from rlm_ci.settings import PUBLISH
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.cli.judging import Judgement
+    from rlm_ci.findings import Report
+    from rlm_ci.patches import Diff
+    from rlm_ci.publishing import Options
+    from rlm_ci.publishing.checkpoint import Override
+    from rlm_ci.publishing.github import Client
+    from rlm_ci.settings import Settings
+
+API_URL = "https://api.github.com"
+
+
+def client(settings: Settings) -> Client:
+    """The way to GitHub.
+
+    Raises UnavailableError without PyGithub, ConfigError for an address that is none.
+    """
+    from rlm_ci.publishing.links import check_server_url
+
+    try:
+        from rlm_ci.publishing.github import Client
+    except ModuleNotFoundError as error:
+        raise UnavailableError(
+            f"posting needs the library {error.name}, which is not installed",
+            hint="pip install 'rlm-ci[github]', or post nothing: --no-publish",
+        ) from None
+    return Client(settings.github.token, check_server_url(settings.github.api_url or API_URL))
+
+
+class Way:
+    """The one client of a run, made when it is first needed: its limits hold for all of it."""
+
+    def __init__(self, settings: Settings, made: Client | None = None) -> None:
+        self._settings = settings
+        self._made = made
+
+    def client(self) -> Client:
+        """Raises as :func:`client`."""
+        self._made = self._made or client(self._settings)
+        return self._made
+
+
+def destination(settings: Settings, report: Report) -> Destination | None:
+    """Where the report of our own run goes; None without a token or a pull request.
+
+    Whoever asked for it by name is told.
+    """
+    number, name, head = (
+        report.subject.pull_request,
+        report.subject.repository,
+        report.subject.head,
+    )
+    source = settings.sources["publish.enabled"]
+    if not settings.publish.enabled:
+        return None
+    if not settings.github.token:
+        what, hint = "there is no token", "give it as github-token, or in GITHUB_TOKEN"
+    elif number is None or name is None or head is None:
+        what, hint = "this is no pull request", "run it on a pull_request event, or with --event"
+    else:
+        return Destination(name, number, head)
+    if source != "default":
+        warn(ConfigError(f"nothing is posted: {what}", where=source, hint=hint))
+    return None
+
+
+def attempt(
+    judgement: Judgement,
+    report: Report,
+    to: Destination | None,
+    options: Options,
+    way: Way,
+    *,
+    overrides: Sequence[Override] = (),
+) -> Publication | None:
+    """Post the report of our own run, if it goes anywhere. Nothing here ends the run."""
+    wanted = judgement.settings.publish
+    if to is None or (wanted.comment == "none" and not wanted.check_run):
+        return None
+    diff = local_diff(judgement.changes[0]) if judgement.changes else None
+    try:
+        return post(judgement.settings, report, to, options, way, diff=diff, overrides=overrides)
+    except Exception as error:  # noqa: BLE001 - a bug of posting does not undo a verdict either
+        told = str(error) if isinstance(error, RlmCiError) else f"internal error: {error!r}"
+        hint = error.hint if isinstance(error, RlmCiError) else "please report it as a bug"
+        warn(RemoteError(f"the report is not posted: {told}", hint=hint))
+        reason = Redactor(judgement.settings.environ).text(printable(f"{told}. {hint}"))
+        return Publication(FAILED, FAILED, FAILED, reason)
+
+
+def post(
+    settings: Settings,
+    report: Report,
+    destination: Destination,
+    options: Options,
+    way: Way,
+    *,
+    diff: Callable[[], Diff] | None = None,
+    overrides: Sequence[Override] = (),
+    pull: dict[str, Any] | None = None,
+) -> Publication:
+    """Post ``report``; what became of it is also said on standard error.
+
+    ``pull`` is the API's record of the pull request, if it has just been read.
+    """
+    from rlm_ci.publishing.publisher import Publisher
+
+    wanted = settings.publish
+    wishes = Wishes(
+        comment=wanted.comment,
+        check_run=wanted.check_run,
+        unfinished=wanted.unfinished,
+        caps=Caps(wanted.max_comments, wanted.max_per_file, wanted.max_on_files),
+        least=Severity.from_label(wanted.least),
+        annotations=wanted.max_annotations,
+    )
+    publication = Publisher(
+        way.client(),
+        destination,
+        report,
+        run=report.run_id or os.urandom(8).hex(),
+        config=fingerprint(settings),
+        wishes=wishes,
+        options=options.replace(colour=False),
+        diff=diff,
+        overrides=overrides,
+        pull=pull,
+    ).publish()
+    reason = publication.reason
+    if not reason:
+        return publication
+    # GitHub's words are in it, and whatever stands between us and GitHub.
+    reason = Redactor(settings.environ).text(reason)
+    where = f"{destination.repository}#{destination.number}"
+    if FAILED in (publication.summary, publication.review, publication.check_run):
+        warn(RemoteError(f"not all is posted: {reason}", where=where))
+    else:
+        say(f"note: posting on {where}: {reason}")
+    return publication.replace(reason=reason)
+
+
+def write_outputs(settings: Settings, values: Mapping[str, str]) -> None:
+    """Outputs of the action's step. No value can end its own block: the delimiter is random."""
+    if not settings.github.output:
+        return
+    blocks = []
+    for name, value in values.items():
+        end = f"rlm-ci-{os.urandom(16).hex()}"
+        blocks.append(f"{name}<<{end}\n{value}\n{end}\n")
+    files.append(settings.github.output, "".join(blocks).encode("utf-8", "surrogateescape"))
+
+
+def local_diff(change: ChangeSet) -> Callable[[], Diff]:
+    """The diff of a change in our own clone, read when somebody asks."""
+
+    def read() -> Diff:
+        from rlm_ci import patches
+
+        return patches.from_change(change.files(), *change.hunks())
+
+    return read
+
+
+def fingerprint(settings: Settings) -> str:
+    """The identity of the settings that judge: 16 hex digits. Secrets are no part of it."""
+    import json
+    from hashlib import sha256
+
+    posting = {row.key for row in PUBLISH}
+    judging = {
+        row.key: value
+        for row, value, _ in settings.items()
+        if row.file and not row.secret and row.key not in posting
+    }
+    text = json.dumps(judging, sort_keys=True, default=str)
+    return sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,77 @@
+"""Events that start a job with secrets and a token that may write, also at a stranger's wish.
+
+In such a job the files of a pull request do not belong into the work tree: whatever comes to
+run there (a build, a test, a linter's plugin, a Git hook) is the author's code with the job's
+rights. We need objects only, so that the base is all that has to be checked out.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.changes import ChangeSet
+
+EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
+#: What only the payload of that event holds; ``pull_request_target`` looks like a pull request.
+_SHAPES = {"workflow_run": ("workflow_run",), "issue_comment": ("issue", "comment")}
+
+
+def event_of(name: str | None, payload: Mapping[str, Any] | None = None) -> str | None:
+    """The one of EVENTS that this job runs under, or None.
+
+    ``name`` is what ``GITHUB_EVENT_NAME`` holds; ``payload`` may be another event's, given with
+    ``--event``: one of the two is enough.
+    """
+    if name in EVENTS:
+        return name
+    for event, keys in _SHAPES.items():
+        if payload and all(isinstance(payload.get(key), dict) for key in keys):
+            return event
+    return None
+
+
+def refuse_checkout(change: ChangeSet, event: str | None) -> None:
+    """Raise ConfigError if, under one of EVENTS, HEAD holds any commit of ``change``.
+
+    Those are the commits that the head has and the base has not: HEAD may be one of them, or a
+    merge of one. A shallow clone in which that cannot be told is refused too. Only HEAD is
+    looked at, neither the files below it nor other folders of the job.
+    """
+    if event not in EVENTS or change.head is None:
+        return
+    repository = change.repository
+    here = repository.head_commit()
+    if here is None:
+        return  # nothing is checked out
+
+    def beyond_base(*commits: str) -> bool:
+        known = (
+            [f"^{change.base}"] if change.base and change.base != repository.empty_tree() else []
+        )
+        return bool(repository.run("rev-list", "--max-count=1", *commits, *known))
+
+    if not beyond_base(here):
+        return
+    shared = repository.run("merge-base", "--all", here, change.head, ok=(0, 1)).decode().split()
+    holds = bool(shared) and beyond_base(*shared)
+    if not holds and not repository.is_shallow():
+        return
+    what = (
+        "the work tree holds the pull request's code"
+        if holds
+        else "the clone is shallow, so that nobody can tell whether the work tree holds the "
+        "pull request's code"
+    )
+    number = change.pull_request.number if change.pull_request else "NUMBER"
+    raise ConfigError(
+        f"{what}, and {event} gives this job secrets and a token that may write: "
+        "whatever runs from that tree runs with both",
+        where=f"HEAD, {here[:12]}",
+        hint="check the base out (actions/checkout with fetch-depth: 0 and without ref); of the "
+        f"change its objects are enough: git fetch origin refs/pull/{number}/head",
+    )

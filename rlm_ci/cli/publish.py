@@ -1,0 +1,204 @@
+"""``rlm-ci publish``: post a stored report, as the privileged half of the two-job pattern does.
+
+The report may have been made by a pull request's own code, so nothing in it is believed:
+its size and shape are checked, the pull request and its head come from the event and the
+API, the places of its findings from GitHub's own diff, and every text is made harmless here.
+"""
+
+from __future__ import annotations
+
+from rlm_ci import changes, errors, triggers
+from rlm_ci.cli import configuration, output, overrides, posting, warn
+from rlm_ci.cli.judging import Judgement, open_repository, read_templates
+from rlm_ci.cli.verify import read_report
+from rlm_ci.errors import ConfigError, RemoteError, UsageError
+from rlm_ci.findings import Subject, Usage
+from rlm_ci.objects import is_object_id
+from rlm_ci.publishing import neutral
+from rlm_ci.publishing.publication import Destination
+from rlm_ci.redaction import Redactor
+from rlm_ci.settings import CHANGE, COMMON, PROGRAM, PUBLISH, Settings
+from rlm_ci.texts import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.findings import Report
+    from rlm_ci.git import Repository
+    from rlm_ci.patches import Diff
+    from rlm_ci.publishing.github import Client
+    from rlm_ci.settings import Setting
+
+SUMMARY = "post a stored report on its pull request"
+USAGE = "REPORT [OPTION...]"
+#: As much as the workflow that fetches it lets through.
+_LIMIT = 10 << 20
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    # To publish is what it is asked for.
+    rows = (*COMMON, *CHANGE, *PUBLISH)
+    return tuple(row for row in rows if row.key not in ("base", "head", "publish.enabled"))
+
+
+def run(arguments: Arguments) -> int:
+    if len(arguments.positionals) != 1:
+        raise UsageError(
+            "publish takes one report", where="rlm-ci publish", hint=f"rlm-ci publish {USAGE}"
+        )
+    settings = Settings(PROGRAM, arguments.flags)
+    report = read_report(arguments.positionals[0], _LIMIT)
+    repository = open_repository(settings)
+    ours = changes.from_local(repository, "worktree")
+    for doubt in configuration.apply(settings, ours):
+        warn(doubt)
+    if not settings.github.token:
+        raise ConfigError(
+            "there is no token to post with",
+            where="GITHUB_TOKEN",
+            hint="give it in the environment; in a workflow: ${{ github.token }}",
+        )
+    way = posting.Way(settings)
+    destination, report, pull = _addressed(settings, report, way.client())
+    report = Redactor(settings.environ).report(report)
+    held = overrides.held(settings, report, destination, way)
+    report = overrides.apply(report, held)
+    judgement = Judgement(report, settings, repository, (ours,))
+    options = output.rendering(settings, read_templates(judgement))
+    diff = _local_diff(repository, report)
+    publication = posting.post(
+        settings, report, destination, options, way, diff=diff, overrides=held, pull=pull
+    )
+    if settings.github.actions and publication.url:
+        posting.write_outputs(settings, {"comment-url": publication.url})
+    if settings.format == "json":
+        output.emit(neutral.record(publication.to_dict()), settings)
+    elif publication.url:
+        output.emit(f"{publication.url}\n", settings)
+    if not publication.ok:
+        raise RemoteError(
+            "the report could not be posted as a whole",
+            where=f"{destination.repository}#{destination.number}",
+            hint="see the warning above; what is there already is not posted twice",
+        )
+    return errors.OK
+
+
+def _addressed(
+    settings: Settings, report: Report, way: Client
+) -> tuple[Destination, Report, dict[str, Any]]:
+    """Where the report goes, the report as far as it may be believed, and the pull request."""
+    path = settings.event or (settings.github.actions and settings.github.event_path)
+    payload = triggers.load(path) if path else {}
+    if isinstance(payload.get("workflow_run"), dict):
+        return _of_other_job(payload, report, way)
+    subject = report.subject
+    told = triggers.pull_request_of(payload, path) if path else None
+    number = told.number if told else subject.pull_request
+    # Where this job runs is no matter of the report: its token may reach further than that.
+    here = payload.get("repository")
+    name = here.get("full_name") if isinstance(here, dict) else None
+    if not isinstance(name, str) or name.count("/") != 1:
+        name = (settings.github.actions and settings.github.repository) or subject.repository
+    name = name or settings.github.repository
+    if number is None or name is None or subject.head is None:
+        raise ConfigError(
+            "the report is not about a pull request",
+            where="REPORT",
+            hint="publish the report of a run with --event, or on a pull_request event",
+        )
+    destination = Destination(name, number, subject.head)
+    pull = way.get(destination.path)
+    if told and _head_of(pull) != subject.head and _event_head(payload) != subject.head:
+        raise ConfigError(
+            f"the report is about {subject.head[:12]}, and that is no head of {name}#{number}",
+            where="REPORT",
+            hint="publish the report of a run on this very event",
+        )
+    report = report.replace(subject=subject.replace(repository=name, pull_request=number))
+    return destination, report, pull
+
+
+def _head_of(pull: Mapping[str, Any]) -> object:
+    head = pull.get("head")
+    return head.get("sha") if isinstance(head, dict) else None
+
+
+def _event_head(payload: Mapping[str, Any]) -> object:
+    pull = payload.get("pull_request")
+    return _head_of(pull) if isinstance(pull, dict) else None
+
+
+def _of_other_job(
+    payload: Mapping[str, Any], report: Report, way: Client
+) -> tuple[Destination, Report, dict[str, Any]]:
+    """A ``workflow_run`` event: only it and the API say which pull request is meant."""
+    run = payload["workflow_run"]
+    repository = payload.get("repository")
+    name = repository.get("full_name") if isinstance(repository, dict) else None
+    head = run.get("head_sha")
+    if not is_object_id(head) or not isinstance(name, str) or name.count("/") != 1:
+        raise ConfigError(
+            "the event names no repository and commit",
+            where="workflow_run",
+            hint="give the payload as GitHub writes it to GITHUB_EVENT_PATH",
+        )
+    if report.subject.head != head:
+        raise ConfigError(
+            f"the report is about another commit than the run that made it, {head[:12]}",
+            where="REPORT",
+            hint="publish the report of this very run",
+        )
+    pull = _only_pull(name, head, run, way)
+    base = pull["base"].get("sha")
+    subject = Subject(name, base if is_object_id(base) else None, head, pull_request=pull["number"])
+    # What another job spent is not ours to count, and its id is not ours to trust.
+    believed = report.replace(subject=subject, usage=Usage(), publication=None, run_id=None)
+    return Destination(name, pull["number"], head), believed, pull
+
+
+def _only_pull(name: str, head: str, run: Mapping[str, Any], way: Client) -> dict[str, Any]:
+    """The one open pull request with exactly this head. Raises RemoteError."""
+    source = run.get("head_repository")
+    holder = source.get("owner") if isinstance(source, dict) else None
+    owner = holder.get("login") if isinstance(holder, dict) else None
+    branch = run.get("head_branch")
+    if isinstance(owner, str) and isinstance(branch, str):
+        asked = way.pages(f"/repos/{name}/pulls", state="open", head=f"{owner}:{branch}")
+    else:  # the fork is gone
+        asked = way.pages(f"/repos/{name}/commits/{head}/pulls")
+    found = [pull for pull in asked if _is_open_pull(pull, name, head)]
+    if len(found) != 1:
+        why = "it has moved on, or is closed" if not found else "it is not clear which is meant"
+        raise RemoteError(
+            f"{count(len(found), 'open pull request')} with the head {head[:12]}: {why}",
+            where=printable(name),
+            hint="the run of its newest commit will post",
+        )
+    pull: dict[str, Any] = found[0]
+    return pull
+
+
+def _is_open_pull(pull: Any, name: str, head: str) -> bool:
+    """Whether this is an open pull request of ``name`` with exactly this head."""
+    if not isinstance(pull, dict) or pull.get("state") != "open" or _head_of(pull) != head:
+        return False
+    base = pull.get("base")
+    home = base.get("repo") if isinstance(base, dict) else None
+    same = isinstance(home, dict) and home.get("full_name") == name
+    return same and type(pull.get("number")) is int
+
+
+def _local_diff(repository: Repository, report: Report) -> Callable[[], Diff] | None:
+    """The diff of our own clone, where it has the commits; None to ask GitHub."""
+    subject = report.subject
+    if not (subject.merge_base and subject.head and repository.git_dir):
+        return None
+    if None in repository.resolve(subject.merge_base, subject.head):
+        return None
+    return posting.local_diff(
+        changes.from_range(repository, subject.merge_base, subject.head, "REPORT")
+    )

@@ -1,0 +1,82 @@
+"""Commands that a person gives in a comment on a pull request: the grammar of them.
+
+Anybody can comment, so what is written here is all that a comment can set: no option, no
+path, no address.
+"""
+
+from __future__ import annotations
+
+from rlm_ci import checks
+from rlm_ci.errors import ConfigError
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+PREFIX = "/rlm-ci"
+CHECK, REVIEW, OVERRIDE = "check", "review", "override"
+#: The only checks whose findings a comment may wave through.
+OVERRIDABLE = ("diff-budget",)
+GRAMMAR = (
+    f"{PREFIX} {CHECK} [CHECK...]",
+    f"{PREFIX} {REVIEW}",
+    *(f"{PREFIX} {OVERRIDE} {check}: REASON" for check in OVERRIDABLE),
+)
+#: Characters of a reason, as it is shown.
+LONGEST_REASON = 300
+_SHOWN = 80
+
+
+class Command(Value):
+    """What a comment may say: ``checks`` of ``check`` and ``override``, ``reason`` of that."""
+
+    name: str
+    checks: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def parse(body: str) -> Command | None:
+    """The command in the first line of a comment; None if there is none.
+
+    It begins the line, so that one that is quoted, indented or in code is none; further lines
+    are the person's own. Raises ConfigError for a command that is none of ours.
+    """
+    line = body.partition("\n")[0].rstrip("\r")
+    rest = line.removeprefix(PREFIX)
+    if rest == line or rest[:1] not in ("", " ", "\t"):
+        return None
+    name, _, said = rest.strip(" \t").replace("\t", " ").partition(" ")
+    words = [word for word in said.split(" ") if word]
+    if name == CHECK:
+        known = checks.names()
+        for word in words:
+            if word not in known:
+                raise _refused(f"{_quoted(word)} is no check: known are {', '.join(known)}")
+        return Command(CHECK, tuple(dict.fromkeys(words)))
+    if name == REVIEW:
+        if words:
+            raise _refused(f"{REVIEW} takes nothing more, such as {_quoted(words[0])}")
+        return Command(REVIEW)
+    if name == OVERRIDE:
+        return _override(said.strip(" "))
+    raise _refused(f"there is no command {_quoted(name)}" if name else "the command is missing")
+
+
+def _override(said: str) -> Command:
+    check, colon, text = said.partition(":")
+    check = check.rstrip(" ")
+    if check not in OVERRIDABLE:
+        raise _refused(f"{_quoted(check)} cannot be overridden by a comment")
+    reason = printable(text.strip())
+    if not colon or not reason:
+        raise _refused(f"an override of {check} needs a reason")
+    if len(reason) > LONGEST_REASON:
+        raise _refused(f"the reason has {len(reason):,} characters, more than {LONGEST_REASON}")
+    return Command(OVERRIDE, (check,), reason)
+
+
+def _refused(what: str) -> ConfigError:
+    return ConfigError(what, where="the comment", hint=f"commands are: {', '.join(GRAMMAR)}")
+
+
+def _quoted(text: str) -> str:
+    """A text of the comment, for an error: one line of it, and not much."""
+    return repr(printable(text[:_SHOWN])[:_SHOWN])

@@ -1,0 +1,117 @@
+"""rlm-ci init: what it writes, what it leaves alone, and to which commit it pins."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci import __version__
+from rlm_ci.cli import init
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Cli
+    from histories import GitRepo
+
+ALWAYS = [".github/workflows/rlm-ci.yml", ".gitignore", ".pre-commit-config.yaml", "rlm-ci.toml"]
+PUBLISH = ".github/workflows/rlm-ci-publish.yml"
+COMMENT = ".github/workflows/rlm-ci-comment.yml"
+COMMIT = "1" * 40
+
+
+def contents(repo: GitRepo) -> dict[str, bytes]:
+    """Every file of the work tree by its path."""
+    return {
+        path.relative_to(repo.path).as_posix(): path.read_bytes()
+        for path in repo.path.rglob("*")
+        if path.is_file() and ".git" not in path.relative_to(repo.path).parts
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "more"),
+    [
+        ([], []),
+        (["--fork-safe"], [PUBLISH]),
+        (["--slash-commands"], [COMMENT]),
+        (["--fork-safe", "--slash-commands"], [PUBLISH, COMMENT]),
+    ],
+)
+def test_what_is_written(cli: Cli, repo: GitRepo, flags: list[str], more: list[str]) -> None:
+    ended = cli("init", *flags, cwd=repo)
+    assert (ended.code, ended.stderr) == (0, "")
+    written = contents(repo)
+    assert sorted(written) == sorted([*ALWAYS, *more])
+    for path in written:
+        assert f"written    {path}" in ended.stdout
+    assert ("default branch" in ended.stdout) == bool(flags)
+    again = cli("init", *flags, cwd=repo)
+    assert again.code == 0
+    assert "written" not in again.stdout
+    assert contents(repo) == written
+
+
+def test_half_of_the_two_jobs_is_not_written(cli: Cli, repo: GitRepo) -> None:
+    """The first job of a plain `init` leaves no report, so that the second would only fail."""
+    assert cli("init", cwd=repo).code == 0
+    before = contents(repo)
+    ended = cli("init", "--fork-safe", cwd=repo)
+    assert ended.code == 5
+    assert "leaves no report for the second job" in ended.stderr
+    assert "rlm-ci init --fork-safe --force" in ended.stderr
+    assert contents(repo) == before
+    assert cli("init", "--fork-safe", "--force", cwd=repo).code == 0
+    assert init.REPORT_NAME.encode() in repo.read(".github/workflows/rlm-ci.yml")
+    assert PUBLISH in contents(repo)
+
+
+def test_nothing_is_overwritten_without_force(cli: Cli, repo: GitRepo) -> None:
+    flags = ("--fork-safe", "--slash-commands")
+    own = [path for path in (*ALWAYS, PUBLISH, COMMENT) if path != ".gitignore"]
+    repo.write_all(dict.fromkeys(own, f"mine, with {init.REPORT_NAME}\n"))
+    kept = cli("init", *flags, cwd=repo)
+    assert kept.code == 0
+    for path in own:
+        assert f"kept       {path} (it is there; --force overwrites it)" in kept.stdout
+        assert repo.read(path).startswith(b"mine")
+    forced = cli("init", *flags, "--force", cwd=repo)
+    for path in own:
+        assert f"written    {path}" in forced.stdout
+        assert not repo.read(path).startswith(b"mine")
+
+
+@pytest.mark.parametrize("linked", [".github", ".github/workflows"])
+def test_a_linked_folder_is_not_followed(
+    cli: Cli, repo: GitRepo, tmp_path: Path, linked: str
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (repo.path / linked).parent.mkdir(exist_ok=True)
+    os.symlink(tmp_path / "elsewhere", repo.path / linked)
+    ended = cli("init", "--fork-safe", cwd=repo)
+    assert ended.code == 5
+    assert "the folder is a link" in ended.stderr
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_outside_of_a_repository_nothing_is_written(cli: Cli, tmp_path: Path) -> None:
+    ended = cli("init", "--fork-safe")
+    assert (ended.code, list(tmp_path.iterdir())) == (5, [])
+    assert "git init" in ended.stderr
+
+
+@pytest.mark.parametrize("commit", [COMMIT, None])
+def test_every_workflow_is_pinned_alike(commit: str | None) -> None:
+    made = init.workflows(commit, fork_safe=True, slash_commands=True)
+    assert set(made) == {"rlm-ci.yml", "rlm-ci-publish.yml", "rlm-ci-comment.yml"}
+    expected = (
+        f"rlm-ci/rlm-ci@{COMMIT} # rlm-ci {__version__}"
+        if commit
+        else f"rlm-ci/rlm-ci@v{__version__} # pin it: git ls-remote {init.URL} v{__version__}"
+    )
+    for text in made.values():
+        assert re.findall(r"uses: (rlm-ci/.*)", text) == [expected]
+        assert "@PIN@" not in text
