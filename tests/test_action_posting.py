@@ -91,6 +91,7 @@ def test_the_action_posts_once_and_keeps_its_comment_up_to_date(place: Place) ->
     assert TOKEN not in first.log.replace("***", "") + second.log
 
 
+@pytest.mark.full
 def test_without_the_permission_everything_else_is_there_and_it_is_named(place: Place) -> None:
     job = place.run(**{"github-token": READER})
     assert job.outputs["verdict"] == "findings"

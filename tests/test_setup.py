@@ -56,6 +56,7 @@ def test_an_old_python_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "venv").exists()
 
 
+@pytest.mark.full
 def test_a_newer_python_beside_an_old_one_is_found(tmp_path: Path) -> None:
     tools = put_python(tmp_path / "bin", "python3", broken=True)
     put_python(tools, "python3.13")
@@ -94,7 +95,7 @@ def test_a_python_without_venv_is_one_line(tmp_path: Path) -> None:
 
 
 def test_nothing_is_done_when_all_is_there(tmp_path: Path) -> None:
-    path = _path(tmp_path / "bin", "chromium", "node", "npm", apt="exit 9")
+    path = _path(tmp_path / "bin", "chromium", "jq", "node", "npm", apt="exit 9")
     ended = _sh(SYSTEM, path=path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
@@ -103,7 +104,7 @@ def test_nothing_is_done_when_all_is_there(tmp_path: Path) -> None:
 def test_what_is_missing_is_named_in_one_line(tmp_path: Path) -> None:
     ended = _sh(SYSTEM, path=_path(tmp_path / "bin", "node"))
     assert ended.returncode == 1
-    assert re.fullmatch(r"error: [^\n]*please install them: chromium npm\n", ended.stderr)
+    assert re.fullmatch(r"error: [^\n]*please install them: chromium jq npm\n", ended.stderr)
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="there is no apt-get")
@@ -113,12 +114,12 @@ def test_apt_get_installs_them_for_root_only(user: int, code: int, tmp_path: Pat
     path = _path(tmp_path / "bin", "node", "npm", user=user, apt=f'echo "$@" >>{log}')
     assert _sh(SYSTEM, path=path).returncode == code
     done = log.read_text().splitlines() if log.exists() else []
-    asked = ["update", "install -y --no-install-recommends chromium"]
+    asked = ["update", "install -y --no-install-recommends chromium jq"]
     assert done == (asked if user == 0 else [])
 
 
 def test_a_failed_apt_get_names_them_too(tmp_path: Path) -> None:
-    path = _path(tmp_path / "bin", "chromium", "npm", user=0, apt="echo no network; exit 100")
+    path = _path(tmp_path / "bin", "chromium", "jq", "npm", user=0, apt="echo no network; exit 100")
     ended = _sh(SYSTEM, path=path)
     assert ended.returncode == 1
     first, last = ended.stderr.splitlines()

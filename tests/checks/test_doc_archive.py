@@ -70,6 +70,7 @@ def check(cli: Cli, repo: GitRepo, *args: str, **env: str) -> Ended:
 # -- all of a tree ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_exactly_the_dangling_ones_of_thousands_are_named(cli: Cli, repo: GitRepo) -> None:
     made = archive_stubs(repo, 3127, 227, checkout=True)
     ended = check(cli, repo)

@@ -362,7 +362,9 @@ def test_a_finding_of_another_part_or_place_is_harmless(job: Job) -> None:
 
 @pytest.mark.parametrize("stalled", ["GET *pulls/12", "POST */reviews", "POST *check-runs",
                                      "POST *issues/12/comments"])  # fmt: skip
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [
+    (signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.full),
+])  # fmt: skip
 def test_cancelled_while_github_takes_its_time(
     job: Job, stalled: str, number: signal.Signals, code: int
 ) -> None:

@@ -26,7 +26,7 @@ def clear(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("prefix", ["", "/api/v3"])
+@pytest.mark.parametrize("prefix", ["", pytest.param("/api/v3", marks=pytest.mark.full)])
 def test_every_operation_works(scene: Scene, name: str, prefix: str) -> None:
     scene.url += prefix
     OPERATIONS[name](scene)

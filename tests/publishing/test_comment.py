@@ -206,6 +206,7 @@ def test_the_summary_has_more_room() -> None:
     assert len(render(reports.many(20_000), "summary").encode()) <= summary.ROOM.limit
 
 
+@pytest.mark.full
 def test_the_work_grows_with_the_findings_and_no_faster() -> None:
     # Calls, not seconds: they are the same on every machine, busy or not.
     def calls(report: Report, surface: str) -> int:

@@ -56,7 +56,9 @@ STICKY = Wishes(comment="sticky")
 @pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("inner", ["new", "old", "same"])
-@pytest.mark.parametrize("boundary", range(7))
+@pytest.mark.parametrize(
+    "boundary", [0, 2, 4, 6, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 3, 5))]
+)
 def test_a_whole_run_in_the_middle_of_another(
     stage: Stage, boundary: int, inner: str, when: str, known: bool
 ) -> None:
