@@ -8,7 +8,9 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -n auto
+# Many tests wait, for a process, a server or a pause: one worker more than there are cores.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n + 1)))
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 NODE_STAMP := tests/tools/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help

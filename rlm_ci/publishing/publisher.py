@@ -25,7 +25,7 @@ from rlm_ci.publishing.publication import (
     Publication,
     Wishes,
 )
-from rlm_ci.publishing.refusals import RefusedError, UnreachableError
+from rlm_ci.publishing.refusals import RefusedError, UnreachableError, record
 from rlm_ci.publishing.remarks import Remarks
 from rlm_ci.publishing.review import Review
 from rlm_ci.publishing.sticky import Sticky
@@ -240,22 +240,32 @@ class Publisher:
     def _make_way(self, sticky: Sticky, head: str, notes: Sequence[str]) -> None:
         """Put back the words of the newer ``head`` where we wrote over them.
 
-        Its check run has them. Without one, ours say at least that they are out of date.
+        Its check run, which comes before its summary, has them. Without one, ours say that
+        they are out of date; that is a write too, so then we look again.
         """
-        kept = next(iter(sticky.find()), None)
-        if kept is None or kept.last is None or kept.last.head != self._to.head:
-            return
+        for told in (False, True):
+            kept = next(iter(sticky.find()), None)
+            if kept is None or kept.last is None or kept.last.head != self._to.head:
+                return
+            words = self._words_of(head, kept.last)
+            if words:
+                sticky.restore(kept, words)
+                return
+            if not told:
+                sticky.restore(kept, self._body(kept.last, notes))
+
+    def _words_of(self, head: str, ours: Checkpoint) -> str:
+        """The summary of ``head`` that its check run has, with what we spent; empty for none."""
         newer = check_run.find(self._client, self._to.repository, head, author=self._author)
-        text = str(((newer or {}).get("output") or {}).get("summary") or "")
+        text = str(record((newer or {}).get("output")).get("summary") or "")
         last = checkpoint.read(text)
-        if last and last.head == head:
-            merged = last.replace(
-                calls=last.calls + kept.last.calls, tokens=last.tokens + kept.last.tokens,
-                cost_usd=last.cost_usd + kept.last.cost_usd,
-            )  # fmt: skip
-            sticky.restore(kept, f"{merged.marker()}\n{text.partition(chr(10))[2]}")
-        else:
-            sticky.restore(kept, self._body(kept.last, notes))
+        if last is None or last.head != head:
+            return ""
+        merged = last.replace(
+            calls=last.calls + ours.calls, tokens=last.tokens + ours.tokens,
+            cost_usd=last.cost_usd + ours.cost_usd,
+        )  # fmt: skip
+        return f"{merged.marker()}\n{text.partition(chr(10))[2]}"
 
     def _say_moved(self, head: str) -> None:
         told = f"the pull request has moved on to {head[:12]}"
