@@ -47,6 +47,7 @@ HOMES = {
     "tomllib": "settings.py",
     "github": "publishing/github.py",
     "requests": "publishing/github.py",
+    "urllib3": "publishing/github.py",
     "subprocess": "process.py",
 }
 #: Too heavy for a hook, whose whole budget is some ten milliseconds.

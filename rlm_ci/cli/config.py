@@ -31,10 +31,7 @@ def run(arguments: Arguments) -> int:
         raise UsageError("config takes no arguments", where="rlm-ci config", hint=USAGE)
     table = (*PROGRAM, *checks.rows(checks.names()))
     settings = Settings(table, arguments.flags)
-    if settings.format not in ("text", "json"):
-        raise UsageError(
-            f"config has no form {settings.format!r}", where="--format", hint="use text or json"
-        )
+    output.require_text_or_json(settings, "config")
     repository = open_repository(settings)
     found = triggers.select(
         settings, repository, lambda repository: changes.from_local(repository, "worktree")

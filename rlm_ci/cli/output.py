@@ -7,6 +7,7 @@ import sys
 
 from rlm_ci import files, publishing
 from rlm_ci.cli import complain, write
+from rlm_ci.errors import UsageError
 from rlm_ci.publishing import Options
 
 TYPE_CHECKING = False
@@ -35,6 +36,14 @@ def rendering(settings: Settings, templates: Mapping[str, str] | None = None) ->
         verbose=settings.verbose,
         quiet=settings.quiet,
     )
+
+
+def require_text_or_json(settings: Settings, command: str) -> None:
+    """Raise UsageError for a form of reports, where the result is none."""
+    if settings.format not in ("text", "json"):
+        raise UsageError(
+            f"{command} has no form {settings.format!r}", where="--format", hint="use text or json"
+        )
 
 
 def emit(text: str, settings: Settings) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rlm_ci.cli import say
 from rlm_ci.cli.slash import LONGEST_REASON, OVERRIDABLE, OVERRIDE
-from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
+from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, UnavailableError
 from rlm_ci.publishing.publication import NONE, POSTED, UPDATED
 from rlm_ci.redaction import Redactor
 
@@ -47,6 +47,8 @@ def held(
         return ()
     try:
         return _recorded(settings, way.client(), to)
+    except UnavailableError:
+        return ()  # posting cannot do without it either, and says so
     except RlmCiError as error:
         say(f"note: whether anything is overridden cannot be read: {error}")
         return ()

@@ -50,6 +50,7 @@ def run(arguments: Arguments) -> int:
             "publish takes one report", where="rlm-ci publish", hint=f"rlm-ci publish {USAGE}"
         )
     settings = Settings(PROGRAM, arguments.flags)
+    output.require_text_or_json(settings, "publish")
     report = read_report(arguments.positionals[0], _LIMIT)
     repository = open_repository(settings)
     ours = changes.from_local(repository, "worktree")

@@ -35,10 +35,7 @@ def run(arguments: Arguments) -> int:
             "verify takes one report", where="rlm-ci verify", hint=f"rlm-ci verify {USAGE}"
         )
     settings = Settings(CORE, arguments.flags)
-    if settings.format not in ("text", "json"):
-        raise UsageError(
-            f"verify has no form {settings.format!r}", where="--format", hint="use text or json"
-        )
+    output.require_text_or_json(settings, "verify")
     report = read_report(arguments.positionals[0])
     counts, problems = evidence.verify(report, open_repository(settings))
     if settings.format == "json":

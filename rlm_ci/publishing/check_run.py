@@ -32,8 +32,8 @@ def post(
     run: str,
     unfinished: str,
     most: int,
-) -> str:
-    """Post the check run of ``head``, whole from its first request on; its web address.
+) -> None:
+    """Post the check run of ``head``, whole from its first request on.
 
     ``unfinished`` is the conclusion for a report that is incomplete or did not run. At most
     ``most`` annotations are sent. Raises RefusedError or UnreachableError.
@@ -62,7 +62,6 @@ def post(
     own = f"{path}/{made['id']}"
     for start in range(BATCH, len(annotations), BATCH):
         _add(client, own, output, annotations[start : start + BATCH], start)
-    return text(made.get("html_url"), path)
 
 
 def _add(

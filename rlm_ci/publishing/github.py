@@ -15,6 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 import requests
 from github import Auth, Github
+from urllib3.exceptions import HTTPError
 
 from rlm_ci.publishing.answers import AttemptError, decoded, failure, graphql_data
 from rlm_ci.publishing.refusals import RefusedError, UnreachableError, record
@@ -34,8 +35,6 @@ _MIB = 1024 * 1024
 _LONGEST_ANSWER = 64 * _MIB
 _CHUNK = 64 * 1024
 _REDIRECTS = (301, 302, 303, 307, 308)
-#: What goes wrong below requests, while an answer is read: urllib3's own errors.
-_BelowError: type[Exception] = requests.exceptions.BaseHTTPError  # type: ignore[attr-defined]
 
 
 class Limits(Value):
@@ -304,7 +303,8 @@ class Client:
         except requests.exceptions.InvalidHeader:  # its message has the token in it
             refused = RefusedError(401, ("the token has characters that no token has",), where)
             raise AttemptError(refused, again=False) from None
-        except (requests.exceptions.RequestException, _BelowError, OSError) as error:
+        # While an answer is read, urllib3's errors come as they are.
+        except (requests.exceptions.RequestException, HTTPError, OSError) as error:
             what = f"GitHub cannot be reached: {printable(str(error))[:200]}"
             raise AttemptError(UnreachableError(what, where), again=True) from None
         except _TooLongError as error:

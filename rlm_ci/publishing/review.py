@@ -156,17 +156,14 @@ class Review:
             return _shift(one, f"{one.reason}; GitHub refused a comment on the file")
         return one
 
-    def close_gone(self, known: Sequence[Thread], present: set[str]) -> str | None:
-        """Close our threads whose finding is gone, unless a person answered.
-
-        What became of them, ``resolved`` or ``outdated``; None when there was nothing to do.
-        """
+    def close_gone(self, known: Sequence[Thread], present: set[str]) -> None:
+        """Close our threads whose finding is gone, unless a person answered."""
         gone = [
             one
             for one in known
             if not one.resolved and not one.answered and one.fingerprint not in present
         ]
-        return threads.close(self._client, gone) if gone else None
+        threads.close(self._client, gone)
 
 
 def _shift(one: Placed, reason: str) -> Placed:

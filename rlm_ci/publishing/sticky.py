@@ -85,9 +85,9 @@ class Sticky:
             kept = self._fold(kept, current)
         return done, kept
 
-    def restore(self, kept: Comment, body: str) -> Comment:
+    def restore(self, kept: Comment, body: str) -> None:
         """Put ``body``, that of a newer head, back where an older run wrote over it."""
-        return self._update(kept, body)
+        self._update(kept, body)
 
     def _create(self, body: str, now: Checkpoint) -> Comment:
         def done() -> dict[str, Any] | None:

@@ -150,10 +150,10 @@ def _person(name: str) -> str:
     return f"{name}\0person"
 
 
-def close(client: Client, threads: Sequence[Thread]) -> str:
+def close(client: Client, threads: Sequence[Thread]) -> None:
     """Resolve these threads, or fold them as outdated where that is not allowed.
 
-    What became of them: ``resolved`` or ``outdated``. Raises RefusedError or UnreachableError.
+    Raises RefusedError or UnreachableError.
     """
     try:
         _each(client, "resolveReviewThread(input: {threadId: $%s})", "thread { id }",
@@ -163,12 +163,10 @@ def close(client: Client, threads: Sequence[Thread]) -> str:
             raise
         _each(client, "minimizeComment(input: {subjectId: $%s, classifier: OUTDATED})",
               "minimizedComment { isMinimized }", [one.comment for one in threads])  # fmt: skip
-        return "outdated"
-    return "resolved"
 
 
-def remove_duplicates(client: Client, threads: Sequence[Thread]) -> int:
-    """Delete our open threads about a finding that an older one is about; how many there were.
+def remove_duplicates(client: Client, threads: Sequence[Thread]) -> None:
+    """Delete our open threads about a finding that an older one is about.
 
     Two runs that begin at once cannot see each other's. Raises RefusedError or UnreachableError.
     """
@@ -186,7 +184,6 @@ def remove_duplicates(client: Client, threads: Sequence[Thread]) -> int:
     except RefusedError as refused:
         if refused.status != 404:  # the other run was quicker
             raise
-    return len(surplus)
 
 
 def _each(client: Client, mutation: str, result: str, ids: Sequence[str]) -> None:

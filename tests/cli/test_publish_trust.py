@@ -36,6 +36,13 @@ def test_publish_has_no_switch_to_post_nothing(job: Job) -> None:
     assert job.stage.github.log == []
 
 
+def test_what_publish_prints_is_no_report(job: Job) -> None:
+    ended = job.publish(job.report(10), "--format", "sarif")
+    assert ended.code == 2
+    assert "publish has no form 'sarif'" in ended.stderr
+    assert job.stage.github.log == []
+
+
 def test_the_second_job_tells_where_it_posted(job: Job) -> None:
     ended = job.publish(job.report(10), event=job.after())
     assert ended.code == 0, ended

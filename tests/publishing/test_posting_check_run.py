@@ -178,7 +178,7 @@ def test_a_check_run_of_odd_types_fails_alone(stage: Stage, odd: Any) -> None:
     assert (result.summary, result.check_run) == ("posted", "failed")
 
 
-@pytest.mark.parametrize("odd", [[], [1], {}, {"id": "x"}, {"id": 1, "html_url": 7}], ids=str)
+@pytest.mark.parametrize("odd", [[], [1], {}, {"id": "x"}], ids=str)
 def test_a_check_run_that_is_none_fails_alone(stage: Stage, odd: Any) -> None:
     stage.github.fault("POST", "*/check-runs", times=None, status=201, body=odd)
     result = stage.publish(stage.report(10))
