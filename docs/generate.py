@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from rlm_ci import checks, cli, errors
 from rlm_ci.cli.arguments import describe
-from rlm_ci.settings import COMMON, PROGRAM, Setting
+from rlm_ci.table import COMMON, PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rlm_ci.settings import Setting
 
 TOP = Path(__file__).resolve().parent.parent
 TABLE = (*PROGRAM, *checks.rows(checks.names()))
@@ -65,12 +67,17 @@ def _type(row: Setting) -> dict[str, Any]:
         "choice": {"enum": list(row.choices)},
         "list": {"type": "array", "items": {"type": "string"}},
         "text": {"type": "string"},
+        "cap": {"type": ["number", "string"]},
     }
     schema = dict(kinds.get(row.kind, {}))
     if row.kind == "table":
         schema = {"type": "array", "items": _object(row.columns)}
         required = [column.key for column in row.columns if column.required]
         schema["items"]["required"] = required
+    if row.kind == "tables":
+        required = [column.key for column in row.columns if column.required]
+        entry = {**_object(row.columns), "required": required}
+        schema = {"type": "object", "additionalProperties": entry}
     schema["description"] = row.help
     if row.minimum is not None:
         schema["minimum"] = row.minimum

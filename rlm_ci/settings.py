@@ -1,7 +1,6 @@
-"""The settings: one table of rows, read from flags, environment and config file.
+"""The settings: the rows of ``table``, read from flags, environment and config file.
 
-Flags, environment names, the config file's keys, its schema, the reference page and the
-inputs of the action are all views of the rows. This is the only reader of ``os.environ``.
+This is the only reader of ``os.environ``.
 Order, highest first: flag, environment, config file, default; the winner is remembered.
 """
 
@@ -15,20 +14,21 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
 CONFIG_FILES = ("rlm-ci.toml", "pyproject.toml")
-SEVERITIES = ("info", "low", "medium", "high", "critical")
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
+_UNLIMITED = ("unlimited", "unbounded", "infinite", "infinity")
 
 
 class Setting(Value):
     """One row of the table.
 
     ``key`` is ``name`` or ``section.name``; ``kind`` one of text, integer, number, boolean,
-    choice, list, table. Environment: ``RLM_CI_<KEY>`` first, then ``env`` in order. ``flag``
+    choice, list, cap (a number, or unlimited), table, tables (by name). Environment:
+    ``RLM_CI_<KEY>`` first, then ``env`` in order. ``flag``
     is the option's name, ``input`` that of the action. A row with ``file=False`` belongs to
     one run, or to the machine, and never stands in a config file; a ``secret`` one is read
     from the environment only and never printed. ``columns`` are the rows of a table's entry;
@@ -59,130 +59,6 @@ class Setting(Value):
         if not self.own_env:
             return self.env
         return ("RLM_CI_" + self.key.upper().replace(".", "_"), *self.env)
-
-
-def _machine(key: str, variable: str, help_text: str, kind: str = "text") -> Setting:
-    """A row for what the surroundings tell: read from one variable, nowhere else."""
-    return Setting(key, help_text, kind=kind, env=(variable,), own_env=False, file=False)
-
-
-COMMON: tuple[Setting, ...] = (
-    Setting("repo", "repository to look at (default: the git top level of the current folder)",
-            env=("CODEX_ORCHESTRATOR_ROOT",), flag="--repo", short="-C", metavar="DIR", file=False,
-            input="working-directory"),
-    Setting("config", "config file in place of rlm-ci.toml or [tool.rlm-ci] in pyproject.toml",
-            flag="--config", metavar="FILE", file=False, input="config"),
-    Setting("task", "task id that the run belongs to",
-            env=("MCP_RUNNER_TASK_ID", "TASK", "CODEX_ORCHESTRATOR_TASK_ID"),
-            flag="--task", metavar="ID", file=False, input="task-id"),
-    Setting("format", "form of the result", "text", "choice", flag="--format", metavar="NAME",
-            choices=("text", "json", "markdown", "sarif", "github", "html"), file=False),
-    Setting("output", "write the result to a file instead of standard output",
-            flag="--output", short="-o", metavar="FILE", file=False),
-    Setting("quiet", "say only what is wrong", default=False, kind="boolean",
-            flag="--quiet", short="-q", file=False),
-    Setting("verbose", "say more", default=False, kind="boolean",
-            flag="--verbose", short="-v", file=False),
-    Setting("color", "colour on a terminal (NO_COLOR turns it off too)", default=True,
-            kind="boolean", flag="--color", file=False, off="no colour"),
-    Setting("interactive", "may prompt on a terminal", default=True, kind="boolean",
-            flag="--interactive", file=False, off="never prompt"),
-    Setting("runs_dir", "folder of the runs, relative to the repository", ".runs",
-            env=("CODEX_ORCHESTRATOR_RUNS_DIR",), metavar="DIR", file=False),
-)  # fmt: skip
-CHANGE: tuple[Setting, ...] = (
-    Setting("base", "compare with the merge base of this ref", flag="--base", metavar="REF",
-            file=False, input="base"),
-    Setting("head", "judge this ref (default: HEAD)", flag="--head", metavar="REF", file=False,
-            input="head"),
-    Setting("event", "GitHub event payload that tells the change", flag="--event", metavar="FILE",
-            file=False),
-)  # fmt: skip
-LOCAL_CHANGE: tuple[Setting, ...] = (
-    Setting("commit", "judge one commit against its first parent", flag="--commit",
-            metavar="REF", file=False),
-    Setting("staged", "judge what is staged", default=False, kind="boolean",
-            flag="--staged", file=False),
-    Setting("hook", "run as this native git hook, with what git gives it on standard input",
-            kind="choice", flag="--hook", metavar="STAGE", choices=("pre-commit", "pre-push"),
-            file=False),
-    Setting("dry_run", "report as always, but end with 0", default=False, kind="boolean",
-            flag="--dry-run", file=False),
-)  # fmt: skip
-PATHS: tuple[Setting, ...] = (
-    Setting(
-        "paths",
-        "judge these files only, in the checks that work on files",
-        (),
-        "list",
-        own_env=False,
-        file=False,
-        metavar="PATH",
-    ),
-)
-REPORT: tuple[Setting, ...] = (
-    Setting("checks", "checks to run (default: all; the delegation guard where it applies)", (),
-            "list", metavar="CHECK", input="checks"),
-    Setting("fail_level", "severity from which a finding fails the run", "high", "choice",
-            flag="--fail-level", metavar="LEVEL", choices=SEVERITIES, input="fail-level"),
-    Setting("templates", "folder of your own templates, read from the base commit",
-            ".rlm-ci/templates", metavar="DIR"),
-    Setting("suppressions", "findings that are known and accepted: reported, never failing", (),
-            "table", columns=(
-                Setting("rule", "rule id, or a check's id for all its rules", required=True),
-                Setting("path", "pattern of the paths (default: every path)"),
-                Setting("reason", "why it is accepted", required=True),
-                Setting("until", "last day that it holds, YYYY-MM-DD"),
-            )),
-)  # fmt: skip
-OUT: tuple[Setting, ...] = (
-    Setting("out", "folder for report.json, comment.md, report.sarif, report.html (default: the "
-            "run directory)", flag="--out", metavar="DIR", file=False, input="out"),
-)  # fmt: skip
-PUBLISH: tuple[Setting, ...] = (
-    Setting("publish.enabled", "post the report on its pull request, if there is a token",
-            default=True, kind="boolean", flag="--publish", off="post nothing"),
-    Setting("publish.comment", "what to write on the pull request: a summary (sticky), that and "
-            "review comments (review), or nothing", "review", "choice",
-            choices=("sticky", "review", "none"), input="comment"),
-    Setting("publish.check_run", "post a check run with the verdict", default=True,
-            kind="boolean"),
-    Setting("publish.unfinished", "conclusion of the check run where not everything was judged",
-            "action_required", "choice", choices=("action_required", "failure")),
-    Setting("publish.least", "severity from which a finding gets a review comment", "low",
-            "choice", choices=SEVERITIES),
-    Setting("publish.max_comments", "most review comments of one run", 50, "integer", minimum=0),
-    Setting("publish.max_per_file", "most review comments of one run on one file", 10, "integer",
-            minimum=0),
-    Setting("publish.max_on_files", "most comments of one run on files as a whole, each a request "
-            "of its own", 5, "integer", minimum=0),
-    Setting("publish.max_annotations", "most annotations of one check run", 500, "integer",
-            minimum=0),
-    Setting("github.token", "token that posts on GitHub", env=("GITHUB_TOKEN",), secret=True,
-            file=False, input="github-token"),
-    _machine("github.api_url", "GITHUB_API_URL", "address of GitHub's API"),
-)  # fmt: skip
-MACHINE: tuple[Setting, ...] = (
-    _machine("ci", "CI", "set in CI", "boolean"),
-    _machine("no_color", "NO_COLOR", "no colour, whatever its value"),
-    _machine("term", "TERM", "kind of terminal: a dumb one gets no colour"),
-    _machine("base_sha", "BASE_SHA", "base of the change, where nothing else tells it"),
-    _machine("github.actions", "GITHUB_ACTIONS", "set in GitHub Actions", "boolean"),
-    _machine("github.event_name", "GITHUB_EVENT_NAME", "event that started the workflow"),
-    _machine("github.event_path", "GITHUB_EVENT_PATH", "its payload"),
-    _machine("github.repository", "GITHUB_REPOSITORY", "owner/name"),
-    _machine("github.server_url", "GITHUB_SERVER_URL", "web address of GitHub"),
-    _machine("github.output", "GITHUB_OUTPUT", "file for the outputs of the step"),
-    _machine("github.step_summary", "GITHUB_STEP_SUMMARY", "file for the job summary"),
-    _machine("pre_commit.from_ref", "PRE_COMMIT_FROM_REF", "what the remote has"),
-    _machine("pre_commit.to_ref", "PRE_COMMIT_TO_REF", "what is pushed"),
-    _machine("pre_commit.remote_name", "PRE_COMMIT_REMOTE_NAME", "where it is pushed to"),
-    _machine("pre_commit.local_branch", "PRE_COMMIT_LOCAL_BRANCH", "branch that is pushed"),
-)  # fmt: skip
-#: What every judging command may need; a hook has no time to look at more.
-CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *OUT, *MACHINE)
-#: What no check has a say in.
-PROGRAM = (*CORE, *PUBLISH)
 
 
 def environment() -> Mapping[str, str]:
@@ -266,24 +142,29 @@ class Settings:
 
 def convert(row: Setting, raw: Any, source: str) -> Any:
     """``raw`` as the kind of ``row``. Raises ConfigError that names value and source."""
-    if row.kind == "table":
-        return _table(row, raw, source)
-    if row.kind == "list":
-        items = _split(raw) if isinstance(raw, str) else raw
-        if isinstance(items, (list, tuple)) and all(isinstance(item, str) for item in items):
-            return tuple(items)
-        raise _bad(row, raw, source, "a list of texts")
-    if row.kind == "boolean":
-        if isinstance(raw, bool):
-            return raw
-        word = raw.strip().lower() if isinstance(raw, str) else ""
-        if word in _TRUE or word in _FALSE:
-            return word in _TRUE
-        if word and not row.own_env:  # another program's variable: CI=woodpecker is a yes
-            return True
-        raise _bad(row, raw, source, "true or false")
-    if row.kind in ("integer", "number"):
-        return _number(row, raw, source)
+    reader: Callable[[Setting, Any, str], Any] = _CONVERT.get(row.kind, _text)
+    return reader(row, raw, source)
+
+
+def _list(row: Setting, raw: Any, source: str) -> tuple[str, ...]:
+    items = _split(raw) if isinstance(raw, str) else raw
+    if isinstance(items, (list, tuple)) and all(isinstance(item, str) for item in items):
+        return tuple(items)
+    raise _bad(row, raw, source, "a list of texts")
+
+
+def _boolean(row: Setting, raw: Any, source: str) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    word = raw.strip().lower() if isinstance(raw, str) else ""
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    if word and not row.own_env:  # another program's variable: CI=woodpecker is a yes
+        return True
+    raise _bad(row, raw, source, "true or false")
+
+
+def _text(row: Setting, raw: Any, source: str) -> str:
     if hasattr(raw, "isoformat"):  # TOML has days without quotes
         raw = raw.isoformat()
     if not isinstance(raw, str) or "\0" in raw:
@@ -291,6 +172,15 @@ def convert(row: Setting, raw: Any, source: str) -> Any:
     if row.kind == "choice" and raw not in row.choices:
         raise _bad(row, raw, source, f"one of {', '.join(row.choices)}")
     return raw
+
+
+def _cap(row: Setting, raw: Any, source: str) -> float | None:
+    """A limit, whole where the default is; None for no limit, which is written in many ways."""
+    if isinstance(raw, str) and raw.strip().lower() in _UNLIMITED:
+        return None
+    kind = "integer" if isinstance(row.default, int) else "number"
+    number: float = _number(row.replace(kind=kind, minimum=0), raw, source)
+    return number or None
 
 
 def _number(row: Setting, raw: Any, source: str) -> Any:
@@ -316,22 +206,44 @@ def _number(row: Setting, raw: Any, source: str) -> Any:
 def _table(row: Setting, raw: Any, source: str) -> tuple[dict[str, Any], ...]:
     if not isinstance(raw, list) or not all(isinstance(entry, dict) for entry in raw):
         raise _bad(row, raw, source, f"a list of tables: [[{row.key}]]")
+    return tuple(
+        _entry(row, entry, f"{source}, [[{row.key}]] number {number}")
+        for number, entry in enumerate(raw, 1)
+    )
+
+
+def _tables(row: Setting, raw: Any, source: str) -> dict[str, dict[str, Any]]:
+    if not isinstance(raw, dict) or not all(isinstance(entry, dict) for entry in raw.values()):
+        raise _bad(row, raw, source, f'named tables: [{row.key}."NAME"]')
+    return {
+        name: _entry(row, entry, f'{source}, [{row.key}."{name[:80]}"]')
+        for name, entry in raw.items()
+    }
+
+
+def _entry(row: Setting, entry: dict[str, Any], place: str) -> dict[str, Any]:
+    """One entry of a table, by the columns of ``row``."""
     columns = {column.key: column for column in row.columns}
-    entries = []
-    for number, entry in enumerate(raw, 1):
-        place = f"{source}, [[{row.key}]] number {number}"
-        for name in entry:
-            if name not in columns:
-                raise _unknown("key", name, list(columns), place)
-        values = {name: column.default for name, column in columns.items()}
-        values.update((name, convert(columns[name], value, place)) for name, value in entry.items())
-        for name, column in columns.items():
-            if column.required and not str(values[name] or "").strip():
-                raise ConfigError(
-                    f"{name} is missing", where=place, hint=f"add {name}: {column.help}"
-                )
-        entries.append(values)
-    return tuple(entries)
+    for name in entry:
+        if name not in columns:
+            raise _unknown("key", name, list(columns), place)
+    values = {name: column.default for name, column in columns.items()}
+    values.update((name, convert(columns[name], value, place)) for name, value in entry.items())
+    for name, column in columns.items():
+        if column.required and (values[name] is None or not str(values[name]).strip()):
+            raise ConfigError(f"{name} is missing", where=place, hint=f"add {name}: {column.help}")
+    return values
+
+
+_CONVERT: dict[str, Callable[[Setting, Any, str], Any]] = {
+    "table": _table,
+    "tables": _tables,
+    "cap": _cap,
+    "list": _list,
+    "boolean": _boolean,
+    "integer": _number,
+    "number": _number,
+}
 
 
 def _split(text: str) -> list[str]:

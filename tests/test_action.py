@@ -18,7 +18,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rlm_ci import checks
-from rlm_ci.settings import PROGRAM, Settings
+from rlm_ci.settings import Settings
+from rlm_ci.table import PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

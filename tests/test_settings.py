@@ -9,7 +9,8 @@ import pytest
 
 from rlm_ci import checks
 from rlm_ci.errors import ConfigError
-from rlm_ci.settings import COMMON, CORE, Setting, Settings, convert, nearest, parse_config
+from rlm_ci.settings import Setting, Settings, convert, nearest, parse_config
+from rlm_ci.table import COMMON, CORE
 
 ROWS = (
     Setting("plain", "a text"),

@@ -23,7 +23,8 @@ from histories_shapes import (
 from rlm_ci import changes, triggers
 from rlm_ci.errors import CONFIG, ConfigError
 from rlm_ci.git import Repository, discover
-from rlm_ci.settings import CORE, Settings
+from rlm_ci.settings import Settings
+from rlm_ci.table import CORE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,8 @@ from contextlib import suppress
 
 from rlm_ci import __version__, errors
 from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
-from rlm_ci.settings import COMMON, environment, nearest
+from rlm_ci.settings import environment, nearest
+from rlm_ci.table import COMMON
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False

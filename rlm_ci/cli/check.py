@@ -7,7 +7,7 @@ import sys
 from rlm_ci import changes, checks, errors
 from rlm_ci.cli import output
 from rlm_ci.cli.judging import judge, read_templates
-from rlm_ci.settings import CHANGE, COMMON, LOCAL_CHANGE, REPORT
+from rlm_ci.table import CHANGE, COMMON, LOCAL_CHANGE, REPORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from rlm_ci.cli import configuration, output, warn
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import UsageError
 from rlm_ci.publishing import neutral
-from rlm_ci.settings import CHANGE, COMMON, PROGRAM, Settings
+from rlm_ci.settings import Settings
+from rlm_ci.table import CHANGE, COMMON, PROGRAM
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False

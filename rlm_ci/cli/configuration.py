@@ -9,7 +9,8 @@ import os
 
 from rlm_ci import checks, files, settings, suppressions
 from rlm_ci.errors import ConfigError
-from rlm_ci.settings import CONFIG_FILES, PROGRAM
+from rlm_ci.settings import CONFIG_FILES
+from rlm_ci.table import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

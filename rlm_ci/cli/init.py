@@ -12,7 +12,8 @@ from rlm_ci.cli import output
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import Repository, discover
-from rlm_ci.settings import COMMON, PROGRAM, Setting, Settings
+from rlm_ci.settings import Setting, Settings
+from rlm_ci.table import COMMON, PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

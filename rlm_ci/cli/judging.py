@@ -11,7 +11,8 @@ from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.git import HOOK_VARIABLES, Repository, discover
 from rlm_ci.redaction import Redactor
 from rlm_ci.runs.store import Store
-from rlm_ci.settings import CORE, Settings
+from rlm_ci.settings import Settings
+from rlm_ci.table import CORE
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ from rlm_ci.findings import Severity
 from rlm_ci.publishing.placement import Caps
 from rlm_ci.publishing.publication import FAILED, Destination, Publication, Wishes
 from rlm_ci.redaction import Redactor
-from rlm_ci.settings import PUBLISH
+from rlm_ci.table import PUBLISH
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False

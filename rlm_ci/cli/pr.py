@@ -11,7 +11,8 @@ from rlm_ci.cli.slash import CHECK
 from rlm_ci.findings import CLEAN
 from rlm_ci.runs import derived_task_id, is_task_id
 from rlm_ci.runs.store import Store
-from rlm_ci.settings import CHANGE, COMMON, OUT, PROGRAM, PUBLISH, REPORT, Settings
+from rlm_ci.settings import Settings
+from rlm_ci.table import CHANGE, COMMON, OUT, PROGRAM, PUBLISH, REPORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from rlm_ci.objects import is_object_id
 from rlm_ci.publishing import neutral
 from rlm_ci.publishing.publication import Destination
 from rlm_ci.redaction import Redactor
-from rlm_ci.settings import CHANGE, COMMON, PROGRAM, PUBLISH, Settings
+from rlm_ci.settings import Settings
+from rlm_ci.table import CHANGE, COMMON, PROGRAM, PUBLISH
 from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False

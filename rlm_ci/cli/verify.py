@@ -10,7 +10,8 @@ from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
 from rlm_ci.findings import SCHEMA_VERSION, Report
 from rlm_ci.publishing import neutral
-from rlm_ci.settings import COMMON, CORE, Settings
+from rlm_ci.settings import Settings
+from rlm_ci.table import COMMON, CORE
 from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False

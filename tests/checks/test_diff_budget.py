@@ -41,7 +41,8 @@ from rlm_ci.errors import ConfigError, StorageError
 from rlm_ci.findings import CLEAN, Part, Severity
 from rlm_ci.git import Repository, discover
 from rlm_ci.runs.store import Store
-from rlm_ci.settings import CORE, Settings
+from rlm_ci.settings import Settings
+from rlm_ci.table import CORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

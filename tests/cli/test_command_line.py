@@ -20,7 +20,8 @@ from rlm_ci import checks
 from rlm_ci.cli import COMMANDS
 from rlm_ci.cli.arguments import describe, parse, split_command
 from rlm_ci.errors import EXIT_CODES, UsageError
-from rlm_ci.settings import CHANGE, COMMON, LOCAL_CHANGE, Setting
+from rlm_ci.settings import Setting
+from rlm_ci.table import CHANGE, COMMON, LOCAL_CHANGE
 
 if TYPE_CHECKING:
     from conftest import Cli, Ended

@@ -17,7 +17,8 @@ from rlm_ci.publishing import checkpoint, threads
 from rlm_ci.publishing.checkpoint import Checkpoint, Override
 from rlm_ci.publishing.github import Client
 from rlm_ci.publishing.publication import Destination
-from rlm_ci.settings import PROGRAM, Settings
+from rlm_ci.settings import Settings
+from rlm_ci.table import PROGRAM
 
 __all__ = ["stage"]
 

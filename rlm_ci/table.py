@@ -1,0 +1,196 @@
+"""The table of all settings: one row each, from which everything else about it is read.
+
+Flags, environment names, the config file's keys, its schema, the reference page and the
+inputs of the action are all views of these rows.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.settings import Setting
+
+SEVERITIES = ("info", "low", "medium", "high", "critical")
+
+
+def _machine(key: str, variable: str, help_text: str, kind: str = "text") -> Setting:
+    """A row for what the surroundings tell: read from one variable, nowhere else."""
+    return Setting(key, help_text, kind=kind, env=(variable,), own_env=False, file=False)
+
+
+COMMON: tuple[Setting, ...] = (
+    Setting("repo", "repository to look at (default: the git top level of the current folder)",
+            env=("CODEX_ORCHESTRATOR_ROOT",), flag="--repo", short="-C", metavar="DIR", file=False,
+            input="working-directory"),
+    Setting("config", "config file in place of rlm-ci.toml or [tool.rlm-ci] in pyproject.toml",
+            flag="--config", metavar="FILE", file=False, input="config"),
+    Setting("task", "task id that the run belongs to",
+            env=("MCP_RUNNER_TASK_ID", "TASK", "CODEX_ORCHESTRATOR_TASK_ID"),
+            flag="--task", metavar="ID", file=False, input="task-id"),
+    Setting("format", "form of the result", "text", "choice", flag="--format", metavar="NAME",
+            choices=("text", "json", "markdown", "sarif", "github", "html"), file=False),
+    Setting("output", "write the result to a file instead of standard output",
+            flag="--output", short="-o", metavar="FILE", file=False),
+    Setting("quiet", "say only what is wrong", default=False, kind="boolean",
+            flag="--quiet", short="-q", file=False),
+    Setting("verbose", "say more", default=False, kind="boolean",
+            flag="--verbose", short="-v", file=False),
+    Setting("color", "colour on a terminal (NO_COLOR turns it off too)", default=True,
+            kind="boolean", flag="--color", file=False, off="no colour"),
+    Setting("interactive", "may prompt on a terminal", default=True, kind="boolean",
+            flag="--interactive", file=False, off="never prompt"),
+    Setting("runs_dir", "folder of the runs, relative to the repository", ".runs",
+            env=("CODEX_ORCHESTRATOR_RUNS_DIR",), metavar="DIR", file=False),
+)  # fmt: skip
+CHANGE: tuple[Setting, ...] = (
+    Setting("base", "compare with the merge base of this ref", flag="--base", metavar="REF",
+            file=False, input="base"),
+    Setting("head", "judge this ref (default: HEAD)", flag="--head", metavar="REF", file=False,
+            input="head"),
+    Setting("event", "GitHub event payload that tells the change", flag="--event", metavar="FILE",
+            file=False),
+)  # fmt: skip
+LOCAL_CHANGE: tuple[Setting, ...] = (
+    Setting("commit", "judge one commit against its first parent", flag="--commit",
+            metavar="REF", file=False),
+    Setting("staged", "judge what is staged", default=False, kind="boolean",
+            flag="--staged", file=False),
+    Setting("hook", "run as this native git hook, with what git gives it on standard input",
+            kind="choice", flag="--hook", metavar="STAGE", choices=("pre-commit", "pre-push"),
+            file=False),
+    Setting("dry_run", "report as always, but end with 0", default=False, kind="boolean",
+            flag="--dry-run", file=False),
+)  # fmt: skip
+PATHS: tuple[Setting, ...] = (
+    Setting(
+        "paths",
+        "judge these files only, in the checks that work on files",
+        (),
+        "list",
+        own_env=False,
+        file=False,
+        metavar="PATH",
+    ),
+)
+REPORT: tuple[Setting, ...] = (
+    Setting("checks", "checks to run (default: all; the delegation guard where it applies)", (),
+            "list", metavar="CHECK", input="checks"),
+    Setting("fail_level", "severity from which a finding fails the run", "high", "choice",
+            flag="--fail-level", metavar="LEVEL", choices=SEVERITIES, input="fail-level"),
+    Setting("templates", "folder of your own templates, read from the base commit",
+            ".rlm-ci/templates", metavar="DIR"),
+    Setting("suppressions", "findings that are known and accepted: reported, never failing", (),
+            "table", columns=(
+                Setting("rule", "rule id, or a check's id for all its rules", required=True),
+                Setting("path", "pattern of the paths (default: every path)"),
+                Setting("reason", "why it is accepted", required=True),
+                Setting("until", "last day that it holds, YYYY-MM-DD"),
+            )),
+)  # fmt: skip
+OUT: tuple[Setting, ...] = (
+    Setting("out", "folder for report.json, comment.md, report.sarif, report.html (default: the "
+            "run directory)", flag="--out", metavar="DIR", file=False, input="out"),
+)  # fmt: skip
+PUBLISH: tuple[Setting, ...] = (
+    Setting("publish.enabled", "post the report on its pull request, if there is a token",
+            default=True, kind="boolean", flag="--publish", off="post nothing"),
+    Setting("publish.comment", "what to write on the pull request: a summary (sticky), that and "
+            "review comments (review), or nothing", "review", "choice",
+            choices=("sticky", "review", "none"), input="comment"),
+    Setting("publish.check_run", "post a check run with the verdict", default=True,
+            kind="boolean"),
+    Setting("publish.unfinished", "conclusion of the check run where not everything was judged",
+            "action_required", "choice", choices=("action_required", "failure")),
+    Setting("publish.least", "severity from which a finding gets a review comment", "low",
+            "choice", choices=SEVERITIES),
+    Setting("publish.max_comments", "most review comments of one run", 50, "integer", minimum=0),
+    Setting("publish.max_per_file", "most review comments of one run on one file", 10, "integer",
+            minimum=0),
+    Setting("publish.max_on_files", "most comments of one run on files as a whole, each a request "
+            "of its own", 5, "integer", minimum=0),
+    Setting("publish.max_annotations", "most annotations of one check run", 500, "integer",
+            minimum=0),
+    Setting("github.token", "token that posts on GitHub", env=("GITHUB_TOKEN",), secret=True,
+            file=False, input="github-token"),
+    _machine("github.api_url", "GITHUB_API_URL", "address of GitHub's API"),
+)  # fmt: skip
+MACHINE: tuple[Setting, ...] = (
+    _machine("ci", "CI", "set in CI", "boolean"),
+    _machine("no_color", "NO_COLOR", "no colour, whatever its value"),
+    _machine("term", "TERM", "kind of terminal: a dumb one gets no colour"),
+    _machine("base_sha", "BASE_SHA", "base of the change, where nothing else tells it"),
+    _machine("github.actions", "GITHUB_ACTIONS", "set in GitHub Actions", "boolean"),
+    _machine("github.event_name", "GITHUB_EVENT_NAME", "event that started the workflow"),
+    _machine("github.event_path", "GITHUB_EVENT_PATH", "its payload"),
+    _machine("github.repository", "GITHUB_REPOSITORY", "owner/name"),
+    _machine("github.server_url", "GITHUB_SERVER_URL", "web address of GitHub"),
+    _machine("github.output", "GITHUB_OUTPUT", "file for the outputs of the step"),
+    _machine("github.step_summary", "GITHUB_STEP_SUMMARY", "file for the job summary"),
+    _machine("pre_commit.from_ref", "PRE_COMMIT_FROM_REF", "what the remote has"),
+    _machine("pre_commit.to_ref", "PRE_COMMIT_TO_REF", "what is pushed"),
+    _machine("pre_commit.remote_name", "PRE_COMMIT_REMOTE_NAME", "where it is pushed to"),
+    _machine("pre_commit.local_branch", "PRE_COMMIT_LOCAL_BRANCH", "branch that is pushed"),
+)  # fmt: skip
+MODEL: tuple[Setting, ...] = (
+    Setting("model", "model that is asked, as its endpoint calls it", flag="--model",
+            metavar="NAME", input="model"),
+    Setting("models.max_completion_tokens", "most tokens of one answer, hidden reasoning included",
+            16384, "integer", minimum=1),
+    Setting("models.timeout", "seconds to wait for one answer", 600, "number", minimum=1),
+    Setting("models.prices", "prices in USD that the built-in table does not know, by model", {},
+            "tables", columns=(
+                Setting("input_per_million", "USD for a million prompt tokens", kind="number",
+                        required=True, minimum=0),
+                Setting("output_per_million", "USD for a million completion tokens",
+                        kind="number", required=True, minimum=0),
+            )),
+    # Whoever could set these could have the key sent to a server of their own.
+    Setting("openai.base_url", "OpenAI-compatible endpoint (default: OpenAI's own)",
+            env=("OPENAI_BASE_URL",), metavar="URL", file=False, input="openai-base-url"),
+    Setting("openai.api_version", "version of Azure's API: the endpoint is Azure's",
+            env=("OPENAI_API_VERSION",), file=False),
+    Setting("openai.api_key", "key of the endpoint", env=("OPENAI_API_KEY",), secret=True,
+            file=False, input="openai-api-key"),
+)  # fmt: skip
+BUDGET: tuple[Setting, ...] = (
+    Setting("max_calls", "most calls of a model", kind="integer", minimum=0, flag="--max-calls",
+            metavar="N", input="max-calls"),
+    Setting("max_tokens", "most tokens, prompts and answers together", kind="integer", minimum=0,
+            flag="--max-tokens", metavar="N"),
+    Setting("budget_usd", "most money, in USD", kind="number", minimum=0, flag="--budget-usd",
+            metavar="X", input="budget-usd"),
+)  # fmt: skip
+LOOP: tuple[Setting, ...] = (
+    Setting("loop.goal", "what to reach", env=("RLM_GOAL",), own_env=False, file=False),
+    Setting("loop.validator", "command that decides green; auto looks for it, none goes without",
+            "auto", env=("RLM_VALIDATOR",), flag="--validator", metavar="CMD|auto|none"),
+    Setting("loop.max_iterations", "most iterations; unlimited, or 0, for no end", 88, "cap",
+            env=("RLM_MAX_ITERATIONS",), flag="--max-iterations", metavar="N"),
+    Setting("loop.max_minutes", "most minutes; unlimited, or 0, for no end", 2880.0, "cap",
+            env=("RLM_MAX_MINUTES",), flag="--max-minutes", metavar="N"),
+    Setting("loop.validator_minutes", "most minutes of one run of the validator", 60, "number",
+            minimum=0),
+    Setting("loop.roles", "who takes part: one agent, or planner, critic and reviser", "single",
+            "choice", choices=("single", "triad"), env=("RLM_ROLES",), flag="--roles",
+            metavar="NAME"),
+    Setting("loop.subagents", "give each role a conversation of its own", default=False,
+            kind="boolean", env=("RLM_SUBAGENTS", "CODEX_SUBAGENTS")),
+    Setting("loop.agent", "who edits: openai, codex, claude, gemini, aider, autofix, or a command "
+            "(default: openai, where a key or base URL is set)", flag="--agent", metavar="NAME"),
+    Setting("loop.agent_env", "environment variables that an external agent is given", (), "list",
+            metavar="NAME"),
+    Setting("loop.setup", "command that installs what the validator needs, with network, in the "
+            "fresh work tree of the last verdict"),
+    Setting("loop.allow_test_edits", "tests are part of the goal, and may be edited",
+            default=False, kind="boolean", flag="--allow-test-edits", file=False),
+    Setting("loop.apply", "put the result into the work tree (default: yes, but not in CI)",
+            kind="boolean", flag="--apply", file=False),
+    # A repository must not be able to open the door of its own cage.
+    Setting("sandbox", "where commands of the repository run", "auto", "choice",
+            choices=("auto", "bubblewrap", "none"), flag="--sandbox", metavar="NAME", file=False,
+            input="sandbox"),
+    Setting("out_dir", "folder of the rollups of all tasks, relative to the repository", "out",
+            env=("CODEX_ORCHESTRATOR_OUT_DIR",), metavar="DIR", file=False),
+)  # fmt: skip
+#: What every judging command may need; a hook has no time to look at more.
+CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *OUT, *MACHINE)
+#: What no check has a say in.
+PROGRAM = (*CORE, *PUBLISH)
