@@ -40,14 +40,11 @@ def parse_tree(rows: bytes, only: Container[str] | None = None) -> dict[str, Ent
     for row in rows.decode("utf-8", "surrogateescape").split("\0"):
         head, _, path = row.partition("\t")
         if head and (only is None or path in only):
-            mode, kind, oid, *size = head.split()
-            entries[path] = Entry.of((mode, kind, oid, _size(size)))
+            mode, kind, oid, *rest = head.split()
+            # Of a submodule there is no size, and none of an object that the clone lacks.
+            size = int(rest[0]) if rest and rest[0].isdigit() else -1
+            entries[path] = Entry.of((mode, kind, oid, size))
     return entries
-
-
-def _size(words: list[str]) -> int:
-    """Of a submodule there is none, and none of an object that the clone lacks."""
-    return int(words[0]) if words and words[0].isdigit() else -1
 
 
 def parse_contents(whole: bytes, count: int) -> list[bytes | None]:

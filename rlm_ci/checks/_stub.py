@@ -23,16 +23,12 @@ _QUOTE = "> Archived on "
 _LINK = ". Full content: "
 _BRANCH = "Archive branch:"
 _PATH = "Archive path:"
-_BEFORE_DAY = f"\n{_QUOTE}".encode()
-_AFTER_DAY = _LINK.encode()
-_DAY_AT = len(_BEFORE_DAY)
-_LINK_AT = _DAY_AT + 10 + len(_AFTER_DAY)
-#: Paths of these alone stand in a link and in a line as they are.
-_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-"
+#: What stands in a link and in a line as it is.
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._-")
 
 #: What may stand before the text of a line: quotes, then the marks of lists (the group).
-_LEAD = re.compile(r"[ \t>]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]{1,4})*)")
-_OPEN = re.compile(r"\[ \][ \t]+\S")
+_LEAD = r"[ \t>]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]{1,4})*)"
+_OPEN = r"\[ \][ \t]+\S"
 
 
 class Target(Value):
@@ -132,57 +128,39 @@ class Form:
     def __init__(self, branch: str, target: Target) -> None:
         self._branch = branch
         self._target = target
-        known = target.host and target.slug.count("/") == 1
-        self._site = f"https://{target.host}/{target.slug}/".encode() if known else b""
-        self._within = f"blob/{branch}/".encode(*_BYTES)
-        self._end = f"\n\n- Archive branch: {branch}\n- Archive path: ".encode(*_BYTES)
+        self._plain = _plain(branch, target)
 
     def judge(self, path: str, data: bytes) -> tuple[bool, Flaw | None]:
         """Whether ``data`` at ``path`` is a stub, and what is wrong with it by itself."""
-        if self._is_plain(path.encode(*_BYTES), data):
-            return True, None
+        plain = self._plain.fullmatch(data) if self._plain else None
+        if plain:  # what is not plain need not be wrong: parse knows
+            day, name = plain.group("day", "name")
+            if name.decode() == path and b".." not in name and is_day(day.decode()):
+                return True, None
         parsed = parse(data)
         if isinstance(parsed, Stub):
             return True, parsed.flaw_at(path, self._branch, self._target)
         return parsed is not None, parsed
 
-    def _is_plain(self, name: bytes, data: bytes) -> bool:
-        """Whether it is letter for letter as the archiver writes it: nearly all are.
 
-        What is not need not be wrong; :func:`parse` knows.
-        """
-        head, _, tail = data.partition(MARKER)
-        end = self._end + name + b"\n"
-        day, link = tail[_DAY_AT : _DAY_AT + 10], tail[_LINK_AT : -len(end)]
-        return (
-            head.startswith(b"# ")
-            and head.endswith(b"\n\n")
-            and tail.startswith(_BEFORE_DAY)
-            and tail.startswith(_AFTER_DAY, _DAY_AT + 10)
-            and tail.endswith(end)
-            and self._leads_to(name, link)
-            and is_day(day.decode("latin-1"))
-            and (head.count(b"\n") == 2 or _is_reviewed(head))
-            and b"\r" not in head
-            and not name.translate(None, _PLAIN)
-            and b".." not in name
-        )
+def _plain(branch: str, target: Target) -> re.Pattern[bytes] | None:
+    """A stub letter for letter as the archiver writes it: nearly all are.
 
-    def _leads_to(self, name: bytes, link: bytes) -> bool:
-        """Whether the link, bare or in one of Markdown's two forms, is the one for ``name``."""
-        url = link
-        if link.startswith(b"<"):
-            url = link[1:-1] if link.endswith(b">") else b""
-        elif link.startswith(b"["):
-            text, _, rest = link[1:].partition(b"](")
-            url = rest[:-1] if rest.endswith(b")") and not {93, 10} & set(text) else b""
-        at = len(self._site)
-        return at > 0 and url[at:] == self._within + name and url[:at].lower() == self._site
-
-
-def _is_reviewed(head: bytes) -> bool:
-    """Whether nothing but the day of a review stands between heading and marker."""
-    return all(not line or line.startswith(b"last_review: ") for line in head.split(b"\n")[1:])
+    None where the link's place is not known, or may be written in more than one way.
+    """
+    if target.slug.count("/") != 1 or not _PLAIN.issuperset(target.host + target.slug + branch):
+        return None
+    site = re.escape(f"https://{target.host}/{target.slug}/")
+    within = re.escape(f"blob/{branch}/")
+    # The link stands there bare, or in one of Markdown's two forms.
+    pattern = (
+        r"# [^\r\n<]*\n\n(?:last_review: [^\r\n<]*\n\n)?"
+        rf"{re.escape(MARKER.decode())}\n{_QUOTE}(?P<day>[0-9-]{{10}}){re.escape(_LINK)}"
+        r"(?:(?P<angle><)|(?P<text>\[[^\]\n]*\]\())?"
+        rf"(?i:{site}){within}(?P<name>[A-Za-z0-9/._-]+)(?(angle)>)(?(text)\))\n\n"
+        rf"- {_BRANCH} {re.escape(branch)}\n- {_PATH} (?P=name)\n"
+    )
+    return re.compile(pattern.encode())
 
 
 def _wrong_part(url: str, branch: str, path: str, target: Target) -> str:
@@ -332,8 +310,9 @@ def open_items(data: bytes) -> list[tuple[int, str]]:
     found = []
     fence = ""
     comment = False
+    lead_of, opens = re.compile(_LEAD).match, re.compile(_OPEN).match
     for number, line in enumerate(data.decode(*_BYTES).replace("\r\n", "\n").split("\n"), 1):
-        lead = _LEAD.match(line)
+        lead = lead_of(line)
         text = line[lead.end() :] if lead else line
         if comment:
             comment = "-->" not in line
@@ -343,7 +322,7 @@ def open_items(data: bytes) -> list[tuple[int, str]]:
                 fence = ""
         elif text.startswith("<!--"):
             comment = "-->" not in text
-        elif lead and lead.group(1) and _OPEN.match(text):
+        elif lead and lead.group(1) and opens(text):
             found.append((number, line))
         else:
             fence = _fence(text)

@@ -121,6 +121,33 @@ def test_other_files_with_the_marker_are_not_looked_at(cli: Cli, repo: GitRepo) 
     assert metrics(check(cli, repo))["stubs"] == 2
 
 
+@pytest.mark.parametrize("others", [0, 3, 8, 40])
+@pytest.mark.parametrize("folder", ["a", "z"])
+def test_stubs_among_other_documents_are_judged_alike(
+    cli: Cli, repo: GitRepo, others: int, folder: str
+) -> None:
+    # Which texts of the archive are read depends on how many stubs are read before its list.
+    kinds = {
+        "missing": "dangling",
+        "own-stub": "payload-is-stub",
+        "good": None,
+        "torn": "malformed",
+    }
+    paths = {f"{folder}/{kind}.md": rule for kind, rule in kinds.items()}
+    stubs = {path: stub(path) for path in paths}
+    stubs[f"{folder}/torn.md"] += "And more.\n"
+    plain = {f"m/{n}.md": f"# Document {n}\n" for n in range(others)}
+    payloads: dict[Name, Change] = {f"{folder}/good.md": document("Good"), **dict(plain.items())}
+    payloads[f"{folder}/own-stub.md"] = stub(f"{folder}/own-stub.md")
+    archive(repo, stubs, payloads)
+    repo.write_all(plain).commit()
+    expected = {path: rule for path, rule in paths.items() if rule}
+    for args in ((), ("--commit", "HEAD", "--all")):
+        ended = check(cli, repo, *args)
+        assert metrics(ended) == {"stubs": 4, "valid": 1, "dangling": 1, "malformed": 1}
+        assert findings(ended) == expected
+
+
 def test_links_are_no_stubs_and_filling_hides_none(cli: Cli, repo: GitRepo) -> None:
     archive(repo, {PATH: stub(PATH)})
     repo.symlink("docs/link.md", "PRD-1.md")

@@ -324,3 +324,31 @@ def test_whatever_is_changed_in_it_is_judged_as_if_it_were_parsed(data: st.DataO
         else (parsed is not None, parsed)
     )
     assert FORM.judge(path, raw) == expected
+
+
+@pytest.mark.parametrize("branch", ["doc-archives", "docs+old", "(a|b)$", "a%20b", "caf\u00e9"])
+@pytest.mark.parametrize("slug", ["acme/shop", "ac.me/sh+op"])
+@pytest.mark.parametrize("form", ["{url}", "<{url}>", "[the text]({url})"])
+def test_signs_of_the_target_stand_for_themselves(branch: str, slug: str, form: str) -> None:
+    target = Target("git.example.org", slug)
+    url = f"https://git.example.org/{slug}/blob/{branch}/{PATH}"
+    good = stub(PATH, branch=branch, url=url, form=form)
+    changes = (("", ""), (".", "x"), ("+", ""), ("+", "d"), ("|", ""), ("(", ""), ("%20", " "))
+    for old, new in changes:
+        text = good.replace(old, new).encode()
+        parsed = parse(text)
+        flaw = parsed.flaw_at(PATH, branch, target) if isinstance(parsed, Stub) else parsed
+        assert Form(branch, target).judge(PATH, text) == (parsed is not None, flaw)
+
+
+def test_a_stub_is_recognized_in_linear_time() -> None:
+    start, end = GOOD.split(PATH, 1)
+    for text, is_sound in (
+        (start + "a" * 400_000 + end, False),
+        (start.replace("https", "[" * 400_000 + "https") + PATH + end, False),
+        (start.replace("https", "[a](" * 100_000 + "https") + PATH + end, False),
+        ("# " + "\n" * 400_000 + GOOD, False),
+        ("# " + "#" * 400_000 + GOOD, True),
+    ):
+        is_stub, flaw = FORM.judge(PATH, text.encode())
+        assert (is_stub, flaw is None) == (True, is_sound), text[:80]
