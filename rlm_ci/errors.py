@@ -72,7 +72,13 @@ class UsageError(RlmCiError):
 
 
 class LimitError(RlmCiError):
+    """``budget`` is the setting that ended it: ``max_calls``, ``max_tokens`` and so on."""
+
     code = LIMIT
+
+    def __init__(self, what: str, *, budget: str, where: str = "", hint: str = "") -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.budget = budget
 
 
 class UnavailableError(RlmCiError):

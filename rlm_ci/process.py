@@ -16,7 +16,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
 
 DEFAULT_TIMEOUT = 600.0
@@ -39,6 +39,69 @@ class Result(Value):
     truncated: bool = False
 
 
+class Clipped(Value):
+    """A stream of any length, kept as its beginning and its end; ``omitted`` bytes lie between.
+
+    While nothing is omitted, ``head + tail`` is all of it.
+    """
+
+    head: bytes = b""
+    tail: bytes = b""
+    omitted: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes there were."""
+        return len(self.head) + self.omitted + len(self.tail)
+
+    def text(self) -> str:
+        """What was kept, as text; a line in the middle says how much is missing there.
+
+        What is no UTF-8 becomes U+FFFD. Control characters stay: whoever shows it must not
+        trust it.
+        """
+        if not self.omitted:
+            return (self.head + self.tail).decode("utf-8", "replace")
+        head, tail = _whole_end(self.head), _whole_start(self.tail)
+        omitted = self.size - len(head) - len(tail)
+        line = f"[... {omitted:,} bytes left out ...]"
+        before, after = head.decode("utf-8", "replace"), tail.decode("utf-8", "replace")
+        return f"{before}{'' if before.endswith(chr(10)) else chr(10)}{line}\n{after}"
+
+
+def _whole_end(data: bytes) -> bytes:
+    """``data`` without a character of UTF-8 that the cut has left unfinished at its end."""
+    for back in range(1, min(3, len(data)) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:  # the first byte of a character tells how long it is
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if length > back else data
+        if byte < 0x80:
+            break
+    return data
+
+
+def _whole_start(data: bytes) -> bytes:
+    """``data`` without the rest of a character whose beginning the cut has taken."""
+    rest = 0
+    while rest < min(3, len(data)) and 0x80 <= data[rest] < 0xC0:
+        rest += 1
+    return data[rest:]
+
+
+class Ended(Value):
+    """How a streamed command ended: its output, merged as it came, and the time it took.
+
+    ``returncode`` is negative for a signal; ``reason`` says why it was stopped: ``timeout``,
+    or what its watch said; empty when it ended by itself.
+    """
+
+    returncode: int
+    reason: str
+    output: Clipped
+    seconds: float
+
+
 def run(
     argv: Sequence[str | bytes],
     *,
@@ -56,7 +119,8 @@ def run(
         return child.finish()
 
 
-def _unavailable(program: str | bytes, error: OSError) -> UnavailableError:
+def unavailable(program: str | bytes, error: OSError) -> UnavailableError:
+    """The error of a program that could not be started."""
     name = os.fsdecode(program)
     return UnavailableError(
         f"{name} could not be started: {error.strerror}",
@@ -77,7 +141,21 @@ def locate(program: str, path: str, endings: str) -> str | None:
     return next((place for place in places if os.path.isfile(place)), None)
 
 
-def _widen(descriptor: int) -> None:
+def harden() -> bool:
+    """Keep other processes of this user out of our memory and our environment.
+
+    They could read both by way of /proc. It holds for this process alone, not for its
+    children. False where the system has no such switch (only Linux has).
+    """
+    if sys.platform != "linux":
+        return False
+    from ctypes import CDLL
+
+    dumpable = 4  # PR_SET_DUMPABLE
+    return int(CDLL(None).prctl(dumpable, 0, 0, 0, 0)) == 0
+
+
+def widen(descriptor: int) -> None:
     """Let a pipe hold more than 64 KiB, so that nobody waits for the other's next look."""
     if sys.platform == "linux":
         import fcntl
@@ -103,7 +181,7 @@ class PortableChild:
         name = os.fsdecode(argv[0])
         program = locate(name, env.get("PATH", ""), ".COM;.EXE")
         if program is None:
-            raise _unavailable(name, FileNotFoundError(0, "it is not on PATH"))
+            raise unavailable(name, FileNotFoundError(0, "it is not on PATH"))
         self._deadline = monotonic() + timeout
         self._input = stdin
         self._limit = limit
@@ -116,7 +194,7 @@ class PortableChild:
                 stderr=subprocess.PIPE,
             )
         except OSError as error:
-            raise _unavailable(name, error) from error
+            raise unavailable(name, error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -148,7 +226,29 @@ if sys.platform != "win32":
     import signal
 
     #: What ends us, and must not do so between the start of a child and the care for it.
-    _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+    INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+
+    def spawn(
+        argv: Sequence[str | bytes],
+        env: Mapping[str, str],
+        descriptors: Sequence[int],
+        mask: Iterable[signal.Signals | int],
+    ) -> int:
+        """Start ``argv`` as leader of a group, with ``descriptors`` as its 0, 1, 2 and so on.
+
+        ``mask`` are the signals that it starts with blocked. Returns the process id; raises
+        OSError.
+        """
+        return os.posix_spawnp(
+            argv[0],
+            list(argv),
+            dict(env),
+            file_actions=[(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors)],
+            setpgroup=0,
+            setsigmask=mask,
+            # Python ignores SIGPIPE, and a child would inherit that.
+            setsigdef=[signal.SIGPIPE],
+        )
 
     class Child:
         """A running command, leader of its own process group, as a context manager.
@@ -172,29 +272,15 @@ if sys.platform != "win32":
             child_in, self._stdin = os.pipe()
             self._stdout, child_out = os.pipe()
             self._stderr, child_err = os.pipe()
-            actions = [
-                (os.POSIX_SPAWN_DUP2, child_in, 0),
-                (os.POSIX_SPAWN_DUP2, child_out, 1),
-                (os.POSIX_SPAWN_DUP2, child_err, 2),
-            ]
-            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
             try:
-                self._pid = os.posix_spawnp(
-                    argv[0],
-                    list(argv),
-                    dict(env),
-                    file_actions=actions,
-                    setpgroup=0,
-                    setsigmask=self._mask,
-                    # Python ignores SIGPIPE, and a child would inherit that.
-                    setsigdef=[signal.SIGPIPE],
-                )
+                self._pid = spawn(argv, env, (child_in, child_out, child_err), self._mask)
             except BaseException as error:
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
                 for descriptor in (self._stdin, self._stdout, self._stderr):
                     os.close(descriptor)
                 if isinstance(error, OSError):
-                    raise _unavailable(argv[0], error) from error
+                    raise unavailable(argv[0], error) from error
                 raise
             finally:
                 for descriptor in (child_in, child_out, child_err):
@@ -204,7 +290,7 @@ if sys.platform != "win32":
             try:
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
                 for descriptor in (self._stdin, self._stdout):
-                    _widen(descriptor)
+                    widen(descriptor)
                 os.set_blocking(self._stdin, False)
                 self._feed()
             except BaseException:

@@ -15,6 +15,12 @@ mac='/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'
 command -v jq >/dev/null || need jq
 command -v node >/dev/null || need nodejs
 command -v npm >/dev/null || need npm
+if [ "$(uname -s)" = Linux ]; then
+    # What runs untrusted is tested in the sandbox, and faults are injected by strace.
+    command -v bwrap >/dev/null || need bubblewrap
+    command -v strace >/dev/null || need strace
+    command -v prlimit >/dev/null || need util-linux
+fi
 [ -z "$packages" ] && exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

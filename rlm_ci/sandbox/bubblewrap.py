@@ -1,0 +1,281 @@
+"""Commands in bubblewrap: namespaces of their own, a root of their own, and limits.
+
+What it sees is a system to read (/usr, a handful of /etc), an empty /tmp with its HOME, its own
+/proc, and the mounts of the job. ``bwrap`` itself is started with no environment at all: it is
+process 1 inside, and what it was started with could be read there.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from contextlib import suppress
+
+from rlm_ci import process, streaming
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.sandbox.job import HOME, PATH, Job, is_below, ordered
+from rlm_ci.sandbox.watch import Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Self
+
+    from rlm_ci.sandbox.job import Limits, Mount
+
+NAME = "bubblewrap"
+#: Folders of the system: what programs and libraries need, and nothing of anybody's.
+SYSTEM = ("/usr", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+#: What of /etc programs cannot do without. No keys, no passwords, no names of users.
+_ETC = (
+    "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "fonts",
+    "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "magic", "maven",
+    "mime.types", "nsswitch.conf", "os-release", "pki/ca-trust", "pki/tls/certs", "protocols",
+    "services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "timezone",
+)  # fmt: skip
+#: Only where the job has a network.
+_ETC_NETWORK = ("gai.conf", "host.conf", "hosts", "resolv.conf")
+#: /dev/shm and the other small file systems in memory.
+_SMALL = 64 << 20
+#: Seconds of processor time between the signal and the end of one that takes too much.
+_LAST = 5
+#: Where a message of bwrap begins that says what it could not do.
+_SIGN = "bwrap: "
+
+
+class Bubblewrap:
+    """Runs jobs by the program ``bwrap``, which has to be 0.8 or later."""
+
+    name = NAME
+    isolated = True
+
+    def __init__(self, program: str, prlimit: str) -> None:
+        self._program = program
+        self._prlimit = prlimit
+
+    @classmethod
+    def found(cls, environ: Mapping[str, str]) -> Bubblewrap:
+        """The one on this machine, not tried yet. Raises UnavailableError if there is none."""
+        path = environ.get("PATH", PATH)
+        return cls(streaming.find("bwrap", path, "/"), streaming.find("prlimit", PATH, "/"))
+
+    @classmethod
+    def proven(cls, environ: Mapping[str, str]) -> Bubblewrap:
+        """The one on this machine, which a probe has shown to hold. Raises ConfigError."""
+        from rlm_ci.sandbox import advice, trials
+
+        try:
+            sandbox = cls.found(environ)
+        except UnavailableError as error:
+            raise advice.missing(str(error)) from None
+        failed = [one for one in trials.attempts(sandbox, environ) if not one.passed]
+        if failed:
+            raise advice.refused(failed[0])
+        return sandbox
+
+    def run(self, job: Job, *, on_output: Callable[[bytes], object] | None = None) -> process.Ended:
+        """Run ``job``; when this returns, its namespace is gone and all in it dead."""
+        mounts = ordered(job.mounts)
+        environment = job.environment(HOME)
+        require_program(job, mounts, environment["PATH"])
+        words = [*_namespaces(job), *_system(job)]
+        head = job.keep // 5
+        with _Descriptors() as held:
+            passwd = held.file(f"sandbox:x:{os.getuid()}:{os.getgid()}::{HOME}:/bin/sh\n")
+            group = held.file(f"sandbox:x:{os.getgid()}:\n")
+            info = held.pipe()
+            # In the child they are 3 and so on, in the order of the list.
+            words = [
+                *("--info-fd", "6", *words),
+                *("--perms", "0444", "--ro-bind-data", "4", "/etc/passwd"),
+                *("--perms", "0444", "--ro-bind-data", "5", "/etc/group"),
+                *_places(job, mounts, environment),
+            ]
+            arguments = held.file("".join(f"{word}\0" for word in words))
+            inside = _Inside(info)
+            writable = [mount.source for mount in mounts if mount.writable]
+            ended = streaming.stream(
+                [self._program, "--args", "3", "--", self._prlimit, *limits(job.limits), "--",
+                 *job.argv],
+                env={},
+                stdin=job.stdin,
+                timeout=job.limits.wall,
+                clip=streaming.Clip(head, job.keep - head),
+                on_output=on_output,
+                watch=Watch(job.limits, writable),
+                descriptors=(arguments, passwd, group, held.other(info)),
+            )  # fmt: skip
+            inside.wait()
+        said = ended.output.text().strip() if ended.returncode == 1 else ""
+        if said.startswith(_SIGN) and "\n" not in said:
+            raise ConfigError(
+                f"the sandbox could not be set up: {said[:300]}",
+                where="bwrap",
+                hint="rlm-ci doctor tells what is missing",
+            )
+        return ended
+
+
+def _namespaces(job: Job) -> Iterator[str]:
+    yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent")
+    yield from ("--new-session", "--cap-drop", "ALL", "--hostname", "sandbox")
+    if job.network:
+        yield "--share-net"
+
+
+def _system(job: Job) -> Iterator[str]:
+    """The system, read only, and what programs expect of an empty machine."""
+    for place in ("/etc", "/run", "/var"):
+        yield from ("--perms", "0755", "--dir", place)
+    for place in SYSTEM:
+        if os.path.islink(place):
+            yield from ("--symlink", os.readlink(place), place)
+        elif os.path.isdir(place):
+            yield from ("--ro-bind", place, place)
+    for pattern in (*_ETC, *(_ETC_NETWORK if job.network else ())):
+        for place in sorted(glob.glob(f"/etc/{pattern}")):
+            yield from ("--ro-bind", os.path.realpath(place), place)
+    yield from ("--proc", "/proc", "--dev", "/dev", "--size", str(_SMALL), "--tmpfs", "/dev/shm")  # noqa: S108
+    yield from ("--size", str(job.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
+    yield from ("--dir", HOME, "--symlink", "../tmp", "/var/tmp")  # noqa: S108
+
+
+def _places(job: Job, mounts: Sequence[Mount], environment: Mapping[str, str]) -> Iterator[str]:
+    for mount in mounts:
+        yield from ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
+    # The root and /dev are file systems in memory too, and nobody has set a bound to them.
+    yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", job.cwd)
+    for name, value in environment.items():
+        yield from ("--setenv", name, value)
+
+
+def limits(given: Limits) -> Iterator[str]:
+    """The options of ``prlimit``; none of them above what we may have ourselves."""
+    import resource
+
+    wanted = (
+        ("core", resource.RLIMIT_CORE, 0),
+        ("cpu", resource.RLIMIT_CPU, given.cpu),
+        # Not the address space: node and others reserve far more of it than they ever use.
+        ("data", resource.RLIMIT_DATA, given.memory),
+        ("fsize", resource.RLIMIT_FSIZE, given.file_size),
+        ("nofile", resource.RLIMIT_NOFILE, given.open_files),
+        ("nproc", resource.RLIMIT_NPROC, given.processes),
+    )
+    for name, number, most in wanted:
+        highest = resource.getrlimit(number)[1]
+        roof = float("inf") if highest == resource.RLIM_INFINITY else highest
+        value = min(most, roof)
+        # At the first number of seconds comes a signal that tells why, at the second the end.
+        last = f":{min(most + _LAST, roof)}" if name == "cpu" else ""
+        yield f"--{name}={value}{last}"
+
+
+def require_program(job: Job, mounts: Sequence[Mount], path: str) -> None:
+    """Raise UnavailableError when the program of ``job`` is not to be seen inside."""
+    name = job.argv[0]
+    if "/" in name:
+        places = [os.path.normpath(os.path.join(job.cwd, name))]
+    else:
+        places = [os.path.join(place, name) for place in path.split(":") if os.path.isabs(place)]
+    if not any(_is_visible(place, mounts) for place in places):
+        raise UnavailableError(
+            f"{name} could not be started: there is no such program in the sandbox",
+            hint=f"install {name}; a program outside of {', '.join(SYSTEM[:2])} must be on PATH",
+        )
+
+
+def _is_visible(path: str, mounts: Sequence[Mount]) -> bool:
+    """Whether a program stands at ``path`` inside, at the end of whatever links."""
+    for _ in range(40):  # as many links as the kernel follows
+        outside = _outside(path, mounts)
+        if outside is None:
+            return False
+        if not os.path.islink(outside):
+            # A link may also stand further up: then the place it leads to must be visible too.
+            real = os.path.realpath(outside)
+            sources = [*(mount.source for mount in mounts), *SYSTEM]
+            seen = any(is_below(real, os.path.realpath(source)) for source in sources)
+            return seen and os.path.isfile(real) and os.access(real, os.X_OK)
+        path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(outside)))
+    return False
+
+
+def _outside(path: str, mounts: Sequence[Mount]) -> str | None:
+    """Where on the machine lies what the command sees at ``path``; None where nothing does."""
+    for mount in reversed(mounts):
+        if is_below(path, mount.target):
+            return mount.source + path[len(mount.target.rstrip("/")) :]
+    return path if any(is_below(path, place) for place in SYSTEM) else None
+
+
+class _Descriptors:
+    """Files in memory and pipes for one run of bwrap, closed together."""
+
+    def __init__(self) -> None:
+        self._open: list[int] = []
+        self._others: dict[int, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for descriptor in self._open:
+            os.close(descriptor)
+
+    def file(self, text: str) -> int:
+        """A file that holds ``text``, to be read from its start; no path leads to it."""
+        descriptor = os.memfd_create("rlm-ci", os.MFD_CLOEXEC)
+        self._open.append(descriptor)
+        data = memoryview(os.fsencode(text))
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return descriptor
+
+    def pipe(self) -> int:
+        """The end of a pipe that we read, without waiting; ``other`` tells the child's."""
+        ours, its = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._open += (ours, its)
+        self._others[ours] = its
+        return ours
+
+    def other(self, ours: int) -> int:
+        return self._others[ours]
+
+
+class _Inside:
+    """Process 1 of the sandbox, as bwrap tells it by a pipe as soon as there is one."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._told = b""
+        self._pid: int | None = None
+
+    def pid(self) -> int | None:
+        if self._pid is None:
+            with suppress(BlockingIOError):
+                self._told += os.read(self._pipe, 4096)
+            number = self._told.partition(b'"child-pid":')[2].strip().partition(b"\n")[0]
+            digits = number.split(b",")[0].split(b"}")[0].strip()
+            if digits.isdigit() and b"}" in self._told:
+                self._pid = int(digits)
+        return self._pid
+
+    def wait(self) -> None:
+        """Return when it is dead, and with it all others: the kernel sees to that order."""
+        from select import poll
+
+        pid = self.pid()
+        if pid is None:
+            return
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:  # dead already
+            return
+        try:
+            waiting = poll()
+            waiting.register(handle)
+            waiting.poll(10_000)
+        finally:
+            os.close(handle)

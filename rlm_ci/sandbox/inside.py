@@ -1,0 +1,176 @@
+"""What the probe tries from inside of a sandbox. A script of its own: it imports nothing of us.
+
+It reads from standard input what to try, and writes what came of it: to each attempt whether it
+was held, and how.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import resource
+import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+#: bwrap, a launcher, and we.
+_OWN_PROCESSES = 3
+
+
+def reached(family: int, kind: int, address: Any) -> tuple[bool, str]:
+    """Whether a peer outside cannot be spoken to."""
+    peer = socket.socket(family, kind)
+    peer.settimeout(2)
+    try:
+        peer.connect(address)
+        peer.send(b"from inside")
+    except OSError as error:
+        return True, word(error)
+    finally:
+        peer.close()
+    # Nobody refuses a datagram: whether it arrived is asked outside.
+    return kind == socket.SOCK_DGRAM, "sent, did not arrive"
+
+
+def written(*paths: str) -> tuple[bool, str]:
+    """Whether none of ``paths`` can be written, made, or taken away."""
+    said = ""
+    attempts: tuple[Callable[[str], object], ...] = (
+        lambda path: os.open(path, os.O_WRONLY | os.O_CREAT, 0o600),
+        lambda path: os.rename(path, f"{path}.moved"),
+        lambda path: os.mkdir(os.path.join(path, "made")),
+    )
+    for path in paths:
+        for attempt in attempts:
+            try:
+                attempt(path)
+            except OSError as error:
+                said = said or word(error)
+            else:
+                return False, f"{path} was changed"
+    return True, said
+
+
+def secret(path: str, canary: str) -> tuple[bool, str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = canary in file.read()
+    except OSError as error:
+        return True, word(error)
+    return not found, f"{path} was read"
+
+
+def own_environment(allowed: list[str]) -> tuple[bool, str]:
+    surplus = sorted(set(blocks("self")) - set(allowed))
+    return not surplus, f"it has {', '.join(surplus)}" if surplus else "only what it was given"
+
+
+def environments(allowed: list[str]) -> tuple[bool, str]:
+    """Whether no process that can be seen was started with a variable that is none of ours."""
+    surplus: set[str] = set()
+    pids = processes()
+    for pid in pids:
+        surplus |= set(blocks(pid)) - set(allowed)
+    if surplus:
+        return False, f"{len(surplus)} variables of others, such as {min(surplus)}"
+    return True, f"{len(pids)} processes, none has more"
+
+
+def blocks(pid: str) -> list[str]:
+    """The names of the variables that a process was started with."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            rows = file.read().split(b"\0")
+    except OSError:
+        return []
+    return [os.fsdecode(row.partition(b"=")[0]) for row in rows if row]
+
+
+def processes() -> list[str]:
+    return [name for name in os.listdir("/proc") if name.isdigit()]
+
+
+def visible() -> tuple[bool, str]:
+    number = len(processes())
+    return number <= _OWN_PROCESSES, f"{number} to be seen"
+
+
+def namespace() -> tuple[bool, str]:
+    """Whether no further user namespace can be made: with one begin most ways out."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    new_user = 0x10000000
+    if libc.unshare(new_user) == 0:
+        return False, "one was made"
+    return True, os.strerror(ctypes.get_errno())
+
+
+def privileges() -> tuple[bool, str]:
+    with open("/proc/self/status", encoding="ascii") as file:
+        rows = {line.partition(":")[0]: line.partition(":")[2].strip() for line in file}
+    held = int(rows["CapEff"], 16) == 0 and int(rows["CapBnd"], 16) == 0
+    held = held and rows["NoNewPrivs"] == "1"
+    return held, "none, and none can be gained" if held else "there are some"
+
+
+def limits(wanted: dict[str, int]) -> tuple[bool, str]:
+    """Whether the kernel holds us to at most what was asked for."""
+    loose = []
+    for name, value in wanted.items():
+        soft, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+        if resource.RLIM_INFINITY in (soft, hard) or soft > value:
+            loose.append(name)
+    return not loose, f"no limit on {', '.join(loose)}" if loose else "all set"
+
+
+def workplace(path: str) -> tuple[bool, str]:
+    """The opposite: what must be possible, or the rest would prove nothing."""
+    try:
+        with open(path, "w", encoding="ascii") as file:
+            file.write("written inside")
+    except OSError as error:
+        return False, word(error)
+    return True, "can be written"
+
+
+def word(error: OSError) -> str:
+    return "no answer" if error.errno is None else errno.errorcode.get(error.errno, str(error))
+
+
+ATTEMPTS: dict[str, Callable[..., tuple[bool, str]]] = {
+    "tcp": lambda port: reached(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)),
+    "udp": lambda port: reached(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", port)),
+    "internet": lambda host: reached(socket.AF_INET, socket.SOCK_STREAM, (host, 9)),
+    "unix": lambda path: reached(socket.AF_UNIX, socket.SOCK_STREAM, path),
+    "abstract": lambda name: reached(socket.AF_UNIX, socket.SOCK_STREAM, f"\0{name}"),
+    "outside": written,
+    "read_only": written,
+    "secret": secret,
+    "environment": lambda *allowed: own_environment(list(allowed)),
+    "environments": lambda *allowed: environments(list(allowed)),
+    "processes": visible,
+    "namespace": namespace,
+    "privileges": privileges,
+    "limits": limits,
+    "workplace": workplace,
+}
+
+
+def main() -> None:
+    with open(0, encoding="utf-8", closefd=False) as file:
+        asked = json.load(file)
+    told = {}
+    for name, arguments in asked.items():
+        try:
+            told[name] = ATTEMPTS[name](*arguments)
+        except Exception as error:  # noqa: BLE001 - an attempt that fails in any way says so
+            told[name] = (False, f"{type(error).__name__}: {error}")
+    os.write(1, json.dumps(told).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""What is run in a sandbox, what it may see, and how much of everything it may use."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Protocol
+
+    from rlm_ci.process import Ended
+
+    class Sandbox(Protocol):
+        """A place to run a command of which nothing is trusted.
+
+        ``name`` is its name in the settings. ``isolated`` is false where nothing but limits
+        stands between the command and the machine: manifest, report and comment say so.
+        """
+
+        name: str
+        isolated: bool
+
+        def run(self, job: Job, *, on_output: Callable[[bytes], object] | None = None) -> Ended:
+            """Run ``job`` to its end; nothing that it started lives when this returns.
+
+            Raises UnavailableError when its program cannot be started, ConfigError when a
+            mount cannot be made.
+            """
+
+
+#: In a job of ours, this folder is its own: HOME, empty at the start, gone at the end.
+HOME = "/tmp/home"  # noqa: S108 - a folder of the sandbox's own file system
+#: Where programs are looked for, unless the job says so.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Mount(Value):
+    """A file or folder of the machine, ``source``, as the command sees it: at ``target``.
+
+    Both are absolute. One inside of another is laid over it, whatever their order.
+    """
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+class Limits(Value):
+    """How much a command may use. Times are seconds, sizes bytes.
+
+    ``cpu``, ``file_size`` and ``open_files`` hold for each process, ``wall``, ``memory`` and
+    ``processes`` (threads count) for all together; ``scratch`` for what they leave in their
+    temporary folder, and again for what they add to the writable mounts.
+    """
+
+    wall: float = 600.0
+    cpu: int = 3600
+    memory: int = 4 << 30
+    file_size: int = 1 << 30
+    processes: int = 1024
+    open_files: int = 4096
+    scratch: int = 2 << 30
+
+
+class Job(Value):
+    """One command: what it is, what it sees, what it may use.
+
+    ``cwd`` is a folder of the sandbox. ``env`` is all of its environment, HOME, PATH and TMPDIR
+    apart, which it gets where ``env`` has none. Of its output, at most ``keep`` bytes are kept,
+    a fifth of them from the beginning.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str = "/"
+    env: Mapping[str, str] = {}
+    stdin: bytes = b""
+    network: bool = False
+    mounts: tuple[Mount, ...] = ()
+    limits: Limits = Limits()
+    keep: int = 5 << 20
+
+    def environment(self, home: str) -> dict[str, str]:
+        """All of the command's environment, where ``home`` is its scratch folder."""
+        given = {"HOME": home, "PATH": PATH, "TMPDIR": os.path.dirname(home), "LANG": "C.UTF-8"}
+        return {**given, **self.env}
+
+
+def ordered(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
+    """``mounts``, outer before inner; of two at the same place the last.
+
+    Raises ConfigError for one that is not there, is a link, or would be led elsewhere by a
+    link of the mount that it lies in.
+    """
+    placed: dict[str, Mount] = {}
+    for mount in mounts:
+        for path in (mount.source, mount.target):
+            if not os.path.isabs(path) or os.path.normpath(path) != path or "\0" in path:
+                raise _refused(path, "a path of a mount must be absolute, without . and ..")
+        if os.path.islink(mount.source):
+            raise _refused(mount.source, "a link cannot be mounted, only what it leads to")
+        if not os.path.exists(mount.source):
+            raise _refused(mount.source, "it is to be mounted in the sandbox, and is not there")
+        placed[mount.target] = mount
+    result = tuple(sorted(placed.values(), key=lambda mount: mount.target.count("/")))
+    for number, mount in enumerate(result):
+        for outer in result[:number]:
+            if is_below(mount.target, outer.target):
+                _require_no_link(outer, mount)
+    return result
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether ``path`` lies below ``folder``, or is it; both are absolute and normal."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _require_no_link(outer: Mount, inner: Mount) -> None:
+    place = outer.source
+    for part in os.path.relpath(inner.target, outer.target).split("/"):
+        place = os.path.join(place, part)
+        if os.path.islink(place):
+            raise _refused(place, f"a link stands where {inner.target} is to be mounted")
+
+
+def _refused(path: str, why: str) -> ConfigError:
+    return ConfigError(why, where=path, hint="mount a file or folder that is there, as it is")
+
+
+class Probe(Value):
+    """One attempt from inside: what was tried, whether it was held, and how that showed."""
+
+    name: str
+    title: str
+    passed: bool
+    detail: str

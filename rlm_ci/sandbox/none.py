@@ -1,0 +1,90 @@
+"""No sandbox: for whoever asks for it by name and trusts what will run.
+
+Limits hold, the output is bounded, the environment is the job's own, and everything that the
+command has started dies with it, daemons too. But it is you, on your machine: it reads what you
+read, writes what you write, and has the network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+
+from rlm_ci import streaming
+from rlm_ci.errors import ConfigError
+from rlm_ci.sandbox.job import Job, is_below, ordered
+from rlm_ci.sandbox.watch import Watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rlm_ci.process import Ended
+    from rlm_ci.sandbox.job import Mount
+
+NAME = "none"
+#: Seconds that the supervisor has to end what the command has started.
+_GRACE = 10.0
+
+
+class Unsandboxed:
+    """Runs jobs on the machine itself, each under a supervisor that lets nothing outlive it."""
+
+    name = NAME
+    isolated = False
+
+    def run(self, job: Job, *, on_output: Callable[[bytes], object] | None = None) -> Ended:
+        """Run ``job`` where its mounts come from: ``target`` is only a name for ``source``."""
+        mounts = ordered(job.mounts)
+        cwd = _outside(job.cwd, mounts)
+        if not os.path.isdir(cwd):
+            raise ConfigError(
+                "the folder to work in is not there", where=cwd, hint="name a folder that is"
+            )
+        writable = [mount.source for mount in mounts if mount.writable]
+        head = job.keep // 5
+        with tempfile.TemporaryDirectory(prefix="rlm-ci-home-") as scratch:
+            home = os.path.join(scratch, "home")
+            os.mkdir(home)
+            environment = job.environment(home)
+            program = _outside(job.argv[0], mounts)
+            program = streaming.find(program, environment["PATH"], cwd)
+            spec = {
+                "argv": job.argv,
+                "program": program,
+                "env": environment,
+                "cwd": cwd,
+                "parent": os.getpid(),
+                "limits": {
+                    "CORE": 0,
+                    "CPU": job.limits.cpu,
+                    "DATA": job.limits.memory,
+                    "FSIZE": job.limits.file_size,
+                    "NOFILE": job.limits.open_files,
+                },
+            }
+            supervisor = os.path.join(os.path.dirname(__file__), "supervisor.py")
+            with tempfile.TemporaryFile() as orders:
+                orders.write(json.dumps(spec).encode("ascii"))
+                orders.seek(0)
+                return streaming.stream(
+                    [sys.executable, "-I", "-S", supervisor],
+                    env={},
+                    stdin=job.stdin,
+                    timeout=job.limits.wall,
+                    clip=streaming.Clip(head, job.keep - head),
+                    on_output=on_output,
+                    watch=Watch(job.limits, [*writable, scratch]),
+                    descriptors=(orders.fileno(),),
+                    grace=_GRACE,
+                )
+
+
+def _outside(path: str, mounts: Sequence[Mount]) -> str:
+    """The place on the machine of what the job calls ``path``."""
+    for mount in reversed(mounts):
+        if os.path.isabs(path) and is_below(os.path.normpath(path), mount.target):
+            return mount.source + os.path.normpath(path)[len(mount.target.rstrip("/")) :]
+    return path

@@ -1,0 +1,206 @@
+"""Programs that live outside of the system's folders: what of them a sandbox must show.
+
+Chosen are the folders of PATH, what their programs are links to, and the Python behind a
+virtual environment. What may hold keys is never shown, whoever names it: a repository can
+bring a virtual environment that points anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from rlm_ci.sandbox.bubblewrap import SYSTEM
+from rlm_ci.sandbox.job import Mount, is_below
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: Below the home folder: none of these is ever mounted, nor any folder that one of them is in.
+PRIVATE = (
+    ".aws", ".azure", ".bash_history", ".bundle/config", ".cargo/credentials",
+    ".cargo/credentials.toml", ".cargo/config.toml", ".claude", ".codex", ".composer/auth.json",
+    ".config", ".docker", ".electrum", ".gem/credentials", ".gemini", ".git-credentials",
+    ".gitconfig", ".gnupg", ".gradle/gradle.properties", ".kube", ".local/share/keyrings",
+    ".local/share/python_keyring", ".local/state", ".m2/settings.xml", ".m2/settings-security.xml",
+    ".mozilla", ".netrc", ".npmrc", ".nuget/NuGet/NuGet.Config", ".password-store", ".pgpass",
+    ".pki", ".pypirc", ".ssh", ".terraform.d", ".thunderbird", ".vault-token", ".yarnrc.yml",
+    "Desktop", "Documents", "Downloads", "Library",
+)  # fmt: skip
+#: Never as a whole, and nothing that they lie in: what others than programs is there.
+_SHARED = (
+    "/", "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv",
+    "/sys", "/tmp", "/var", "/Users",  # noqa: S108
+)  # fmt: skip
+#: A folder of programs belongs to an installation if one of these stands beside it.
+_BESIDE = ("lib", "lib64", "libexec", "include")
+#: Folders of tools that keep what they run apart from what is on PATH.
+_COMPANIONS = {
+    ".cargo/bin": (".cargo/registry", ".cargo/git", ".rustup"),
+    ".pyenv/shims": (".pyenv",),
+    ".pyenv/bin": (".pyenv",),
+    ".rbenv/shims": (".rbenv",),
+    ".asdf/shims": (".asdf",),
+    ".local/share/mise/shims": (".local/share/mise",),
+    ".volta/bin": (".volta",),
+    "go/bin": ("go/pkg/mod",),
+}
+#: Variables that tell a tool where it lies, with its place below HOME where nothing tells it:
+#: inside, HOME is another folder.
+_VARIABLES = {
+    "ASDF_DATA_DIR": ".asdf",
+    "CARGO_HOME": ".cargo",
+    "GOMODCACHE": "go/pkg/mod",
+    "GOROOT": None,
+    "JAVA_HOME": None,
+    "MISE_DATA_DIR": ".local/share/mise",
+    "NVM_DIR": None,
+    "PYENV_ROOT": ".pyenv",
+    "PYENV_VERSION": None,
+    "RBENV_ROOT": ".rbenv",
+    "RUSTUP_HOME": ".rustup",
+    "RUSTUP_TOOLCHAIN": None,
+    "VIRTUAL_ENV": None,
+    "VOLTA_HOME": ".volta",
+}
+#: The names of folders in a repository that hold a virtual environment.
+_ENVIRONMENTS = (".venv", "venv", "env", ".env")
+_MOST_LINKS = 2000
+
+
+def toolchain_mounts(environ: Mapping[str, str], root: str) -> tuple[Mount, ...]:
+    """Read-only mounts, at their own places, of what the programs on PATH need.
+
+    ``root`` is the repository: what lies in it is the caller's to mount, but the Python that
+    its virtual environment was made from is among the result.
+    """
+    root = os.path.realpath(root)
+    home = _home(environ)
+    found: list[str] = []
+
+    def add(path: str) -> None:
+        path = os.path.realpath(path)
+        inside = any(is_below(path, place) for place in (*SYSTEM, root, *found))
+        if (
+            not inside
+            and os.path.exists(path)
+            and may_be_shown(path, home)
+            and not is_below(root, path)
+        ):
+            found[:] = [place for place in found if not is_below(place, path)]
+            found.append(path)
+
+    for folder in environ.get("PATH", "").split(os.pathsep):
+        if os.path.isabs(folder) and os.path.isdir(folder) and not is_below(folder, root):
+            add(folder)
+            for companion in _companions(folder, home):
+                add(companion)
+            for place in _installations(folder, home):
+                add(place)
+    named = environ.get("VIRTUAL_ENV", "")
+    if os.path.isabs(named):
+        add(named)
+    for place in (*(os.path.join(root, name) for name in _ENVIRONMENTS), named):
+        if place and (prefix := python_of(place)):
+            add(prefix)
+    return tuple(_mounts(found, environ, root))
+
+
+def toolchain_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """PATH, and where tools are that look for themselves below HOME; none of it is secret."""
+    home = _home(environ)
+    found = {"PATH": environ["PATH"]} if environ.get("PATH") else {}
+    for name, place in _VARIABLES.items():
+        usual = os.path.join(home, place) if place else ""
+        if value := environ.get(name, "") or (usual if os.path.isdir(usual) else ""):
+            found[name] = value
+    return found
+
+
+def may_be_shown(path: str, home: str) -> bool:
+    """Whether a folder is surely no home, holds none, and nothing in it is known to be private."""
+    kept = [*_SHARED, home, *(os.path.join(home, name) for name in PRIVATE)]
+    if any(is_below(place, path) for place in kept):
+        return False
+    return not any(is_below(path, place) for place in kept[len(_SHARED) + 1 :])
+
+
+def python_of(environment: str) -> str | None:
+    """The installation that a virtual environment was made from, if there really is a Python.
+
+    What the environment says is not believed: the library must stand where Python looks.
+    """
+    with (
+        suppress(OSError),
+        open(os.path.join(environment, "pyvenv.cfg"), encoding="utf-8", errors="replace") as file,
+    ):
+        for line in file.read(1 << 16).splitlines():
+            key, _, value = line.partition("=")
+            if key.strip() == "home" and os.path.isabs(value.strip()):
+                return _python_prefix(os.path.realpath(value.strip()))
+    return None
+
+
+def _python_prefix(folder: str) -> str | None:
+    prefix = os.path.dirname(folder)
+    with suppress(OSError):
+        for name in os.listdir(os.path.join(prefix, "lib")):
+            library = os.path.join(prefix, "lib", name, "os.py")
+            if name.startswith("python3") and os.path.isfile(library):
+                program = os.path.join(folder, name)
+                return prefix if os.access(program, os.X_OK) else None
+    return None
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    home = environ.get("HOME", "")
+    return os.path.realpath(home if os.path.isabs(home) else os.path.expanduser("~"))
+
+
+def _companions(folder: str, home: str) -> Iterator[str]:
+    for name, others in _COMPANIONS.items():
+        if os.path.normpath(folder) == os.path.join(home, name):
+            yield from (os.path.join(home, other) for other in others)
+
+
+def _installations(folder: str, home: str) -> Iterator[str]:
+    """The installation that ``folder`` is the programs of, and those its links lead into."""
+    if _is_installation(folder, home):
+        yield os.path.dirname(os.path.realpath(folder))
+    with suppress(OSError), os.scandir(folder) as entries:
+        for number, entry in enumerate(entries):
+            if number == _MOST_LINKS:
+                return
+            if not entry.is_symlink():
+                continue
+            target = os.path.realpath(entry.path)
+            if not os.access(target, os.X_OK) or os.path.isdir(target):
+                continue
+            place = os.path.dirname(target)
+            yield os.path.dirname(place) if _is_installation(place, home) else place
+
+
+def _is_installation(folder: str, home: str) -> bool:
+    folder = os.path.realpath(folder)
+    prefix = os.path.dirname(folder)
+    return (
+        os.path.basename(folder) == "bin"
+        and may_be_shown(prefix, home)
+        and any(os.path.isdir(os.path.join(prefix, name)) for name in _BESIDE)
+    )
+
+
+def _mounts(found: list[str], environ: Mapping[str, str], root: str) -> Iterator[Mount]:
+    """Each at its own place, and again where PATH has it under another name."""
+    targets = dict.fromkeys(found)
+    for path in found:
+        yield Mount(path, path)
+    for folder in environ.get("PATH", "").split(os.pathsep):
+        real = os.path.realpath(folder)
+        known = any(is_below(real, path) for path in found)
+        if os.path.isabs(folder) and known and real != os.path.normpath(folder):
+            target = os.path.normpath(folder)
+            if target not in targets and not is_below(target, root):
+                targets[target] = None
+                yield Mount(real, target)

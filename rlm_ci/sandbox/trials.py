@@ -1,0 +1,246 @@
+"""Does a sandbox hold here, today? Hostile attempts from inside, run the way that jobs are run.
+
+Outside wait a listener of each kind, a secret in a file and in our environment; inside
+``inside.py`` tries to reach them. Nothing is remembered: a machine changes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager, suppress
+
+from rlm_ci.errors import RlmCiError
+from rlm_ci.sandbox.job import HOME, Job, Limits, Mount, Probe, is_below
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rlm_ci.sandbox.job import Sandbox
+
+#: Each attempt, and what a reader of ``doctor`` sees of it.
+TITLES = {
+    "start": "a command starts",
+    "workplace": "its work folder can be written",
+    "tcp": "no TCP to services of this machine",
+    "udp": "no UDP to services of this machine",
+    "internet": "no way to the internet",
+    "unix": "no Unix socket of this machine",
+    "abstract": "no abstract socket of this machine",
+    "outside": "nothing outside can be written",
+    "read_only": "a read-only folder inside its work folder stays as it is",
+    "secret": "files in your home folder cannot be read",
+    "environment": "its environment holds what it was given, nothing else",
+    "environments": "no other process's environment can be read",
+    "processes": "no process of this machine can be seen",
+    "namespace": "no further user namespace can be made",
+    "privileges": "no privileges",
+    "limits": "limits of the kernel are set",
+    "wall": "a limit on time holds, whatever signals are ignored",
+    "cpu": "a limit on processor time holds",
+    "memory": "a limit on memory holds",
+    "file_size": "a limit on the size of files holds",
+    "scratch": "a limit on the scratch folder holds",
+    "number": "a limit on processes holds",
+    "output": "output without end is bounded",
+    "daemon": "a daemon dies with its command",
+}
+#: A network that belongs to nobody, so that nobody is asked by mistake.
+_NOWHERE = "192.0.2.1"
+_LIMITS = Limits(
+    wall=20.0, cpu=10, memory=256 << 20, file_size=8 << 20, processes=64, open_files=64,
+    scratch=16 << 20,
+)  # fmt: skip
+
+
+def probe(environ: Mapping[str, str]) -> tuple[Probe, ...]:
+    """All attempts on bubblewrap, those that use up resources included: about two seconds."""
+    from rlm_ci.sandbox.bubblewrap import Bubblewrap
+
+    try:
+        sandbox = Bubblewrap.found(environ)
+    except RlmCiError as error:
+        return (Probe("start", TITLES["start"], passed=False, detail=str(error)),)
+    first = attempts(sandbox, environ)
+    return (*first, *exhaustion(sandbox)) if first[0].passed else first
+
+
+def interpreter() -> tuple[str, tuple[Mount, ...]]:
+    """Our own Python without its packages: its program, and what it needs to be mounted."""
+    from rlm_ci.sandbox.bubblewrap import SYSTEM
+
+    program, prefix = os.path.realpath(sys.executable), os.path.realpath(sys.base_prefix)
+    if any(is_below(prefix, place) for place in SYSTEM):
+        return program, ()
+    return program, (Mount(prefix, prefix),)
+
+
+def attempts(sandbox: Sandbox, environ: Mapping[str, str]) -> tuple[Probe, ...]:
+    """What a command inside can reach of us and of this machine; a tenth of a second.
+
+    The first says whether it could be tried at all; when not, it is the only one.
+    """
+    with ExitStack() as stack:
+        outside = stack.enter_context(_outside(environ))
+        work = stack.enter_context(tempfile.TemporaryDirectory(prefix="rlm-ci-probe-"))
+        os.mkdir(os.path.join(work, "kept"))
+        asked, datagrams = _asked(stack, outside)
+        program, mounts = interpreter()
+        job = Job(
+            (program, "-I", "-S", "-c", script()),
+            cwd="/work",
+            stdin=json.dumps(asked).encode(),
+            mounts=(
+                *mounts,
+                Mount(work, "/work", writable=True),
+                Mount(os.path.join(work, "kept"), "/work/kept"),
+            ),
+            limits=_LIMITS,
+        )
+        try:
+            ended = sandbox.run(job)
+            told = json.loads(ended.output.text()) if ended.returncode == 0 else None
+        except (RlmCiError, ValueError) as error:
+            return (_probe("start", str(error), passed=False),)
+        if told is None:
+            said = printable(ended.output.text().strip())[-300:]
+            detail = f"it ended with {ended.reason or ended.returncode}: {said}"
+            return (_probe("start", detail, passed=False),)
+        with suppress(BlockingIOError):
+            datagrams.recv(64)
+            told["udp"] = (False, "a datagram arrived")
+        if not os.path.exists(os.path.join(work, "result")):
+            told["workplace"] = (False, "what it wrote did not arrive")
+    start = _probe("start", f"in {ended.seconds * 1000:.0f} ms", passed=True)
+    return (start, *(_probe(name, told[name][1], passed=told[name][0]) for name in asked))
+
+
+def _probe(name: str, detail: str, *, passed: bool) -> Probe:
+    return Probe(name, TITLES[name], passed, printable(detail))
+
+
+def script() -> str:
+    """The source of what runs inside."""
+    with open(os.path.join(os.path.dirname(__file__), "inside.py"), encoding="utf-8") as file:
+        return file.read()
+
+
+@contextmanager
+def _outside(environ: Mapping[str, str]) -> Iterator[str]:
+    """A folder that no command may see: below the user's home, where that can be written."""
+    home = environ.get("HOME", "")
+    usable = os.path.isabs(home) and os.access(home, os.W_OK)
+    with tempfile.TemporaryDirectory(prefix=".rlm-ci-probe-", dir=home if usable else None) as path:
+        yield path
+
+
+def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], socket.socket]:
+    """What to try, with the listeners for it; and the one that datagrams would arrive at."""
+    canary = os.urandom(16).hex()
+    secret = os.path.join(outside, "secret")
+    with open(secret, "x", encoding="ascii") as file:
+        file.write(canary)
+
+    def listen(family: int, kind: int, address: str | tuple[str, int]) -> socket.socket:
+        listener = stack.enter_context(socket.socket(family, kind))
+        listener.bind(address)
+        if kind == socket.SOCK_STREAM:
+            listener.listen()
+        listener.settimeout(0)
+        return listener
+
+    tcp = listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
+    udp = listen(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
+    listen(socket.AF_UNIX, socket.SOCK_STREAM, f"{outside}/socket")
+    listen(socket.AF_UNIX, socket.SOCK_STREAM, f"\0rlm-ci-{canary}")
+    allowed: list[object] = [*Job(()).environment(HOME), "PWD"]
+    limits = {
+        "CORE": 0, "CPU": _LIMITS.cpu, "DATA": _LIMITS.memory, "FSIZE": _LIMITS.file_size,
+        "NOFILE": _LIMITS.open_files, "NPROC": _LIMITS.processes,
+    }  # fmt: skip
+    asked: dict[str, list[object]] = {
+        "workplace": ["/work/result"],
+        "tcp": [tcp.getsockname()[1]],
+        "udp": [udp.getsockname()[1]],
+        "internet": [_NOWHERE],
+        "unix": [f"{outside}/socket"],
+        "abstract": [f"rlm-ci-{canary}"],
+        "outside": [secret, "/usr/rlm-ci", "/etc/rlm-ci", "/rlm-ci"],
+        "read_only": ["/work/kept/file", "/work/kept"],
+        "secret": [secret, canary],
+        "environment": allowed,
+        "environments": allowed,
+        "processes": [],
+        "namespace": [],
+        "privileges": [],
+        "limits": [limits],
+    }
+    return asked, udp
+
+
+#: What uses something up, the limits that it meets, and what it may then say.
+_GREEDY = {
+    "wall": "import signal, time\n"
+    "for number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)\n"
+    "time.sleep(60)",
+    "cpu": "while True: pass",
+    "memory": "try: held = bytearray(1 << 30)\nexcept MemoryError: raise SystemExit(77)",
+    "file_size": "try:\n with open('/work/large', 'wb') as file: file.write(bytes(16 << 20))\n"
+    "except OSError: raise SystemExit(77)",
+    "scratch": "import os\ntry:\n for number in range(4):\n"
+    "  with open(f'/tmp/{number}', 'wb') as file: file.write(bytes(7 << 20))\n"
+    "except OSError: raise SystemExit(77)",
+    "number": "import os, time\ntry:\n"
+    " for number in range(200): os.posix_spawn('/bin/sleep', ['sleep', '20'], {})\n"
+    "except OSError: raise SystemExit(77)\ntime.sleep(20)",
+    "output": "import os\nfor number in range(640): os.write(1, bytes(100_000))",
+    "daemon": "import os\nos.posix_spawn('/bin/sh', ['sh', '-c', 'exec <&- >&- 2>&-; sleep 0.3; "
+    "echo alive >/work/alive'], {}, setsid=True)",
+}
+_SIGXCPU = 24
+#: What they end with when they are refused something.
+_REFUSED = 77
+
+
+def exhaustion(sandbox: Sandbox) -> tuple[Probe, ...]:
+    """What a command can use up: one run each, beside each other; about two seconds."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(4) as pool:
+        return tuple(pool.map(lambda name: _exhaust(sandbox, name), _GREEDY))
+
+
+def _exhaust(sandbox: Sandbox, name: str) -> Probe:
+    from time import sleep
+
+    program, mounts = interpreter()
+    limits = _LIMITS.replace(wall=0.5 if name == "wall" else _LIMITS.wall, cpu=1)
+    with tempfile.TemporaryDirectory(prefix="rlm-ci-probe-") as work:
+        job = Job(
+            (program, "-I", "-S", "-c", _GREEDY[name]),
+            mounts=(*mounts, Mount(work, "/work", writable=True)),
+            limits=limits,
+            keep=1 << 20,
+        )
+        try:
+            ended = sandbox.run(job)
+        except RlmCiError as error:
+            return _probe(name, str(error), passed=False)
+        if name == "daemon":
+            sleep(0.6)
+            alive = os.path.exists(os.path.join(work, "alive"))
+            detail = "it lives on" if alive else "gone"
+            return _probe(name, detail, passed=ended.returncode == 0 and not alive)
+    held = {
+        "wall": ended.reason == "timeout",
+        "cpu": ended.returncode == 128 + _SIGXCPU,
+        "output": ended.returncode == 0 and ended.output.omitted > 0,
+    }.get(name, ended.reason in ("processes", "memory", "disk") or ended.returncode == _REFUSED)
+    if name == "output":
+        return _probe(name, f"{ended.output.omitted >> 20} MiB left out", passed=held)
+    return _probe(name, f"{'stopped' if held else 'not'} after {ended.seconds:.1f} s", passed=held)

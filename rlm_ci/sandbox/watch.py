@@ -1,0 +1,108 @@
+"""What the kernel's limits leave open is watched: all processes of a job together, and disks.
+
+A limit on processes does not hold for root, one on memory is for each process alone, and none
+is for the disk. Ten times a second we look, and end a job that takes too much.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlm_ci.sandbox.job import Limits
+
+#: Free space (bytes) that nobody may use up, whatever their limit is.
+_RESERVE = 64 << 20
+#: Processes that hold the job, and are none of it.
+_OURS = 2
+
+
+class Watch:
+    """Says why a job must be stopped, or nothing; called again and again while it runs.
+
+    ``writable`` are the folders of the machine that the job may fill.
+    """
+
+    def __init__(self, limits: Limits, writable: Sequence[str]) -> None:
+        self._limits = limits
+        #: One folder of each disk that the job may write to, with what was free there.
+        self._disks = {os.stat(place).st_dev: (place, _free(place)) for place in writable}
+        self._writable = tuple(writable)
+        self._since = time.time()
+
+    def __call__(self, root: int) -> str:
+        """The reason to stop the job whose processes descend from ``root``; or nothing."""
+        pids, threads = [], 0
+        for pid, number in tree(root):
+            pids.append(pid)
+            threads += number
+            if threads > self._limits.processes + _OURS:
+                return "processes"
+        # What processes share counts once, but that takes the kernel much longer to tell.
+        if sum(map(_resident, pids)) > self._limits.memory < sum(map(_share, pids)):
+            return "memory"
+        return "disk" if any(map(self._is_filled, self._disks.values())) else ""
+
+    def _is_filled(self, disk: tuple[str, int]) -> bool:
+        place, before = disk
+        free = _free(place)
+        if before - free <= self._limits.scratch and (free >= _RESERVE or before - free < _RESERVE):
+            return False
+        # Somebody has filled this disk. Was it the job?
+        return free < _RESERVE or self._written() > self._limits.scratch
+
+    def _written(self) -> int:
+        """Bytes in files below the writable mounts that were changed since the start."""
+        total = 0
+        for place in self._writable:
+            for folder, _, names in os.walk(place):
+                for name in names:
+                    with suppress(OSError):  # gone in the meantime
+                        status = os.lstat(os.path.join(folder, name))
+                        if status.st_ctime >= self._since - 1:
+                            total += status.st_blocks * 512
+        return total
+
+
+def tree(root: int) -> Iterator[tuple[int, int]]:
+    """The process ``root`` and all that descend from it, each with its number of threads."""
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            threads = os.listdir(f"/proc/{pid}/task")
+        except OSError:  # it has ended
+            continue
+        for thread in threads:
+            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                waiting.extend(map(int, file.read().split()))
+        yield pid, len(threads)
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process holds, and no file on a disk backs."""
+    return _sum(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:"))
+
+
+def _share(pid: int) -> int:
+    """The same, each byte divided by the number of processes that hold it."""
+    return _sum(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:"))
+
+
+def _sum(path: str, names: tuple[bytes, ...]) -> int:
+    total = 0
+    with suppress(OSError, ValueError), open(path, "rb") as file:
+        for line in file:
+            if line.startswith(names):
+                total += int(line.split()[1]) << 10
+    return total
+
+
+def _free(place: str) -> int:
+    status = os.statvfs(place)
+    return status.f_bavail * status.f_frsize

@@ -1,0 +1,323 @@
+"""Run a command that may say anything, for as long as it likes: head and tail are kept.
+
+What ``process.run`` is to a command that we trust and whose answer we want whole, ``stream``
+is to one that we do not: both outputs are merged as they come, memory stays flat, and the
+process group is dead when it returns, a grandchild that holds the output open included.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from time import monotonic
+
+from rlm_ci import process
+from rlm_ci.errors import UnavailableError
+from rlm_ci.process import Clipped, Ended
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Self
+
+#: Bytes of a command's output that are kept, of its beginning and of its end.
+HEAD = 1 << 20
+TAIL = 4 << 20
+#: Seconds that the output may stay open after the command has ended.
+DRAIN = 2.0
+#: Seconds between two looks at what a command is doing.
+WATCH = 0.1
+_CHUNK = 1 << 18
+#: Where the system does not tell that a child has ended, we look so often (seconds).
+_LOOK = 0.02
+#: Descriptors for a child must not have a number that another is about to take there.
+_HIGH = 64
+
+
+class Clip:
+    """Takes in a stream of any length and keeps its beginning and its end."""
+
+    def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
+        self._head_limit = head
+        self._tail_limit = tail
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    def add(self, chunk: bytes) -> None:
+        room = self._head_limit - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        self._tail += chunk
+        if len(self._tail) > 2 * self._tail_limit + _CHUNK:  # moving bytes has its price, too
+            self._trim()
+
+    def _trim(self) -> None:
+        surplus = len(self._tail) - self._tail_limit
+        if surplus > 0:
+            del self._tail[:surplus]
+            self._dropped += surplus
+
+    def clipped(self) -> Clipped:
+        """What was kept of all that came so far."""
+        self._trim()
+        return Clipped(bytes(self._head), bytes(self._tail), self._dropped)
+
+
+def find(program: str, path: str, folder: str) -> str:
+    """The file of ``program``, by ``path`` (a PATH), or by ``folder`` if it says where it lies.
+
+    Only absolute folders of the PATH count: a relative one would be in somebody's tree.
+    Raises UnavailableError.
+    """
+    if "/" in program:
+        places = [os.path.join(folder, program)]
+    else:
+        folders = [place for place in path.split(os.pathsep) if os.path.isabs(place)]
+        places = [os.path.join(place, program) for place in folders]
+    for place in places:
+        if os.path.isfile(place) and os.access(place, os.X_OK):
+            return place
+    missing = FileNotFoundError(0, "there is no such program that may be run")
+    raise process.unavailable(program, missing)
+
+
+if sys.platform == "win32":
+
+    def stream(argv: Sequence[str], **_options: object) -> Ended:
+        """Not on Windows, where no process group can be ended as a whole."""
+        raise UnavailableError(
+            f"{argv[0]} cannot be run on Windows with all that it starts under control",
+            hint="use Linux, macOS, or WSL",
+        )
+
+else:
+    import select
+    import signal
+
+    def stream(
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        stdin: bytes = b"",
+        timeout: float = process.DEFAULT_TIMEOUT,
+        clip: Clip | None = None,
+        on_output: Callable[[bytes], object] | None = None,
+        watch: Callable[[int], str] | None = None,
+        descriptors: Sequence[int] = (),
+        grace: float = 0.0,
+    ) -> Ended:
+        """Run ``argv`` to its end, or until ``timeout`` seconds have passed.
+
+        The program is looked for on the PATH of ``env``. ``on_output`` is called with each
+        piece of output as it comes; ``watch`` with the process id, every tenth of a second,
+        and any text that it returns is the reason to stop. ``descriptors`` become the child's
+        3, 4 and so on. One that must be stopped gets SIGTERM and ``grace`` seconds before its
+        group is killed. Raises UnavailableError when it cannot be started.
+        """
+        folder = os.path.abspath(cwd or ".")
+        words = [find(argv[0], env.get("PATH", ""), folder), *argv[1:]]
+        if cwd is not None:
+            if not os.path.isdir(folder):
+                raise process.unavailable(
+                    argv[0], NotADirectoryError(0, f"{folder} is no folder to work in")
+                )
+            # A spawned process cannot be told its folder. The words pass through as they are.
+            words = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', folder, *words]
+        with _Stream(words, env, stdin, descriptors, grace) as running:
+            return running.finish(monotonic() + timeout, clip or Clip(), on_output, watch)
+
+    class _Stream:
+        """A running command, leader of its own process group."""
+
+        def __init__(
+            self,
+            argv: Sequence[str],
+            env: Mapping[str, str],
+            stdin: bytes,
+            descriptors: Sequence[int],
+            grace: float,
+        ) -> None:
+            self._started = monotonic()
+            self._grace = grace
+            self._input = memoryview(stdin)
+            self._status: int | None = None
+            self._handle = -1
+            self._is_open = True
+            self._poll = select.poll()
+            child_in, self._stdin = os.pipe()
+            self._output, child_out = os.pipe()
+            high = [_lift(descriptor) for descriptor in descriptors]
+            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, process.INTERRUPTS)
+            try:
+                self._pid = process.spawn(
+                    argv, env, (child_in, child_out, child_out, *high), self._mask
+                )
+            except BaseException as error:
+                signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+                os.close(self._stdin)
+                os.close(self._output)
+                if isinstance(error, OSError):
+                    raise process.unavailable(argv[0], error) from error
+                raise
+            finally:
+                for descriptor in (child_in, child_out, *high):
+                    os.close(descriptor)
+
+        def __enter__(self) -> Self:
+            try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+                process.widen(self._output)
+                os.set_blocking(self._stdin, False)
+                os.set_blocking(self._output, False)
+                with suppress(AttributeError, OSError):  # not Linux, or not allowed
+                    self._handle = os.pidfd_open(self._pid)
+                self._feed()
+            except BaseException:
+                self.__exit__()
+                raise
+            return self
+
+        def __exit__(self, *_error: object) -> None:
+            self._end(self._grace)
+            for descriptor in (self._stdin, self._output, self._handle):
+                if descriptor >= 0:
+                    os.close(descriptor)
+
+        def finish(
+            self,
+            deadline: float,
+            clip: Clip,
+            on_output: Callable[[bytes], object] | None,
+            watch: Callable[[int], str] | None,
+        ) -> Ended:
+            """Wait for its end, or the deadline, or a word of the watch."""
+
+            def take(chunk: bytes) -> None:
+                clip.add(chunk)
+                if on_output is not None:
+                    on_output(chunk)
+
+            reason = self._pump(deadline, take, watch)
+            status = self._end(self._grace if reason else 0.0)
+            self._take_rest(take)
+            seconds = monotonic() - self._started
+            return Ended(os.waitstatus_to_exitcode(status), reason, clip.clipped(), seconds)
+
+        def _pump(
+            self,
+            deadline: float,
+            take: Callable[[bytes], None],
+            watch: Callable[[int], str] | None,
+        ) -> str:
+            """Move bytes until it has ended and its output too; the reason to stop before."""
+            poll = self._poll
+            for descriptor in (self._output, self._handle):
+                if descriptor >= 0:
+                    poll.register(descriptor, select.POLLIN)
+            if self._stdin >= 0:
+                poll.register(self._stdin, select.POLLOUT)
+            look = monotonic() + WATCH if watch else deadline
+            while (now := monotonic()) < deadline:
+                if self._has_ended():
+                    return self._drain(min(now + DRAIN, deadline), take)
+                if watch is not None and now >= look:
+                    look = now + WATCH
+                    if word := watch(self._pid):
+                        return word
+                self._move(min(deadline, look), take)
+            return "timeout"
+
+        def _drain(self, until: float, take: Callable[[bytes], None]) -> str:
+            """Take what comes after the end, for a while: a grandchild may hold it open."""
+            if self._handle >= 0:  # it would only say again and again that it has ended
+                self._poll.unregister(self._handle)
+            while self._is_open and monotonic() < until:
+                self._move(until, take)
+            return ""
+
+        def _move(self, until: float, take: Callable[[bytes], None]) -> None:
+            """Wait for something to do, no longer than ``until``, and do it."""
+            wait = until - monotonic()
+            if self._handle < 0:
+                wait = min(wait, _LOOK)
+            for descriptor, _ in self._poll.poll(max(0.0, wait) * 1000 + 1):
+                if descriptor == self._stdin:
+                    self._feed()
+                    if self._stdin < 0:
+                        self._poll.unregister(descriptor)
+                elif descriptor == self._output and (chunk := self._read()) is not None:
+                    if chunk:
+                        take(chunk)
+                    else:
+                        self._poll.unregister(descriptor)
+                        self._is_open = False
+
+        def _read(self) -> bytes | None:
+            """A piece of output; empty at its end, None if there is nothing yet."""
+            try:
+                return os.read(self._output, _CHUNK)
+            except BlockingIOError:
+                return None
+
+        def _take_rest(self, take: Callable[[bytes], None]) -> None:
+            """What those who are dead now had still written: no more than a pipe holds."""
+            left = 4 << 20
+            while left > 0 and (chunk := self._read()):
+                left -= len(chunk)
+                take(chunk)
+
+        def _feed(self) -> None:
+            """Write what the pipe takes; close it after the last byte."""
+            try:
+                while self._input:
+                    self._input = self._input[os.write(self._stdin, self._input[:_CHUNK]) :]
+            except BlockingIOError:
+                return
+            except BrokenPipeError:  # it ended without reading everything: its own affair
+                pass
+            os.close(self._stdin)
+            self._stdin = -1
+
+        def _has_ended(self) -> bool:
+            """Whether the command itself is over; where possible it stays to be waited for.
+
+            As long as it does, nobody else can have its number, and its group can be killed.
+            """
+            if self._status is not None:
+                return True
+            if hasattr(os, "waitid"):
+                options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+                return os.waitid(os.P_PID, self._pid, options) is not None
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if pid else None
+            return pid != 0
+
+        def _end(self, grace: float) -> int:
+            """End the whole group; the status of the command."""
+            if self._pid < 0:
+                return self._status or 0
+            if grace and not self._has_ended():
+                with suppress(ProcessLookupError):
+                    os.kill(self._pid, signal.SIGTERM)
+                end = monotonic() + grace
+                while not self._has_ended() and (left := end - monotonic()) > 0:
+                    select.select([], [], [], min(left, _LOOK))
+            # macOS refuses to signal a group of which only the zombie is left.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signal.SIGKILL)
+            if self._status is None:
+                try:
+                    self._status = os.waitpid(self._pid, 0)[1]
+                except ChildProcessError:  # interrupted when it had just been waited for
+                    self._status = 0
+            self._pid = -1
+            return self._status
+
+    def _lift(descriptor: int) -> int:
+        import fcntl
+
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)

@@ -1,0 +1,191 @@
+"""Which sandbox is taken, and what whoever has none is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlm_ci import sandbox
+from rlm_ci.errors import CONFIG, ConfigError
+from rlm_ci.process import Clipped, Ended
+from rlm_ci.sandbox import Job, Probe, advice, monty, trials
+from rlm_ci.sandbox.bubblewrap import Bubblewrap
+from rlm_ci.sandbox.none import Unsandboxed
+
+
+@pytest.mark.parametrize("name", ["auto", "bubblewrap"])
+def test_bubblewrap_is_taken_where_it_holds(bubblewrap: Bubblewrap, name: str) -> None:
+    chosen = sandbox.choose(name, os.environ)
+    assert (chosen.name, chosen.isolated) == (bubblewrap.name, True)
+
+
+def test_none_is_taken_only_by_name() -> None:
+    chosen = sandbox.choose("none", {})
+    assert (chosen.name, chosen.isolated) == ("none", False)
+    for name in ("auto", "bubblewrap"):
+        with pytest.raises(ConfigError):
+            sandbox.choose(name, {"PATH": "/no/such/folder"})
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("bubblwrap", "did you mean bubblewrap"),
+        ("docker", "known are: auto, bubblewrap, monty, none"),
+        ("", "known are"),
+        ("None", "known are"),
+    ],
+)
+def test_an_unknown_name_is_an_error_that_lists_the_known(name: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        sandbox.choose(name, os.environ)
+    assert caught.value.code == CONFIG
+    assert hint in caught.value.hint
+
+
+def test_monty_runs_no_commands() -> None:
+    with pytest.raises(ConfigError, match="not commands") as caught:
+        sandbox.choose("monty", os.environ)
+    assert "bubblewrap" in caught.value.hint
+
+
+# -- a machine where it does not work -----------------------------------------------------------
+
+
+def fake(tmp_path: Path, script: str) -> dict[str, str]:
+    """An environment whose bwrap says what a kernel or a system would make it say."""
+    program = tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path)}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is a program of Linux")
+@pytest.mark.parametrize(
+    "said",
+    ["setting up uid map: Permission denied", "No permissions to create new namespace",
+     "Can't mount proc on /newroot/proc: Operation not permitted"],
+)  # fmt: skip
+def test_one_that_the_kernel_refuses_is_never_replaced_by_nothing(
+    tmp_path: Path, said: str
+) -> None:
+    environ = fake(tmp_path, f'echo "bwrap: {said}" >&2; exit 1')
+    for name in ("auto", "bubblewrap"):
+        with pytest.raises(ConfigError) as caught:
+            sandbox.choose(name, environ)
+        assert said in str(caught.value)
+        assert "--sandbox none" in caught.value.hint
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is a program of Linux")
+def test_one_that_only_pretends_is_found_out(tmp_path: Path) -> None:
+    # It runs the command, and isolates nothing: each attempt on the machine must show that.
+    script = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
+    environ = fake(tmp_path, script)
+    (tmp_path / "work").mkdir()
+    probes = trials.attempts(Bubblewrap(str(tmp_path / "bwrap"), "/usr/bin/prlimit"), environ)
+    failed = {one.name for one in probes if not one.passed}
+    assert {"tcp", "udp", "unix", "abstract", "outside", "secret", "processes"} <= failed
+    with pytest.raises(ConfigError, match="does not hold"):
+        sandbox.choose("auto", environ)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the attempts are for Linux")
+def test_without_a_sandbox_the_probe_fails_where_it_must() -> None:
+    probes = {one.name: one for one in trials.attempts(Unsandboxed(), os.environ)}
+    held = {name for name, one in probes.items() if one.passed}
+    assert not held & {"tcp", "udp", "unix", "abstract", "secret", "processes", "environments"}
+
+
+def test_each_attempt_can_fail_and_all_are_told_in_words() -> None:
+    assert all(title and not title.endswith(".") for title in trials.TITLES.values())
+    probes = trials.probe(os.environ) if sys.platform == "linux" else ()
+    assert {one.name for one in probes} in (set(trials.TITLES), set())
+
+
+def test_a_probe_that_ends_badly_says_how() -> None:
+    class Broken:
+        name, isolated = "broken", True
+
+        def run(self, _job: Job, *, on_output: object = None) -> Ended:
+            assert on_output is None
+            return Ended(139, "", Clipped(b"Segmentation\x1b[31m fault\n"), 0.1)
+
+    probes = trials.attempts(Broken(), os.environ)
+    assert [one.passed for one in probes] == [False]
+    assert probes[0].detail == "it ended with 139: Segmentation\\x1b[31m fault"
+
+
+# -- what mends it ------------------------------------------------------------------------------
+
+
+def machine(tmp_path: Path, **files: str) -> str:
+    for name, text in files.items():
+        path = tmp_path / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return str(tmp_path)
+
+
+def test_apparmor_of_ubuntu_is_mended_with_a_profile(tmp_path: Path) -> None:
+    root = machine(tmp_path, proc__sys__kernel__apparmor_restrict_unprivileged_userns="1\n")
+    hint = advice.mend("setting up uid map: Permission denied", root, privileged=False)
+    assert "/etc/apparmor.d/bwrap-userns-restrict" in hint
+    assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in hint
+    assert "apparmor" not in advice.mend("something", root, privileged=True)
+
+
+def test_namespaces_that_are_off_are_turned_on(tmp_path: Path) -> None:
+    root = machine(tmp_path, proc__sys__user__max_user_namespaces="0\n")
+    assert "user.max_user_namespaces=15000" in advice.mend("No space left", root, privileged=True)
+    root = machine(tmp_path / "b", proc__sys__kernel__unprivileged_userns_clone="0\n")
+    assert "userns_clone=1" in advice.mend("No permissions", root, privileged=False)
+
+
+def test_a_container_must_be_allowed_to_make_namespaces(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".containerenv").write_text("")
+    root = str(tmp_path)
+    assert "seccomp=unconfined" in advice.mend("Operation not permitted", root, privileged=True)
+
+
+def test_an_old_bubblewrap_is_named() -> None:
+    assert "0.8" in advice.mend("bwrap: Unknown option --disable-userns")
+
+
+@pytest.mark.parametrize(
+    ("release", "command"),
+    [('ID=ubuntu\nVERSION_ID="24.04"\n', "apt-get install bubblewrap"),
+     ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', "dnf install bubblewrap"),
+     ("ID=alpine\n", "apk add bubblewrap util-linux-misc"),
+     ("ID=other\n", "install bubblewrap and util-linux"),
+     ("", "install bubblewrap and util-linux")],
+)  # fmt: skip
+@pytest.mark.skipif(sys.platform != "linux", reason="it says what to do on Linux")
+def test_where_it_is_missing_the_command_that_brings_it_is_told(
+    tmp_path: Path, release: str, command: str
+) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "os-release").write_text(release)
+    error = advice.missing("bwrap could not be started", str(tmp_path))
+    assert error.hint.startswith(command)
+    assert "--sandbox none" in error.hint
+
+
+def test_the_first_failure_is_what_is_told() -> None:
+    error = advice.refused(Probe("tcp", "no TCP", passed=False, detail="sent"))
+    assert str(error) == "the sandbox does not hold: no TCP: sent (sandbox bubblewrap)"
+
+
+# -- monty --------------------------------------------------------------------------------------
+
+
+def test_monty_says_that_it_is_not_there_or_holds() -> None:
+    probes = monty.probe()
+    if len(probes) == 1:
+        assert "pip install 'rlm-ci[monty]'" in probes[0].detail
+    else:
+        assert all(one.passed for one in probes), probes

@@ -1,0 +1,165 @@
+"""Programs outside of the system's folders are shown; what may hold keys never is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rlm_ci.sandbox import Job, Mount, toolchain_mounts, toolchain_variables
+from rlm_ci.sandbox.bubblewrap import Bubblewrap
+from rlm_ci.sandbox.toolchains import PRIVATE, may_be_shown
+
+
+class Place:
+    """A home folder with a repository, and programs put where people have them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.root = home / "src" / "shop"
+        self.root.mkdir(parents=True)
+        for name in (".ssh", ".config/gh", ".aws", ".local/share/keyrings"):
+            (home / name).mkdir(parents=True)
+
+    def program(self, path: str, *, root: bool = False) -> Path:
+        file = (self.root if root else self.home) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("#!/bin/sh\necho ran\n")
+        file.chmod(0o755)
+        return file
+
+    def link(self, path: str, target: Path) -> None:
+        (self.home / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.home / path).symlink_to(target)
+
+    def python(self, path: str) -> Path:
+        prefix = self.home / path
+        (prefix / "lib" / "python3.12").mkdir(parents=True)
+        (prefix / "lib" / "python3.12" / "os.py").write_text("")
+        self.program(f"{path}/bin/python3.12")
+        return prefix
+
+    def shown(self, *path: str, **environ: str) -> list[str]:
+        folders = ":".join(str(self.home / one) if one[0] != "/" else one for one in path)
+        given = {"HOME": str(self.home), "PATH": f"/usr/bin:{folders}", **environ}
+        mounts = toolchain_mounts(given, str(self.root))
+        assert not any(mount.writable for mount in mounts)
+        return sorted(os.path.relpath(mount.target, self.home) for mount in mounts)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path / "home")
+
+
+def test_the_system_and_what_is_not_there_need_nothing(place: Place) -> None:
+    assert place.shown("/usr/bin", "/usr/local/bin", "gone/bin", "/bin") == []
+
+
+def test_relative_folders_of_path_count_for_nothing(place: Place) -> None:
+    given = {"HOME": str(place.home), "PATH": ".:bin:"}
+    assert toolchain_mounts(given, str(place.root)) == ()
+
+
+def test_cargo_brings_rustup_and_no_credentials(place: Place) -> None:
+    place.program(".cargo/bin/cargo")
+    for name in (".cargo/registry", ".rustup/toolchains"):
+        (place.home / name).mkdir(parents=True)
+    (place.home / ".cargo/credentials.toml").write_text("token")
+    assert place.shown(".cargo/bin") == [".cargo/bin", ".cargo/registry", ".rustup"]
+
+
+def test_node_of_nvm_and_pyenv_come_whole(place: Place) -> None:
+    place.program(".nvm/versions/node/v22/bin/node")
+    (place.home / ".nvm/versions/node/v22/lib").mkdir()
+    place.program(".pyenv/shims/python")
+    (place.home / ".pyenv/versions").mkdir()
+    shown = place.shown(".nvm/versions/node/v22/bin", ".pyenv/shims")
+    assert shown == [".nvm/versions/node/v22", ".pyenv"]
+
+
+def test_programs_of_the_user_bring_what_they_are_links_to(place: Place) -> None:
+    tool = place.program(".local/share/uv/tools/ruff/bin/ruff")
+    (tool.parent.parent / "lib").mkdir()
+    place.link(".local/bin/ruff", tool)
+    place.program(".local/bin/own")
+    assert place.shown(".local/bin") == [".local/bin", ".local/share/uv/tools/ruff"]
+
+
+def test_the_python_of_a_virtual_environment_is_shown(place: Place) -> None:
+    prefix = place.python("pythons/3.12")
+    (place.root / ".venv").mkdir()
+    (place.root / ".venv" / "pyvenv.cfg").write_text(f"version = 3\nhome = {prefix}/bin\n")
+    assert place.shown() == ["pythons/3.12"]
+
+
+@pytest.mark.parametrize("target", [".ssh", ".config/gh", ".", ".aws", "/", "secrets", ".local"])
+def test_a_virtual_environment_cannot_point_at_secrets(place: Place, target: str) -> None:
+    (place.home / "secrets" / "bin").mkdir(parents=True)
+    folder = (place.home / target) if target != "/" else Path("/")
+    (place.root / ".venv").mkdir()
+    for home in (folder, folder / "bin"):
+        (place.root / ".venv" / "pyvenv.cfg").write_text(f"home = {home}\n")
+        assert place.shown() == []
+
+
+def test_not_even_with_a_python_beside_them(place: Place) -> None:
+    for path in (".ssh", ".config/gh", ".local"):
+        prefix = place.python(path)
+        (place.root / ".venv").mkdir(exist_ok=True)
+        (place.root / ".venv" / "pyvenv.cfg").write_text(f"home = {prefix}/bin\n")
+        assert place.shown() == []
+
+
+@pytest.mark.parametrize(
+    "path", [".", "..", ".ssh", ".config", ".local", ".cargo", "src", "src/shop"]
+)
+def test_no_folder_that_holds_secrets_or_the_repository(place: Place, path: str) -> None:
+    place.program(".cargo/credentials.toml")
+    assert place.shown(path) == []
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_nothing_private_nor_around_it_may_be_shown(name: str) -> None:
+    path = f"/home/ada/{name}"
+    while path != "/":
+        assert not may_be_shown(path, "/home/ada")
+        path = os.path.dirname(path)
+    assert not may_be_shown(f"/home/ada/{name}/below", "/home/ada")
+
+
+def test_a_link_out_of_path_into_a_private_folder_is_not_followed(place: Place) -> None:
+    key = place.program(".ssh/id_rsa")
+    place.link("bin/tool", key)
+    assert place.shown("bin") == ["bin"]
+
+
+def test_tools_are_told_where_they_are_and_nothing_else(place: Place) -> None:
+    for name in (".rustup", ".pyenv"):
+        (place.home / name).mkdir()
+    environ = {
+        "HOME": str(place.home),
+        "PATH": "/usr/bin",
+        "JAVA_HOME": "/opt/java",
+        "PYENV_ROOT": "/opt/pyenv",
+        "OPENAI_API_KEY": "secret",
+        "CARGO_REGISTRY_TOKEN": "secret",
+    }
+    assert toolchain_variables(environ) == {
+        "PATH": "/usr/bin",
+        "JAVA_HOME": "/opt/java",
+        "PYENV_ROOT": "/opt/pyenv",
+        "RUSTUP_HOME": str(place.home / ".rustup"),
+    }
+
+
+def test_they_run_inside(place: Place, bubblewrap: Bubblewrap) -> None:
+    tool = place.program(".local/share/tools/hello/hello")
+    place.link(".local/bin/hello", tool)
+    environ = {"HOME": str(place.home), "PATH": f"{place.home}/.local/bin:/usr/bin:/bin"}
+    mounts = (*toolchain_mounts(environ, str(place.root)), Mount(str(place.root), str(place.root)))
+    job = Job(("hello",), mounts=mounts, env={"PATH": environ["PATH"]})
+    assert bubblewrap.run(job).output.text() == "ran\n"
+    seen = bubblewrap.run(job.replace(argv=("ls", "-A", str(place.home)))).output.text()
+    assert seen.split() == [".local", "src"]
