@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # O_BINARY: a file of Windows is opened as text, unless one asks.
-_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_READ |= getattr(os, "O_NONBLOCK", 0)
+_ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_READ = os.O_RDONLY | _ALWAYS
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CHUNK = 1 << 20
 
@@ -160,14 +160,30 @@ def write(path: str, data: bytes, mode: int = 0o644) -> None:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-        if os.name == "posix":
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        sync_folder(folder)
     except OSError as error:
         raise storage_error(error, path) from None
+
+
+def sync_folder(folder: str) -> None:
+    """Make the names in ``folder`` durable, as fsync of a file does its content. Raises OSError."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def open_regular(path: str, flags: int, mode: int = 0o600) -> int:
+    """A descriptor of a regular file, not inherited, not by way of a link. Raises OSError."""
+    import errno
+
+    descriptor = os.open(path, flags | _NO_FOLLOW | _ALWAYS, mode)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return descriptor
 
 
 def append(path: str, data: bytes) -> None:

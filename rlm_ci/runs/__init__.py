@@ -6,8 +6,12 @@ import os
 
 from rlm_ci.errors import ConfigError
 
-#: Terminal status of a run that reached its end well.
+#: The statuses of a run; the last three are ends.
+QUEUED = "queued"
+IN_PROGRESS = "in_progress"
 SUCCEEDED = "succeeded"
+FAILED = "failed"
+CANCELLED = "cancelled"
 _ID_LENGTH = 128
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 #: Windows opens a device for these, whatever their ending.

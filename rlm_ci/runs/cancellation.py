@@ -1,0 +1,204 @@
+"""Ends a run that another process holds, without ever hitting a process that is not it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.run import Run, holder_of
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.redaction import Redactor
+    from rlm_ci.runs.lock import Holder
+    from rlm_ci.runs.manifest import Manifest
+
+#: Seconds that a run has to save its state and end by itself.
+GRACE = 10.0
+_LOOK = 0.05
+#: The variable by which every command of a run is known.
+MARK = "CODEX_ORCHESTRATOR_RUN_ID"
+
+
+class Cancelled(Value):
+    """What became of the wish: the manifest as it stands now; whether it was this that ended the
+    run; and what happened to its process: "" (there was none), "ended" or "killed".
+    """
+
+    manifest: Manifest
+    ended_now: bool
+    process: str = ""
+
+
+def cancel(
+    path: str, manifest: Manifest, *, redactor: Redactor, out: str, grace: float = GRACE
+) -> Cancelled:
+    """End the run in the folder ``path`` for good, and those that it started.
+
+    Its process gets SIGTERM, and after ``grace`` seconds SIGKILL together with all that it has
+    started. A run that has ended stays as it is. Raises LockedError where somebody else still
+    holds the run, ConfigError where its process is not ours to end, DamagedError, StorageError.
+    """
+    if manifest.has_ended and not manifest.is_resumable:
+        return Cancelled(manifest, ended_now=False)
+    held = holder_of(path)
+    process = _end(path, held, grace) if held is not None and held.alive else ""
+    end_leftovers(manifest.run_id)
+    with Run.open(path, redactor=redactor, out=out) as run:
+        if run.manifest.has_ended and not run.manifest.is_resumable:
+            return Cancelled(run.manifest, ended_now=False, process=process)
+        for child in run.manifest.child_runs:
+            inner = os.path.join(os.path.dirname(path), child.run_id)
+            if os.path.isdir(inner):
+                ended = cancel(inner, manifests.read(inner), redactor=redactor, out=out)
+                run.add_child(ended.manifest)
+        run.cancel()
+        return Cancelled(run.manifest, ended_now=True, process=process)
+
+
+def end_leftovers(run_id: str) -> int:
+    """Kill what a run's process has left running when it was killed itself; how many there were.
+
+    They are known by the run's id in the environment that its commands were given. This process
+    and those above it are spared: a command of a run may look after another one.
+    """
+    table = _table()
+    spared, pid = set(), os.getpid()
+    while pid in table and pid not in spared:
+        spared.add(pid)
+        pid = table[pid][1]
+    count = 0
+    for pid, (started, _, _) in table.items():
+        if pid not in spared and _carries(pid, run_id):
+            target = _Target.of(pid, started)
+            if target is not None:
+                with suppress(PermissionError):
+                    target.send(signal.SIGKILL)
+                target.close()
+                count += 1
+    return count
+
+
+def _carries(pid: int, run_id: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            return f"{MARK}={run_id}".encode() in stream.read().split(b"\0")
+    except OSError:  # it has ended, or is another user's
+        return False
+
+
+def _end(path: str, held: Holder, grace: float) -> str:
+    """End the process that holds the run in ``path``: "ended", or "killed" for want of time."""
+    target = _Target.of(held.pid, held.started)
+    # Looked at again now that we have a handle: whatever its number means later, this is it.
+    again = holder_of(path)
+    if target is None or again is None or again.pid != held.pid or not again.alive:
+        return "ended"
+    try:
+        target.send(signal.SIGTERM)
+        if target.ends_within(grace):
+            return "ended"
+        target.kill_tree()
+        target.ends_within(grace)
+        return "killed"
+    except PermissionError:
+        raise ConfigError(
+            f"process {held.pid} belongs to another user",
+            where=path,
+            hint="cancel the run as the user who started it",
+        ) from None
+    finally:
+        target.close()
+
+
+class _Target:
+    """A process, by a handle that its number's next owner cannot take over."""
+
+    def __init__(self, pid: int, started: str, handle: int) -> None:
+        self.pid = pid
+        self._started = started
+        self._handle = handle
+
+    @classmethod
+    def of(cls, pid: int, started: str) -> _Target | None:
+        """None when there is no such process any more."""
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return None
+        except (AttributeError, OSError):  # not Linux: its number is all that there is
+            handle = -1
+        target = cls(pid, started, handle)
+        if started and _table().get(pid, ("", 0, 0))[0] != started:
+            target.close()
+            return None
+        return target
+
+    def close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+
+    def send(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            if self._handle >= 0:
+                signal.pidfd_send_signal(self._handle, number)
+            else:
+                os.kill(self.pid, number)
+
+    def ends_within(self, seconds: float) -> bool:
+        if self._handle >= 0:
+            return bool(select.select([self._handle], [], [], seconds)[0])
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                return True
+            time.sleep(_LOOK)
+        return False
+
+    def kill_tree(self) -> None:
+        """Kill it and all that it has started, stopped first so that nothing new comes."""
+        tree: dict[int, _Target] = {self.pid: self}
+        try:
+            self.send(signal.SIGSTOP)
+            while new := self._unseen(tree):
+                for target in new:
+                    tree[target.pid] = target
+                    with suppress(PermissionError):
+                        target.send(signal.SIGSTOP)
+            for target in tree.values():
+                with suppress(PermissionError):
+                    target.send(signal.SIGKILL)
+        finally:
+            for target in tree.values():
+                if target is not self:
+                    target.close()
+
+    def _unseen(self, known: dict[int, _Target]) -> list[_Target]:
+        """Descendants, and the members of its session if that is its own, not in ``known``."""
+        found = []
+        for pid, (started, parent, session) in _table().items():
+            if pid not in known and (parent in known or session == self.pid):
+                target = _Target.of(pid, started)
+                if target is not None:
+                    found.append(target)
+        return found
+
+
+def _table() -> dict[int, tuple[str, int, int]]:
+    """Start time, parent and session of every process; empty where nobody tells (not Linux)."""
+    found = {}
+    with suppress(FileNotFoundError):
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                with suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as stream:
+                    fields = stream.read().rpartition(b")")[2].split()
+                    found[int(name)] = (fields[19].decode(), int(fields[1]), int(fields[3]))
+    return found

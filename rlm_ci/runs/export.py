@@ -1,0 +1,145 @@
+"""A run as one file: a tar.gz that is the same whenever the same run is exported."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import stat
+import tarfile
+from contextlib import suppress
+
+from rlm_ci import files
+from rlm_ci.runs.run import LOCK
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
+#: The last member: a line for each of the others, as ``sha256sum --check`` reads it.
+SUMS = "SHA256SUMS"
+#: Copies of the work tree that lie beside the private git folder of a run.
+_COPIES = ("work", "verdict")
+
+
+class Exported(Value):
+    """What was written: number and bytes of the files of the run, sha256 of the archive."""
+
+    files: int
+    size: int
+    sha256: str
+
+
+def export(folder: str, run_id: str, target: str) -> Exported:
+    """Write the run in ``folder`` to the archive ``target``, whole or not at all.
+
+    Links, copies of the work tree and git folders stay out: they are not what the run has
+    found, and may hold anything. A run in progress is exported as it stands. Raises
+    StorageError.
+    """
+    temporary = f"{target}.{os.urandom(6).hex()}.tmp"
+    try:
+        with open(temporary, "xb", opener=_private) as stream:
+            count, size = _write(stream, folder, run_id)
+            stream.flush()
+            os.fsync(stream.fileno())
+        digest = hashlib.sha256()
+        for block in files.blocks(temporary):
+            digest.update(block)
+        os.replace(temporary, target)
+        files.sync_folder(os.path.dirname(target) or ".")
+    except OSError as error:
+        raise files.storage_error(error, target) from None
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+    return Exported(count, size, digest.hexdigest())
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _write(stream: IO[bytes], folder: str, run_id: str) -> tuple[int, int]:
+    sums = []
+    size = 0
+    # No time and no name in the gzip header, or no two archives would be alike.
+    with (
+        gzip.GzipFile("", "wb", 6, stream, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name in _names(folder):
+            try:
+                descriptor = files.open_regular(os.path.join(folder, name), os.O_RDONLY)
+            except OSError:  # a link, or gone meanwhile
+                continue
+            with os.fdopen(descriptor, "rb") as source:
+                # What a run in progress appends from now on is not part of it.
+                length = os.fstat(descriptor).st_size
+                counted = _Counted(source, length)
+                archive.addfile(_member(f"{run_id}/{name}", length), counted)
+            sums.append(_sum(counted.digest.hexdigest(), name))
+            size += length
+        listed = "".join(sums).encode("utf-8", "surrogateescape")
+        archive.addfile(_member(f"{run_id}/{SUMS}", len(listed)), io.BytesIO(listed))
+    return len(sums), size
+
+
+def _sum(digest: str, name: str) -> str:
+    """A line of the sums; a name with a line break is marked and escaped, as sha256sum does it."""
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
+
+
+def _member(name: str, length: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size = length
+    member.mode = 0o600
+    return member
+
+
+class _Counted(io.RawIOBase):
+    """A file up to a length; the digest of what was read of it."""
+
+    def __init__(self, source: IO[bytes], length: int) -> None:
+        self._source = source
+        self._left = length
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        data = self._source.read(wanted)
+        self._left -= len(data)
+        self.digest.update(data)
+        return data
+
+
+def _names(folder: str, inside: str = "") -> Iterator[str]:
+    """The regular files below ``folder``, relative to it, in the order of their names."""
+    with os.scandir(os.path.join(folder, inside)) as found:
+        names = sorted(one.name for one in found)
+    for name in names:
+        path = os.path.join(folder, inside, name)
+        shown = f"{inside}{name}"
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:
+            continue
+        if stat.S_ISDIR(mode):
+            if not _is_working_copy(os.path.join(folder, inside), name):
+                yield from _names(folder, f"{shown}/")
+        elif stat.S_ISREG(mode) and name != LOCK and not name.endswith(".tmp"):
+            yield shown
+
+
+def _is_working_copy(parent: str, name: str) -> bool:
+    """Whether a folder is a git folder, a checkout, or a copy beside the run's own git folder."""
+    path = os.path.join(parent, name)
+    if os.path.lexists(os.path.join(path, ".git")):
+        return True
+    if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
+        return True
+    return name in _COPIES and os.path.isfile(os.path.join(parent, "git", "HEAD"))

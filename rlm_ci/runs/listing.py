@@ -1,0 +1,276 @@
+"""The runs in the store: listed, found by what a person calls them, and removed when old."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+
+from rlm_ci import files
+from rlm_ci.errors import DamagedError, LockedError, RlmCiError, StorageError, UsageError
+from rlm_ci.runs import IN_PROGRESS, QUEUED, is_task_id
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.lock import Lock
+from rlm_ci.runs.run import LOCK, holder_of
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.runs.manifest import Manifest
+    from rlm_ci.runs.store import Store
+
+LATEST = "latest"
+DAMAGED = "damaged"
+#: What a run is called whose manifest says that it goes on, while nobody holds it.
+GONE = "gone"
+_SHOWN = 5
+#: The newest runs, with which a name that is none is compared.
+_COMPARED = 1000
+
+
+class Entry(Value):
+    """A run in the store. ``place`` names its manifest in messages; where ``manifest`` is
+    None, ``problem`` says what is wrong with it.
+    """
+
+    task_id: str
+    run_id: str
+    path: str
+    place: str
+    manifest: Manifest | None = None
+    problem: RlmCiError | None = None
+
+    @property
+    def run(self) -> Manifest:
+        """The manifest; raises DamagedError where it cannot be read."""
+        if self.manifest is not None:
+            return self.manifest
+        raise self.problem or DamagedError("there is no manifest", where=self.place)
+
+    @property
+    def order(self) -> tuple[str, float, str]:
+        """Sorts the run that was started last behind all others."""
+        started = manifests.moment(self.manifest.started_at) if self.manifest else 0.0
+        return (self.run_id[:20], started, self.run_id)
+
+    def is_gone(self, now: float) -> bool:
+        """Whether the run should go on, and no process is there that does it.
+
+        Its lock must be free. The process that held it last is known to be dead, or nothing
+        was heard of the run for half a minute: a run that has just been queued is not gone.
+        """
+        if self.manifest is None or self.manifest.has_ended:
+            return False
+        held = holder_of(self.path)
+        if held is not None and held.alive:
+            return False
+        if held is not None and self.manifest.status == IN_PROGRESS:
+            return True
+        return self.manifest.silent_for(now) > manifests.STALE
+
+    def is_going(self, now: float) -> bool:
+        """Whether the run is queued or in progress, and not gone."""
+        return self.standing(now) in (QUEUED, IN_PROGRESS)
+
+    def standing(self, now: float) -> str:
+        """The status of the manifest, or ``GONE``, or ``DAMAGED``."""
+        if self.manifest is None:
+            return DAMAGED
+        return GONE if self.is_gone(now) else self.manifest.status
+
+    def read(self) -> Entry:
+        """The same run, as it stands now."""
+        return _entry(self.task_id, self.run_id, self.path, self.place)
+
+
+def entries(store: Store, task_id: str | None = None) -> list[Entry]:
+    """All runs, or those of one task, the newest first; broken ones are among them.
+
+    Raises StorageError when the store cannot be listed; one that is not there is empty.
+    """
+    found = [_in_store(store, task, run) for task, run in _folders(store, task_id)]
+    return sorted(found, key=lambda entry: entry.order, reverse=True)
+
+
+def _folders(store: Store, task_id: str | None) -> Iterator[tuple[str, str]]:
+    """Task and run of each folder that may hold a run, in no order."""
+    for task in [task_id] if task_id else _names(store.root):
+        for run in _names(os.path.join(store.root, task, "cli"), tolerant=True):
+            yield task, run
+
+
+def _in_store(store: Store, task: str, run: str) -> Entry:
+    place = f"{store.shown}/{task}/cli/{run}/{manifests.NAME}"
+    return _entry(task, run, os.path.join(store.root, task, "cli", run), place)
+
+
+def _names(folder: str, *, tolerant: bool = False) -> list[str]:
+    """The real folders in ``folder`` that may be ours, no links; none where it is not there."""
+    try:
+        with os.scandir(folder) as found:
+            return [
+                one.name
+                for one in found
+                if is_task_id(one.name) and one.is_dir(follow_symlinks=False)
+            ]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        if tolerant:
+            return []
+        raise StorageError(
+            f"the runs cannot be listed: {error.strerror}",
+            where=folder,
+            hint="make it a folder that you can read",
+        ) from None
+
+
+def _entry(task: str, run: str, path: str, place: str) -> Entry:
+    try:
+        manifest = manifests.read(path)
+    except DamagedError as error:
+        return Entry(task, run, path, place, problem=error)
+    if (manifest.task_id, manifest.run_id) != (task, run):
+        problem = DamagedError(
+            f"the manifest is that of the run {printable(manifest.run_id)[:80]}",
+            where=place,
+            hint="a run must lie in <task-id>/cli/<run-id>: move it back, or remove it",
+        )
+        return Entry(task, run, path, place, problem=problem)
+    return Entry(task, run, path, place, manifest)
+
+
+# -- finding one ---------------------------------------------------------------------------------
+
+
+def find(store: Store, word: str, task_id: str | None = None) -> Entry:
+    """The run that ``word`` means: an id, a unique prefix of one, a manifest path, ``latest``.
+
+    Raises UsageError where it means none or several, and the run's own DamagedError.
+    """
+    entry = _named(store, word, task_id)
+    _ = entry.run
+    return entry
+
+
+def _named(store: Store, word: str, task_id: str | None) -> Entry:
+    if "/" in word or os.sep in word or word == manifests.NAME:
+        return _at(store, word)
+    if word == LATEST:
+        return _latest(entries(store, task_id))
+    # By name: of thousands of manifests, only the one that is meant is read.
+    known = sorted(_folders(store, task_id), key=lambda one: one[1], reverse=True)
+    ids = [run for _, run in known]
+    if not is_task_id(word):
+        raise _unknown(f"{printable(word)[:80]!r} is not the id of a run", ids, word)
+    exact = [one for one in known if one[1] == word]
+    matches = exact or [one for one in known if one[1].startswith(word)]
+    if not matches:
+        raise _unknown(f"there is no run {word[:80]!r}", ids, word)
+    if len(matches) > 1:
+        listed = ", ".join(run for _, run in matches[:_SHOWN])
+        more = f" and {len(matches) - _SHOWN} more" if len(matches) > _SHOWN else ""
+        raise UsageError(
+            f"{len(matches)} runs begin with {word[:80]!r}",
+            where="RUN",
+            hint=f"write more of it: {listed}{more}",
+        )
+    return _in_store(store, *matches[0])
+
+
+def _latest(known: list[Entry]) -> Entry:
+    """The newest run that no other run started as one of its steps."""
+    inner = {one.run_id for entry in known if entry.manifest for one in entry.manifest.child_runs}
+    for entry in known:
+        if entry.manifest is not None and entry.run_id not in inner:
+            return entry
+    raise UsageError("there are no runs yet", where="RUN", hint="begin one with: rlm-ci start")
+
+
+def _at(store: Store, word: str) -> Entry:
+    """The run whose manifest, or folder, lies at the path ``word``: a folder of ours, no link."""
+    path = word
+    if not os.path.lexists(path) and word.startswith(f"{store.shown}/"):
+        path = os.path.join(store.root, word[len(store.shown) + 1 :])
+    if os.path.basename(path) == manifests.NAME:
+        path = os.path.dirname(path)
+    path = os.path.abspath(path)
+    task_folder, cli = os.path.split(os.path.dirname(path))
+    task, run = os.path.basename(task_folder), os.path.basename(path)
+    try:
+        is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        is_folder = False
+    if cli != "cli" or not (is_folder and is_task_id(task) and is_task_id(run)):
+        raise UsageError(
+            f"there is no run at {printable(word)[:200]}",
+            where="RUN",
+            hint=f"name a manifest: {store.shown}/<task-id>/cli/<run-id>/{manifests.NAME}",
+        )
+    return _entry(task, run, path, word)
+
+
+def _unknown(what: str, ids: list[str], word: str) -> UsageError:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word[:200], [*ids[:_COMPARED], LATEST], 3, 0.5)
+    if close:
+        hint = f"did you mean {' or '.join(close)}?"
+    elif ids:
+        hint = f"the newest is {ids[0]}; rlm-ci list shows all"
+    else:
+        hint = "there are no runs yet; begin one with: rlm-ci start"
+    return UsageError(what, where="RUN", hint=hint)
+
+
+# -- removing old ones ---------------------------------------------------------------------------
+
+
+def prune(store: Store, seconds: float, now: float, task_id: str | None = None) -> list[Entry]:
+    """Remove the runs that were last heard of more than ``seconds`` before ``now``.
+
+    A run that a process holds stays, whatever its age. Returns those that are gone now;
+    raises StorageError for one that cannot be removed.
+    """
+    old = [entry for entry in entries(store, task_id) if _age(entry, now) > seconds]
+    return [entry for entry in old if _remove(entry)]
+
+
+def _age(entry: Entry, now: float) -> float:
+    if entry.manifest is not None:
+        return entry.manifest.silent_for(now)
+    try:
+        return now - os.stat(entry.path, follow_symlinks=False).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _remove(entry: Entry) -> bool:
+    """Whether the run could be had, and has been removed."""
+    try:
+        with Lock.take(os.path.join(entry.path, LOCK)):
+            # Under another name first: what is half removed must not look like a run.
+            doomed = os.path.join(os.path.dirname(entry.path), f".{entry.run_id}.removed")
+            os.rename(entry.path, doomed)
+    except LockedError:
+        return False
+    except OSError as error:
+        raise files.storage_error(error, entry.path) from None
+    try:
+        shutil.rmtree(doomed)
+    except OSError as error:
+        raise files.storage_error(error, doomed) from None
+    return True
+
+
+def wait_for_end(entry: Entry, pause: float = 0.1, longest: float = 2.0) -> Entry:
+    """The run once it has ended, or once its process is gone; looked at ever less often."""
+    while entry.is_going(time.time()):
+        time.sleep(pause)
+        pause = min(longest, pause * 1.25)
+        entry = entry.read()
+    return entry

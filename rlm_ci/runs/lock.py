@@ -1,0 +1,177 @@
+"""One writer: a lock on a file of its own, let go of by the kernel however its process ends.
+
+``flock`` and not ``lockf``, which is lost as soon as anything in the process closes the file.
+What the file says of its holder is for people, and for ``cancel``; the lock itself is the kernel's.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from rlm_ci import files
+from rlm_ci.errors import LockedError, UnavailableError
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+_LIMIT = 4096
+_TRIES = 100
+
+
+class Holder(Value):
+    """The process that took a lock: ``since`` in seconds of the epoch, ``started`` in ticks.
+
+    ``alive`` says whether that very process still runs, and not another with its number; a child
+    of a process that ended may have inherited the lock.
+    """
+
+    pid: int
+    since: float
+    started: str
+    alive: bool
+
+
+class Lock:
+    """A lock that this process holds until ``release``."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, path: str, now: Callable[[], float] = time.time) -> Lock:
+        """The lock at ``path``, at once or not at all. Raises LockedError, StorageError."""
+        try:
+            import fcntl
+        except ImportError:
+            raise UnavailableError(
+                "this system has no flock", where=path, hint="run on Linux or macOS"
+            ) from None
+        for _ in range(_TRIES):
+            try:
+                descriptor = files.open_regular(path, os.O_RDWR | os.O_CREAT)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    # Somebody may have put another file there in between; that one is the lock.
+                    if _is_at(path, descriptor):
+                        _sign(descriptor, now())
+                        return cls(path, descriptor)
+                except BaseException:
+                    os.close(descriptor)
+                    raise
+                os.close(descriptor)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise files.storage_error(error, path) from None
+        raise _locked(path, now())
+
+    def release(self) -> None:
+        """Let go of the lock; the file stays, empty."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        try:
+            os.ftruncate(descriptor, 0)
+        except OSError as error:
+            raise files.storage_error(error, self.path) from None
+        finally:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def holder(path: str) -> Holder | None:
+    """Who took the lock at ``path`` and has not let go; None when nobody did or says so."""
+    import json
+
+    try:
+        said = json.loads(files.read(path, _LIMIT))
+        pid, since, started = said["pid"], said["since"], said["started"]
+    except (files.UnreadableError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+    if type(pid) is not int or type(since) not in (int, float) or type(started) is not str:
+        return None
+    if not 0 < pid < 1 << 31 or not 0 <= since < 1 << 53:
+        return None
+    return Holder(pid, float(since), started, _runs(pid, started))
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _sign(descriptor: int, now: float) -> None:
+    import json
+
+    pid = os.getpid()
+    said = {"pid": pid, "since": round(now, 3), "started": _started(pid)}
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, json.dumps(said).encode() + b"\n")
+
+
+def _started(pid: int) -> str:
+    """When a process was started, in ticks since the machine was; "" where nobody tells."""
+    return _told(pid)[1]
+
+
+def _told(pid: int) -> tuple[str, str]:
+    """State and start of a process, as the kernel tells them; two times "" where it does not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            # The name, in parentheses, may hold anything; the start is the 20th field behind it.
+            fields = stream.read().rpartition(b")")[2].split()
+            return fields[0].decode("ascii"), fields[19].decode("ascii")
+    except (OSError, IndexError):
+        return "", ""
+
+
+def _runs(pid: int, started: str) -> bool:
+    if started:
+        state, since = _told(pid)
+        # One that only waits to be reaped is dead: in many a container nobody ever reaps it.
+        return since == started and state not in ("Z", "X")
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _locked(path: str, now: float) -> LockedError:
+    by = holder(path)
+    if by is None:
+        return LockedError(
+            "another process holds this run", where=path, hint="wait until it has ended"
+        )
+    age = max(0, round(now - by.since))
+    if by.alive:
+        return LockedError(
+            f"process {by.pid} has held this run for {age:,} s",
+            where=path,
+            hint="wait until it has ended, or end it: `rlm-ci cancel`",
+        )
+    return LockedError(
+        f"a process that {by.pid} left behind has held this run for {age:,} s",
+        where=path,
+        hint=f"find it with `fuser {path}`, and end it",
+    )

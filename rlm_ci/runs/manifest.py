@@ -1,0 +1,301 @@
+"""The manifest of a run: what it is, how far it is, how it ended.
+
+Written whole and atomically by the one process that holds the run; read strictly by all
+others. ``schemas/manifest.schema.json`` is the same for other programs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+
+from rlm_ci import files
+from rlm_ci.errors import REMOTE, STORAGE, UNAVAILABLE, DamagedError
+from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Self
+
+VERSION = 1
+NAME = "manifest.json"
+ENDED = (SUCCEEDED, FAILED, CANCELLED)
+#: The detail of a run that a signal ended: it can go on where it stopped.
+INTERRUPTED = "interrupted"
+#: Seconds between two heartbeats, and after which a silent run is thought to be gone.
+HEARTBEAT = 5.0
+STALE = 30.0
+#: From each status, those that may follow. Out of an ended one only a resume leads, and only
+#: where ``Manifest.is_resumable``; what was interrupted may also be cancelled for good.
+TRANSITIONS = {
+    QUEUED: (IN_PROGRESS, FAILED, CANCELLED),
+    IN_PROGRESS: (IN_PROGRESS, SUCCEEDED, FAILED, CANCELLED),
+    SUCCEEDED: (),
+    FAILED: (IN_PROGRESS,),
+    CANCELLED: (IN_PROGRESS, CANCELLED),
+}
+STEP_STATUSES = ("pending", "running", SUCCEEDED, FAILED, "skipped")
+_STATUSES = tuple(TRANSITIONS)
+#: Failures whose cause lies outside of the run: what it has paid for so far is worth keeping.
+_OUTSIDE = (UNAVAILABLE, REMOTE, STORAGE)
+_LIMIT = 4 << 20
+_TEXT = 1 << 16
+
+
+class Command(Value):
+    """One step of a run. Times are timestamps, paths as in the manifest; ``status`` is one of
+    ``STEP_STATUSES`` and ``kind`` "command" or "subpipeline", whose run is ``sub_run_id``.
+    """
+
+    index: int
+    id: str
+    title: str
+    command: str
+    kind: str = "command"
+    status: str = "pending"
+    started_at: str | None = None
+    completed_at: str | None = None
+    exit_code: int | None = None
+    summary: str | None = None
+    log_path: str | None = None
+    sub_run_id: str | None = None
+
+
+class Child(Value):
+    """A run that this one started: its id, pipeline, last known status and manifest."""
+
+    run_id: str
+    pipeline_id: str
+    status: str
+    manifest: str
+
+
+class Manifest(Value):
+    """The record of one run. Times are timestamps in UTC; paths are relative to the repository
+    where the runs lie in it. ``exit_code`` is the run's own, known once it has ended.
+    """
+
+    task_id: str
+    run_id: str
+    pipeline_id: str
+    started_at: str
+    updated_at: str
+    artifact_root: str
+    log_path: str
+    parent_run_id: str | None = None
+    status: str = QUEUED
+    status_detail: str | None = None
+    heartbeat_at: str | None = None
+    completed_at: str | None = None
+    summary: str | None = None
+    commands: tuple[Command, ...] = ()
+    child_runs: tuple[Child, ...] = ()
+    sandbox: str | None = None
+    exit_code: int | None = None
+    version: int = VERSION
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the run may go on: not ended, interrupted, or failed by what lay outside."""
+        if self.status == CANCELLED:
+            return self.status_detail == INTERRUPTED
+        if self.status == FAILED:
+            return self.exit_code in _OUTSIDE
+        return not self.has_ended
+
+    def moved(self, status: str, now: float, **fields: Any) -> Self:
+        """The manifest after a transition at ``now``; ValueError for one that there is not."""
+        allowed = status in TRANSITIONS[self.status]
+        if not allowed or (self.has_ended and not self.is_resumable):
+            raise ValueError(f"a run cannot go from {self.status} to {status}")
+        at = timestamp(now)
+        ended = {"completed_at": at if status in ENDED else None}
+        if status not in ENDED:
+            ended |= {"exit_code": None, "status_detail": None}
+        return self.replace(**{**ended, "status": status, "updated_at": at, **fields})
+
+    def silent_for(self, now: float) -> float:
+        """Seconds since the run was last heard of."""
+        heard = max(moment(self.heartbeat_at or self.updated_at), moment(self.updated_at))
+        return max(0.0, now - heard)
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON object of the file, its keys in the order of the contract."""
+        record = {name: getattr(self, name) for name in _MANIFEST}
+        record["commands"] = [_plain(one) for one in self.commands]
+        record["child_runs"] = [_plain(one) for one in self.child_runs]
+        return record
+
+
+def timestamp(now: float) -> str:
+    """Seconds since the epoch as UTC in ISO 8601, to the millisecond."""
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def moment(text: str) -> float:
+    """The seconds since the epoch that a timestamp means; ValueError when it is none."""
+    if not text.endswith("Z") or "T" not in text:
+        raise ValueError(text)
+    return datetime.fromisoformat(text).timestamp()
+
+
+def write(folder: str, manifest: Manifest) -> None:
+    """Replace the manifest in the folder of its run, durably. Raises StorageError."""
+    text = json.dumps(manifest.to_record(), indent=2)
+    files.write(os.path.join(folder, NAME), f"{text}\n".encode(), 0o600)
+
+
+def read(folder: str) -> Manifest:
+    """The manifest in the folder of a run. Raises DamagedError, which says what is wrong."""
+    path = os.path.join(folder, NAME)
+    try:
+        data = files.read(path, _LIMIT)
+    except files.UnreadableError as error:
+        raise _damaged(f"the manifest cannot be read: {error}", path) from None
+    try:
+        record = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        what = printable(str(error))[:200]
+        raise _damaged(f"the manifest is not valid JSON: {what}", path) from None
+    return from_record(record, path)
+
+
+def from_record(record: object, where: str) -> Manifest:
+    """The manifest that a JSON value holds; DamagedError names ``where`` and the key."""
+    version = record.get("version") if isinstance(record, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise DamagedError(
+            f"the manifest has version {str(version)[:20]}, this rlm-ci knows {VERSION}",
+            where=where,
+            hint="install a newer rlm-ci",
+        )
+    fields = _checked(record, _MANIFEST, "the manifest", where)
+    fields["commands"] = tuple(
+        Command(**_checked(one, _COMMAND, f"commands[{index}]", where))
+        for index, one in enumerate(fields["commands"])
+    )
+    fields["child_runs"] = tuple(
+        Child(**_checked(one, _CHILD, f"child_runs[{index}]", where))
+        for index, one in enumerate(fields["child_runs"])
+    )
+    manifest = Manifest(**fields)
+    if manifest.has_ended != (manifest.completed_at is not None):
+        raise _damaged(f"the manifest is {manifest.status}: completed_at does not fit", where)
+    return manifest
+
+
+def _checked(
+    record: object, shape: dict[str, Callable[[Any], bool]], what: str, where: str
+) -> dict[str, Any]:
+    """``record`` with exactly the keys of ``shape``, every value as it wants it."""
+    if not isinstance(record, dict):
+        raise _damaged(f"{what} is not a JSON object", where)
+    for name in shape:
+        if name not in record:
+            raise _damaged(f"{what} has no {name}", where)
+    for name, value in record.items():
+        judge = shape.get(name)
+        if judge is None:
+            raise _damaged(f"{what} has the unknown key {printable(name)[:80]!r}", where)
+        if not judge(value):
+            shown = printable(json.dumps(value))[:80]
+            raise _damaged(f"{name} in {what} cannot be {shown}", where)
+    return dict(record)
+
+
+def _damaged(what: str, where: str) -> DamagedError:
+    return DamagedError(
+        what,
+        where=where,
+        hint="another program wrote it, or it was changed: restore it, or remove the run's folder",
+    )
+
+
+def _plain(value: Value) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value._fields}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _TEXT
+
+
+def _is_said(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _TEXT
+
+
+def is_time(value: object) -> bool:
+    """Whether ``value`` is a timestamp."""
+    try:
+        return isinstance(value, str) and len(value) <= 40 and moment(value) >= 0
+    except (ValueError, OverflowError):
+        return False
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -255 <= value <= 255
+
+
+def _one_of(*choices: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value in choices
+
+
+def _or_null(judge: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or judge(value)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+_COMMAND: dict[str, Callable[[Any], bool]] = {
+    "index": _is_count,
+    "id": _is_text,
+    "title": _is_said,
+    "command": _is_said,
+    "kind": _one_of("command", "subpipeline"),
+    "status": _one_of(*STEP_STATUSES),
+    "started_at": _or_null(is_time),
+    "completed_at": _or_null(is_time),
+    "exit_code": _or_null(_is_code),
+    "summary": _or_null(_is_said),
+    "log_path": _or_null(_is_text),
+    "sub_run_id": _or_null(_is_text),
+}
+_CHILD: dict[str, Callable[[Any], bool]] = {
+    "run_id": _is_text,
+    "pipeline_id": _is_text,
+    "status": _one_of(*_STATUSES),
+    "manifest": _is_text,
+}
+_MANIFEST: dict[str, Callable[[Any], bool]] = {
+    "version": lambda value: _is_count(value) and value == VERSION,
+    "task_id": _is_text,
+    "run_id": _is_text,
+    "parent_run_id": _or_null(_is_text),
+    "pipeline_id": _is_text,
+    "status": _one_of(*_STATUSES),
+    "status_detail": _or_null(_is_said),
+    "started_at": is_time,
+    "updated_at": is_time,
+    "heartbeat_at": _or_null(is_time),
+    "completed_at": _or_null(is_time),
+    "artifact_root": _is_text,
+    "log_path": _is_text,
+    "summary": _or_null(_is_said),
+    "commands": _is_list,
+    "child_runs": _is_list,
+    "sandbox": _or_null(_is_text),
+    "exit_code": _or_null(_is_code),
+}

@@ -1,0 +1,331 @@
+"""Pipelines: named lists of stages, built in or defined by the repository.
+
+Definitions come from ``[[pipelines]]`` of the configuration and from an existing
+``codex.orchestrator.json``, whose unknown keys belong to another program and are left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.runs import is_task_id
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+FILE = "codex.orchestrator.json"
+LIMIT = 1 << 20
+COMMAND = "command"
+SUBPIPELINE = "subpipeline"
+#: A stage that rlm-ci itself carries out, by the action of the pipeline's name.
+OWN = "own"
+_STAGE_SET = "stage-set"
+_KINDS = (COMMAND, SUBPIPELINE, _STAGE_SET)
+#: The keys of the configuration file, and how the JSON file spells them.
+_CAMEL = {"timeout_ms": "timeoutMs", "allow_failure": "allowFailure", "summary_hint": "summaryHint"}
+_OF_COMMAND = ("command", "cwd", "env", "timeout_ms", "allow_failure", "summary_hint")
+_OF_SUBPIPELINE = ("pipeline", "optional")
+_OF_ALL = ("kind", "id", "title")
+_PIPELINE_KEYS = ("id", "title", "description", "stages")
+_LONGEST_TIMEOUT = 7 * 24 * 3_600_000
+
+
+class Stage(Value):
+    """One stage. ``command`` is what a shell runs, or an argv; ``timeout`` is in seconds, None
+    leaves it to the default. ``pipeline`` is what a sub-pipeline, or our own action, is called.
+    """
+
+    id: str
+    title: str
+    kind: str = COMMAND
+    command: str | tuple[str, ...] = ""
+    cwd: str = "."
+    env: tuple[tuple[str, str], ...] = ()
+    timeout: float | None = None
+    allow_failure: bool = False
+    summary_hint: str | None = None
+    pipeline: str = ""
+    optional: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The command as a person writes it."""
+        if isinstance(self.command, str):
+            return self.command or f"pipeline {self.pipeline}"
+        from shlex import join
+
+        return join(self.command)
+
+
+class Pipeline(Value):
+    """A named list of stages; ``source`` says where it is defined."""
+
+    id: str
+    title: str
+    stages: tuple[Stage, ...]
+    description: str = ""
+    source: str = "built in"
+
+
+_FIX = "Fix until green"
+BUILT_IN: dict[str, Pipeline] = {
+    "rlm": Pipeline("rlm", _FIX, (Stage("rlm", _FIX, OWN, pipeline="rlm"),))
+}
+
+
+def from_settings(tables: object, source: str) -> dict[str, Pipeline]:
+    """The pipelines of ``[[pipelines]]``, by id. Raises ConfigError for anything unknown."""
+    return _Reader(source, foreign=False).pipelines(tables, {})
+
+
+def from_json(data: bytes, source: str) -> dict[str, Pipeline]:
+    """The pipelines of a ``codex.orchestrator.json``, by id. Raises ConfigError."""
+    try:
+        record = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"not valid JSON: {printable(str(error))[:200]}", where=source, hint="mend the file"
+        ) from None
+    reader = _Reader(source, foreign=True)
+    if not isinstance(record, dict):
+        raise reader.wrong("the file", "an object")
+    sets = record.get("stageSets") or {}
+    if not isinstance(sets, dict):
+        raise reader.wrong("stageSets", "an object")
+    return reader.pipelines(record.get("pipelines") or [], sets)
+
+
+def merge(*layers: Mapping[str, Pipeline]) -> dict[str, Pipeline]:
+    """All pipelines, an earlier layer winning, the built-in ones last.
+
+    Raises ConfigError for a sub-pipeline that there is not, or that leads back to itself.
+    """
+    known: dict[str, Pipeline] = {}
+    for layer in (*layers, BUILT_IN):
+        known = {**layer, **known}
+    _require_acyclic(known)
+    return known
+
+
+def choose(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline:
+    """The pipeline ``name``; UsageError, with what may be meant, where there is none."""
+    if name in pipelines:
+        return pipelines[name]
+    from rlm_ci.settings import nearest
+
+    raise UsageError(
+        f"there is no pipeline {printable(name)[:80]!r}",
+        where="PIPELINE",
+        hint=nearest(name, list(pipelines)),
+    )
+
+
+def digest(pipelines: Mapping[str, Pipeline], name: str) -> str:
+    """SHA-256 over what ``name`` does, its sub-pipelines included, as 64 hex digits."""
+    told: dict[str, Any] = {}
+    _tell(pipelines, name, told)
+    data = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(data.encode()).hexdigest()
+
+
+def _tell(pipelines: Mapping[str, Pipeline], name: str, told: dict[str, Any]) -> None:
+    if name in told or name not in pipelines:
+        return
+    stages = pipelines[name].stages
+    told[name] = [[getattr(stage, field) for field in Stage._fields] for stage in stages]
+    for stage in stages:
+        if stage.kind == SUBPIPELINE:
+            _tell(pipelines, stage.pipeline, told)
+
+
+def _require_acyclic(known: Mapping[str, Pipeline]) -> None:
+    done: set[str] = set()
+    for start in known:
+        # An iterator per level of the way: a chain may be longer than the stack is deep.
+        way = [(start, iter(known[start].stages))]
+        while way:
+            name, stages = way[-1]
+            stage = next((one for one in stages if one.kind == SUBPIPELINE), None)
+            if stage is None:
+                done.add(name)
+                way.pop()
+            elif stage.pipeline in [one for one, _ in way]:
+                circle = " → ".join([*(one for one, _ in way), stage.pipeline])
+                raise ConfigError(
+                    f"the pipeline {stage.pipeline!r} contains itself: {circle}",
+                    where=known[name].source,
+                    hint="take one of these sub-pipelines out",
+                )
+            elif stage.pipeline in known:
+                if stage.pipeline not in done:
+                    way.append((stage.pipeline, iter(known[stage.pipeline].stages)))
+            elif not stage.optional:
+                from rlm_ci.settings import nearest
+
+                raise ConfigError(
+                    f"the stage {stage.id!r} of {name!r} names the pipeline {stage.pipeline!r}, "
+                    "which there is not",
+                    where=known[name].source,
+                    hint=nearest(stage.pipeline, list(known)),
+                )
+
+
+class _Reader:
+    """Reads definitions, and names the key that is wrong. Those of a ``foreign`` file are
+    spelled in camel case, and may have keys that mean nothing to us.
+    """
+
+    def __init__(self, source: str, *, foreign: bool) -> None:
+        self._source = source
+        self._foreign = foreign
+
+    def wrong(self, key: str, wanted: str) -> ConfigError:
+        return ConfigError(f"{key} must be {wanted}", where=self._source, hint="mend that key")
+
+    def pipelines(self, tables: object, sets: Mapping[str, object]) -> dict[str, Pipeline]:
+        if not isinstance(tables, (list, tuple)):
+            raise self.wrong("pipelines", "a list")
+        found: dict[str, Pipeline] = {}
+        for number, table in enumerate(tables):
+            place = f"pipelines[{number}]"
+            if not isinstance(table, dict):
+                raise self.wrong(place, "a table")
+            self._require_known(table, _PIPELINE_KEYS, place)
+            name = table.get("id")
+            if not isinstance(name, str) or not is_task_id(name):
+                raise self.wrong(f"{place}.id", "a name of letters, digits, '-', '_' and '.'")
+            if name in found:
+                raise self.wrong(f"{place}.id", f"unique: {name!r} is there twice")
+            stages = tuple(self._stages(table.get("stages"), f"{place}.stages", sets))
+            title = self._text(table, "title", place) or name
+            description = self._text(table, "description", place) or ""
+            found[name] = Pipeline(name, title, _distinct(stages), description, self._source)
+        return found
+
+    def _stages(
+        self, listed: object, place: str, sets: Mapping[str, object], *, inside: bool = False
+    ) -> Iterator[Stage]:
+        if not isinstance(listed, (list, tuple)) or not listed:
+            raise self.wrong(place, "a list of at least one stage")
+        for number, table in enumerate(listed):
+            at = f"{place}[{number}]"
+            if not isinstance(table, dict):
+                raise self.wrong(at, "a table")
+            kind = table.get("kind") or (SUBPIPELINE if "pipeline" in table else COMMAND)
+            if kind == _STAGE_SET and self._foreign:
+                if inside:
+                    raise self.wrong(at, "a stage: a stage set cannot hold another one")
+                name = table.get("ref")
+                if not isinstance(name, str) or name not in sets:
+                    raise self.wrong(f"{at}.ref", f"one of {', '.join(sets) or 'stageSets'}")
+                yield from self._stages(sets[name], f"stageSets.{name}", {}, inside=True)
+            elif kind in (COMMAND, SUBPIPELINE):
+                yield self._stage(table, at, kind, f"stage-{number + 1}")
+            else:
+                allowed = _KINDS if self._foreign else _KINDS[:2]
+                raise self.wrong(f"{at}.kind", f"one of {', '.join(allowed)}")
+
+    def _stage(self, table: dict[str, Any], at: str, kind: str, default: str) -> Stage:
+        own = _OF_COMMAND if kind == COMMAND else _OF_SUBPIPELINE
+        self._require_known(table, (*_OF_ALL, *own), at)
+        title = self._text(table, "title", at)
+        if kind == SUBPIPELINE:
+            pipeline = self._text(table, "pipeline", at)
+            if not pipeline:
+                raise self.wrong(f"{at}.pipeline", "the id of a pipeline")
+            optional = self._flag(table, "optional", at)
+            name = self._text(table, "id", at) or title or pipeline
+            return Stage(name, title or pipeline, kind, pipeline=pipeline, optional=optional)
+        name = self._text(table, "id", at) or title or default
+        return Stage(
+            name,
+            title or name,
+            kind,
+            self._command(table, at),
+            self._text(table, "cwd", at) or ".",
+            self._environment(table, at),
+            self._timeout(table, at),
+            self._flag(table, "allow_failure", at),
+            self._text(table, "summary_hint", at),
+        )
+
+    def _require_known(self, table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
+        if self._foreign:
+            return
+        for name in table:
+            if name not in known:
+                from rlm_ci.settings import nearest
+
+                raise ConfigError(
+                    f"{place} has the unknown key {printable(name)[:80]!r}",
+                    where=self._source,
+                    hint=nearest(name, known),
+                )
+
+    def _value(self, table: Mapping[str, Any], key: str) -> tuple[Any, str]:
+        spelled = _CAMEL.get(key, key) if self._foreign else key
+        return table.get(spelled), spelled
+
+    def _text(self, table: Mapping[str, Any], key: str, at: str) -> str | None:
+        value, spelled = self._value(table, key)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.strip() or "\0" in value:
+            raise self.wrong(f"{at}.{spelled}", "a text")
+        return value
+
+    def _flag(self, table: Mapping[str, Any], key: str, at: str) -> bool:
+        value, spelled = self._value(table, key)
+        if value is not None and not isinstance(value, bool):
+            raise self.wrong(f"{at}.{spelled}", "true or false")
+        return bool(value)
+
+    def _command(self, table: Mapping[str, Any], at: str) -> str | tuple[str, ...]:
+        value = table.get("command")
+        words = [value] if isinstance(value, str) else value
+        good = isinstance(words, list) and all(
+            isinstance(word, str) and "\0" not in word for word in words
+        )
+        if not good or not words or not words[0].strip():
+            raise self.wrong(f"{at}.command", "a text for the shell, or a list of words")
+        return value if isinstance(value, str) else tuple(words)
+
+    def _environment(self, table: Mapping[str, Any], at: str) -> tuple[tuple[str, str], ...]:
+        value = table.get("env")
+        if value is None:
+            return ()
+        if not isinstance(value, dict):
+            raise self.wrong(f"{at}.env", "a table of texts")
+        for name, text in value.items():
+            good = name and not {"=", "\0"} & set(name) and isinstance(text, str)
+            if not good or "\0" in text:
+                raise self.wrong(f"{at}.env.{printable(name)[:80]}", "a text")
+        return tuple(sorted(value.items()))
+
+    def _timeout(self, table: Mapping[str, Any], at: str) -> float | None:
+        value, spelled = self._value(table, "timeout_ms")
+        if value is None:
+            return None
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not number or not 0 < value <= _LONGEST_TIMEOUT:
+            raise self.wrong(f"{at}.{spelled}", "milliseconds above 0, a week at most")
+        return float(value) / 1000
+
+
+def _distinct(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """The stages with an id each: a resumed run knows by it what it has done."""
+    seen: set[str] = set()
+    named = []
+    for stage in stages:
+        name, number = stage.id, 2
+        while name in seen:
+            name, number = f"{stage.id}-{number}", number + 1
+        seen.add(name)
+        named.append(stage if name == stage.id else stage.replace(id=name))
+    return tuple(named)

@@ -1,0 +1,150 @@
+"""What a task's runs add up to: ``metrics.json`` beside them, ``state.json`` in the out folder.
+
+Both follow from the manifests. They are replaced whole under the lock of the task, so that of
+two runs that end at once neither is lost, and made anew where they are gone or damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from rlm_ci import files
+from rlm_ci.errors import DamagedError, LockedError
+from rlm_ci.runs import FAILED, SUCCEEDED
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.lock import Lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from rlm_ci.runs.manifest import Manifest
+
+VERSION = 1
+METRICS = "metrics.json"
+STATE = "state.json"
+_LOCK = ".lock"
+_LIMIT = 256 << 20
+#: Seconds that a run waits for another one of its task that is being recorded.
+_PATIENCE = 30.0
+
+
+def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> None:
+    """Add the run ``ended`` to the metrics and the state of its task; twice is as once.
+
+    Raises StorageError, LockedError, and DamagedError where a newer rlm-ci wrote them.
+    """
+    with _locked(os.path.join(task_folder, _LOCK)):
+        path = os.path.join(task_folder, METRICS)
+        rows = _read(path)
+        if rows is None:
+            rows = {one.run_id: _row(one, now) for one in _ended(task_folder)}
+        rows[ended.run_id] = _row(ended, now)
+        ordered = [rows[run_id] for run_id in sorted(rows)]
+        at = manifests.timestamp(now)
+        head = {"version": VERSION, "task_id": ended.task_id, "updated_at": at}
+        _write(path, {**head, "runs": ordered})
+        _make_out(out_folder)
+        _write(os.path.join(out_folder, STATE), {**head, **_state(ordered)})
+
+
+def _locked(path: str) -> Lock:
+    """The lock, once nobody else has it; LockedError after a while."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return Lock.take(path)
+        except LockedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _read(path: str) -> dict[str, dict[str, Any]] | None:
+    """The rows by run id; None where there are none that can be used."""
+    try:
+        data = json.loads(files.read(path, _LIMIT))
+    except (files.UnreadableError, ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or not isinstance(data.get("version"), int):
+        return None
+    if data["version"] > VERSION:
+        raise DamagedError(
+            f"the metrics have version {data['version']}, this rlm-ci knows {VERSION}",
+            where=path,
+            hint="install a newer rlm-ci",
+        )
+    rows = data.get("runs")
+    if not isinstance(rows, list) or not all(map(_is_row, rows)):
+        return None
+    return {row["run_id"]: row for row in rows}
+
+
+def _is_row(row: object) -> bool:
+    texts = ("run_id", "pipeline_id", "status", "manifest")
+    return (
+        isinstance(row, dict)
+        and all(isinstance(row.get(name), str) for name in texts)
+        and manifests.is_time(row.get("completed_at"))
+        and isinstance(row.get("duration_seconds"), (int, float))
+        and row.get("status") in manifests.ENDED
+    )
+
+
+def _ended(task_folder: str) -> Iterator[Manifest]:
+    """The manifests of the runs of this task that have ended, and can be read."""
+    folder = os.path.join(task_folder, "cli")
+    for name in sorted(os.listdir(folder)):
+        try:
+            found = manifests.read(os.path.join(folder, name))
+        except DamagedError:
+            continue
+        if found.has_ended:
+            yield found
+
+
+def _row(run: Manifest, now: float) -> dict[str, Any]:
+    completed = run.completed_at or run.updated_at
+    seconds = manifests.moment(completed) - manifests.moment(run.started_at)
+    statuses = [command.status for command in run.commands]
+    return {
+        "run_id": run.run_id,
+        "pipeline_id": run.pipeline_id,
+        "parent_run_id": run.parent_run_id,
+        "status": run.status,
+        "status_detail": run.status_detail,
+        "exit_code": run.exit_code,
+        "started_at": run.started_at,
+        "completed_at": completed,
+        "duration_seconds": round(max(0.0, seconds), 3),
+        "commands_passed": statuses.count(SUCCEEDED),
+        "commands_failed": statuses.count(FAILED),
+        "recorded_at": manifests.timestamp(now),
+        "manifest": f"{run.artifact_root}/{manifests.NAME}",
+    }
+
+
+def _state(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    statuses = [row["status"] for row in rows]
+    last = max(rows, key=lambda row: manifests.moment(row["completed_at"]))
+    named = ("run_id", "pipeline_id", "status", "exit_code", "completed_at", "manifest")
+    return {
+        "runs": {"total": len(rows)} | {name: statuses.count(name) for name in manifests.ENDED},
+        "duration_seconds": round(sum(row["duration_seconds"] for row in rows), 3),
+        "last_run": {name: last[name] for name in named},
+    }
+
+
+def _make_out(folder: str) -> None:
+    """The out folder of the task; it ignores itself, so that a run leaves no change to commit."""
+    files.require_inside(os.path.dirname(os.path.dirname(folder)), folder)
+    if not os.path.isdir(folder):
+        files.make_folder(folder)
+        files.write(os.path.join(folder, ".gitignore"), b"*\n")
+
+
+def _write(path: str, document: dict[str, Any]) -> None:
+    files.write(path, f"{json.dumps(document, indent=2)}\n".encode(), 0o600)

@@ -1,0 +1,203 @@
+"""Carries out a pipeline in a run: each stage a step, what was done before not done again."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import files
+from rlm_ci.errors import FINDINGS, LIMIT, OK, UNAVAILABLE, RlmCiError, UnavailableError
+from rlm_ci.runs import FAILED, SUCCEEDED
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.pipeline import COMMAND, OWN
+from rlm_ci.runs.run import Run
+from rlm_ci.streaming import Clip, stream
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rlm_ci.runs.pipeline import Pipeline, Stage
+    from rlm_ci.runs.run import Step
+    from rlm_ci.runs.store import Store
+
+    #: Carries out what rlm-ci itself does, in a run that is in progress, for a goal:
+    #: the exit code and one line about it.
+    Action = Callable[[Run, str | None], tuple[int, str]]
+
+#: Of a stage's output, the log keeps so many bytes of its beginning and of its end.
+_HEAD, _TAIL = 256 << 10, 768 << 10
+_NO_LIMIT = 7 * 24 * 3600.0
+#: Seconds that a stage has to end by itself when its time is over.
+_GRACE = 2.0
+_LAST_LINE = 200
+
+
+class Setting(Value):
+    """Where pipelines are carried out: ``repository`` is the top level, ``environ`` what the
+    stages inherit, ``timeout`` the seconds of a stage that says nothing itself (None: a week),
+    ``actions`` what rlm-ci does itself, by pipeline; ``warn`` is told what ends nothing.
+    """
+
+    store: Store
+    repository: str
+    environ: Mapping[str, str]
+    pipelines: Mapping[str, Pipeline]
+    actions: Mapping[str, Action]
+    timeout: float | None = None
+    warn: Callable[[RlmCiError], None] | None = None
+
+    def doubt(self, about: RlmCiError | None) -> None:
+        """Tell what went wrong without ending anything."""
+        if about is not None and self.warn is not None:
+            self.warn(about)
+
+
+def conduct(run: Run, name: str, place: Setting, goal: str | None = None) -> int:
+    """Begin ``run``, carry out the pipeline ``name`` in it, end it; the exit code.
+
+    An error of ours ends the run, and is raised again; so does what a signal raises, after
+    which the run can be resumed.
+    """
+    run.begin()
+    try:
+        code, summary = _carry_out(run, name, place, goal)
+    except BaseException as error:
+        place.doubt(run.stop(error))
+        raise
+    status = SUCCEEDED if code == OK else FAILED
+    place.doubt(run.finish(status, exit_code=code, summary=summary))
+    return code
+
+
+def _carry_out(run: Run, name: str, place: Setting, goal: str | None) -> tuple[int, str]:
+    stages = place.pipelines[name].stages
+    done = {step.id for step in run.manifest.commands if step.status == SUCCEEDED}
+    failure = ""
+    code = OK
+    summary = ""
+    for stage in stages:
+        if failure:
+            run.skip(stage.title, stage.shown, name=stage.id, why=f"skipped: {failure}")
+        elif stage.id not in done:
+            outcome, summary = _step(run, stage, place, goal)
+            if outcome != OK and not (stage.allow_failure or stage.optional):
+                code, failure = outcome, f"{stage.title!r} failed"
+    if len(stages) == 1 and summary:
+        return code, summary
+    if failure:
+        return code, f"{failure}: {summary}" if summary else failure
+    missed = [step.title for step in run.manifest.commands if step.status == FAILED]
+    allowed = f"; failed, as it may: {', '.join(missed)}" if missed else ""
+    return OK, f"{count(len(stages) - len(missed), 'stage')} done{allowed}"
+
+
+def _step(run: Run, stage: Stage, place: Setting, goal: str | None) -> tuple[int, str]:
+    """Carry out one stage; its exit code in our table, and a line about it."""
+    kind = "command" if stage.kind in (COMMAND, OWN) else "subpipeline"
+    with run.step(stage.title, stage.shown, name=stage.id, kind=kind) as step:
+        if stage.kind == OWN:
+            code, step.summary = place.actions[stage.pipeline](run, goal)
+            step.exit_code = code
+        elif stage.kind == COMMAND:
+            code = _command(run, stage, step, place, goal)
+        else:
+            code = _subpipeline(run, stage, step, place, goal)
+        step.passed = code == OK
+        return code, step.summary or ""
+
+
+def _command(run: Run, stage: Stage, step: Step, place: Setting, goal: str | None) -> int:
+    argv = ["sh", "-c", stage.command] if isinstance(stage.command, str) else list(stage.command)
+    limit = stage.timeout or place.timeout or _NO_LIMIT
+    begun = manifests.timestamp(run.now())
+    try:
+        ended = stream(
+            argv,
+            env=_environment(run, stage, place, goal),
+            cwd=os.path.join(place.repository, stage.cwd),
+            timeout=limit,
+            clip=Clip(_HEAD, _TAIL),
+            grace=_GRACE,
+        )
+    except UnavailableError as error:
+        step.summary = str(error)
+        return UNAVAILABLE
+    said = run.redactor.text(ended.output.text())
+    outcome = f"[timed out after {limit:g} s]" if ended.reason else f"[exit {ended.returncode}]"
+    head = f"[{begun}] $ {run.redactor.text(stage.shown)}\n"
+    text = f"{head}{said}{'' if said.endswith(chr(10)) or not said else chr(10)}{outcome}\n"
+    files.write(step.log, text.encode("utf-8", "backslashreplace"), 0o600)
+    step.exit_code = ended.returncode
+    last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+    last = printable(last)[:_LAST_LINE]
+    if ended.reason:
+        step.summary = f"timed out after {limit:g} s"
+        return LIMIT
+    if ended.returncode == 0:
+        step.summary = stage.summary_hint or last
+        return OK
+    how = f"exit {ended.returncode}" if ended.returncode > 0 else f"signal {-ended.returncode}"
+    step.summary = f"{how}: {last}" if last else how
+    return FINDINGS
+
+
+def _environment(run: Run, stage: Stage, place: Setting, goal: str | None) -> dict[str, str]:
+    """What a stage is told of its run; what its definition says is stronger."""
+    prefix = "CODEX_ORCHESTRATOR_"
+    told = {
+        "MCP_RUNNER_TASK_ID": run.task_id,
+        f"{prefix}TASK_ID": run.task_id,
+        f"{prefix}RUN_ID": run.id,
+        f"{prefix}PIPELINE_ID": run.manifest.pipeline_id,
+        f"{prefix}MANIFEST_PATH": os.path.join(run.path, manifests.NAME),
+        f"{prefix}RUN_DIR": run.path,
+        f"{prefix}RUNS_DIR": os.path.abspath(place.store.root),
+        f"{prefix}OUT_DIR": os.path.abspath(run.out),
+        f"{prefix}ROOT": place.repository,
+        f"{prefix}PACKAGE_ROOT": os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+    }
+    if goal is not None:
+        told["RLM_GOAL"] = goal
+    return {**place.environ, **told, **dict(stage.env)}
+
+
+def _subpipeline(run: Run, stage: Stage, step: Step, place: Setting, goal: str | None) -> int:
+    """Carry out a sub-pipeline as a run of its own; one that was interrupted goes on."""
+    if stage.pipeline not in place.pipelines:
+        step.summary = f"there is no pipeline {stage.pipeline!r}"
+        return UNAVAILABLE
+    with _child(run, stage, step, place) as child:
+        if child.manifest.status == SUCCEEDED:
+            code = OK
+        else:
+            step.started(child.manifest)
+            try:
+                code = conduct(child, stage.pipeline, place, goal)
+            except RlmCiError as error:
+                code = error.code
+            finally:
+                run.add_child(child.manifest)
+        step.exit_code, step.summary = code, child.manifest.summary
+        return code
+
+
+def _child(run: Run, stage: Stage, step: Step, place: Setting) -> Run:
+    """The run of a sub-pipeline, held: the one that was begun before, or a new one."""
+    if step.sub_run_id is not None:
+        before = os.path.join(os.path.dirname(run.path), step.sub_run_id)
+        if os.path.isdir(before):
+            child = Run.open(before, redactor=run.redactor, out=run.out, now=run.now)
+            if child.manifest.is_resumable or child.manifest.status == SUCCEEDED:
+                return child
+            child.close()
+    return Run.create(
+        place.store,
+        run.task_id,
+        pipeline_id=stage.pipeline,
+        redactor=run.redactor,
+        out=run.out,
+        parent_run_id=run.id,
+        now=run.now,
+    )

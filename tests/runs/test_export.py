@@ -1,0 +1,98 @@
+"""An exported run is the same bytes every time, and holds no more than the run has found."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from runs.conftest import Place
+
+from rlm_ci.errors import StorageError
+from rlm_ci.runs.export import export
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
+
+
+def members(path: Path) -> dict[str, bytes]:
+    with tarfile.open(path) as archive:
+        found = {}
+        for member in archive.getmembers():
+            assert member.isreg()
+            assert (member.mtime, member.uid, member.uname, member.mode) == (0, 0, "", 0o600)
+            stream = archive.extractfile(member)
+            assert stream is not None
+            found[member.name] = stream.read()
+        return found
+
+
+def test_an_export_is_deterministic_and_sums_up(place: Place, tmp_path: Path) -> None:
+    run = place.finished()
+    Path(run.path_of("rlm", "café \udcff.txt")).write_text("x")
+    first, second = tmp_path / "a.tar.gz", tmp_path / "b.tar.gz"
+    done = export(run.path, run.id, str(first))
+    for name in os.listdir(run.path):
+        os.utime(os.path.join(run.path, name), (1, 1))
+    assert export(run.path, run.id, str(second)) == done
+    assert first.read_bytes() == second.read_bytes()
+    assert hashlib.sha256(first.read_bytes()).hexdigest() == done.sha256
+    found = members(first)
+    sums = found.pop(f"{run.id}/SHA256SUMS").decode("utf-8", "surrogateescape")
+    assert sums == "".join(
+        f"{hashlib.sha256(data).hexdigest()}  {name.partition('/')[2]}\n"
+        for name, data in found.items()
+    )
+    assert done.files == len(found) == 3
+    assert done.size == sum(map(len, found.values()))
+
+
+def test_links_copies_and_git_folders_stay_out(place: Place, tmp_path: Path) -> None:
+    run = place.finished()
+    (tmp_path / "secret").write_text("secret")
+    Path(run.path, "link").symlink_to(tmp_path / "secret")
+    Path(run.path, "folder").symlink_to(tmp_path)
+    os.mkfifo(os.path.join(run.path, "pipe"))
+    for name in ("rlm/git/HEAD", "rlm/git/objects/x", "rlm/work/a.py", "rlm/verdict/a.py",
+                 "rlm/other/.git", "rlm/other/b.py", "rlm/work.txt", "work/kept.txt"):  # fmt: skip
+        Path(run.path_of(*name.split("/"))).write_text("x")
+    export(run.path, run.id, str(tmp_path / "a.tar.gz"))
+    names = {name.partition("/")[2] for name in members(tmp_path / "a.tar.gz")}
+    assert names == {
+        "SHA256SUMS", "events.jsonl", "manifest.json", "rlm/work.txt", "work/kept.txt",
+    }  # fmt: skip
+
+
+def test_a_run_in_progress_is_exported_as_it_stands(place: Place, tmp_path: Path) -> None:
+    with place.create() as run:
+        run.begin()
+        export(run.path, run.id, str(tmp_path / "a.tar.gz"))
+        assert f"{run.id}/manifest.json" in members(tmp_path / "a.tar.gz")
+
+
+def test_nothing_is_left_where_nothing_can_be_written(place: Place, tmp_path: Path) -> None:
+    run = place.finished()
+    with pytest.raises(StorageError):
+        export(run.path, run.id, str(tmp_path / "none" / "a.tar.gz"))
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(StorageError):
+        export(run.path, run.id, str(tmp_path / "taken"))
+    assert sorted(os.listdir(tmp_path)) == ["repo", "taken"]
+
+
+def test_any_name_of_a_file_can_be_checked(place: Place, tmp_path: Path) -> None:
+    run = place.finished()
+    for name in ("a\nb", "c\\d", "e f", "\udcff"):
+        Path(run.path, name).write_text(name.encode("utf-8", "backslashreplace").decode())
+    export(run.path, run.id, str(tmp_path / "a.tar.gz"))
+    with tarfile.open(tmp_path / "a.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    ended = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=tmp_path / run.id,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended
+    assert ended.stdout.count(b": OK\n") == 6

@@ -1,0 +1,226 @@
+"""Runs are listed whatever lies beside them, and found by what a person calls them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from histories_runs import BAD_MANIFESTS
+from runs.conftest import Place
+
+from rlm_ci.errors import DamagedError, StorageError, UsageError
+from rlm_ci.runs import listing
+from rlm_ci.runs import manifest as manifests
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
+
+
+def test_an_empty_store_has_no_runs(place: Place) -> None:
+    assert listing.entries(place.store) == []
+    with pytest.raises(UsageError, match="no runs yet") as caught:
+        listing.find(place.store, "latest")
+    assert caught.value.code == 2
+
+
+def test_the_newest_comes_first_and_tasks_can_be_parted(place: Place) -> None:
+    made = []
+    for task in ("a", "b", "a"):
+        made.append(place.finished(task=task).id)
+        place.seconds += 0.25  # within one second, the ids alone do not tell
+    assert [entry.run_id for entry in listing.entries(place.store)] == made[::-1]
+    assert [entry.run_id for entry in listing.entries(place.store, "b")] == [made[1]]
+    assert listing.find(place.store, "latest").run_id == made[2]
+    assert listing.find(place.store, "latest", "b").run_id == made[1]
+
+
+@pytest.mark.parametrize("content", BAD_MANIFESTS.values(), ids=BAD_MANIFESTS)
+def test_a_broken_neighbour_is_shown_and_hides_nobody(place: Place, content: str | bytes) -> None:
+    good = place.finished()
+    place.seconds += 60
+    bad = place.finished()
+    data = content.encode() if isinstance(content, str) else content
+    Path(bad.path, "manifest.json").write_bytes(data)
+    found = listing.entries(place.store)
+    assert [entry.standing(place.seconds) for entry in found] == ["damaged", "succeeded"]
+    assert listing.find(place.store, "latest").run_id == good.id
+    with pytest.raises(DamagedError):
+        listing.find(place.store, bad.id)
+
+
+def test_links_and_strangers_are_no_runs(place: Place, tmp_path: Path) -> None:
+    run = place.finished()
+    shutil.copytree(run.path, tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", os.path.join(os.path.dirname(run.path), "linked"))
+    os.symlink(tmp_path, os.path.join(place.store.root, "linked-task"))
+    Path(place.store.root, "file").write_text("x")
+    Path(place.store.root, "t1", "cli", ".hidden").mkdir()
+    assert [entry.run_id for entry in listing.entries(place.store)] == [run.id]
+    linked = os.path.join(os.path.dirname(run.path), "linked")
+    for word in (linked, f"{linked}/manifest.json", ".runs/t1/cli/linked/manifest.json"):
+        with pytest.raises(UsageError, match="there is no run at"):
+            listing.find(place.store, word)
+
+
+def test_a_moved_run_is_damaged(place: Place) -> None:
+    run = place.finished()
+    moved = os.path.join(os.path.dirname(run.path), "another")
+    os.rename(run.path, moved)
+    with pytest.raises(DamagedError, match=run.id):
+        listing.find(place.store, "another")
+
+
+def test_a_store_that_cannot_be_listed_is_an_error(place: Place) -> None:
+    place.root.mkdir()
+    (place.root / ".runs").write_text("no folder")
+    with pytest.raises(StorageError, match="cannot be listed"):
+        listing.entries(place.store)
+
+
+# -- finding one ---------------------------------------------------------------------------------
+
+
+def test_every_way_to_name_a_run(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = place.finished()
+    place.seconds += 60
+    place.finished()
+    shown = f"{run.manifest.artifact_root}/manifest.json"
+    for word in (run.id, run.id[:-2], shown, os.path.join(run.path, "manifest.json"), run.path):
+        assert listing.find(place.store, word).run_id == run.id, word
+    monkeypatch.chdir(run.path)
+    assert listing.find(place.store, "manifest.json").run_id == run.id
+
+
+def test_an_ambiguous_prefix_lists_what_it_may_mean(place: Place) -> None:
+    ids = [place.finished().id for _ in range(7)]
+    with pytest.raises(UsageError, match="7 runs begin with '2027'") as caught:
+        listing.find(place.store, "2027")
+    assert sum(one in caught.value.hint for one in ids) == 5
+    assert caught.value.hint.endswith("and 2 more")
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["", "..", "../../etc", "x\0y", "/etc/passwd", "a b", "-x", "\ud800", "nope", "a/../b",
+     ".runs/t1/cli", "manifest.json"],
+)  # fmt: skip
+def test_what_means_no_run_is_wrong_use(place: Place, word: str) -> None:
+    place.finished()
+    with pytest.raises(UsageError) as caught:
+        listing.find(place.store, word)
+    assert str(caught.value).isprintable()
+    assert caught.value.hint
+
+
+def test_a_near_match_is_offered(place: Place) -> None:
+    run = place.finished()
+    with pytest.raises(UsageError) as caught:
+        listing.find(place.store, run.id[:-1] + ("0" if run.id[-1] != "0" else "1"))
+    assert run.id in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        listing.find(place.store, "lastest")
+    assert "latest" in caught.value.hint
+
+
+def test_latest_is_no_run_that_another_one_started(place: Place) -> None:
+    with place.create() as outer:
+        outer.begin()
+        place.seconds += 5
+        inner = place.finished(parent_run_id=outer.id)
+        outer.add_child(inner.manifest)
+        assert listing.find(place.store, "latest").run_id == outer.id
+
+
+# -- runs whose process is gone ------------------------------------------------------------------
+
+
+def test_a_held_run_is_never_gone(place: Place) -> None:
+    with place.create() as run:
+        run.begin()
+        entry = listing.find(place.store, run.id)
+        assert not entry.is_gone(place.seconds + 1e6)
+        assert entry.standing(place.seconds + 1e6) == "in_progress"
+
+
+def test_a_run_that_nobody_holds_is_gone_after_a_while(place: Place) -> None:
+    with place.create() as run:
+        pass
+    entry = listing.find(place.store, run.id)
+    assert entry.standing(place.seconds + 29) == "queued"
+    assert entry.standing(place.seconds + 31) == "gone"
+    assert not listing.find(place.store, place.finished().id).is_gone(place.seconds + 1e6)
+
+
+# -- pruning -------------------------------------------------------------------------------------
+
+DAY = 86_400.0
+
+
+def test_only_what_is_old_and_held_by_nobody_is_removed(place: Place) -> None:
+    old = place.finished()
+    abandoned = place.create()
+    abandoned.begin()
+    abandoned.close()
+    held = place.create()
+    held.begin()
+    broken = place.finished()
+    Path(broken.path, "manifest.json").write_text("{")
+    os.utime(broken.path, (place.seconds, place.seconds))
+    place.seconds += 31 * DAY
+    young = place.finished()
+    removed = listing.prune(place.store, 30 * DAY, place.seconds)
+    assert {entry.run_id for entry in removed} == {old.id, abandoned.id, broken.id}
+    left = {entry.run_id for entry in listing.entries(place.store)}
+    assert left == {young.id, held.id}
+    assert set(os.listdir(os.path.dirname(young.path))) == left
+    held.close()
+
+
+def test_pruning_follows_no_link(place: Place, tmp_path: Path) -> None:
+    run = place.finished()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    Path(run.path, "link").symlink_to(outside)
+    listing.prune(place.store, 0, place.seconds + 1)
+    assert not os.path.exists(run.path)
+    assert (outside / "precious").read_text() == "x"
+
+
+def test_the_manifest_of_a_pruned_run_stays_in_the_metrics(place: Place) -> None:
+    run = place.finished()
+    listing.prune(place.store, 0, place.seconds + 1)
+    place.finished()
+    text = Path(place.store.root, "t1", "metrics.json").read_text()
+    assert run.id in text
+    assert manifests.NAME in text
+
+
+HOLD = """
+import sys, time
+from rlm_ci.redaction import Redactor
+from rlm_ci.runs.run import Run
+from rlm_ci.runs.store import Store
+root = sys.argv[1]
+store = Store.at(root, ".runs")
+run = Run.create(store, "t1", pipeline_id="ci", redactor=Redactor({}), out=root + "/out")
+run.begin()
+print(run.id, flush=True)
+time.sleep(70)
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are looked up in /proc")
+def test_a_run_of_a_dead_process_that_nobody_reaps_is_gone_at_once(place: Place) -> None:
+    argv = [sys.executable, "-c", HOLD, str(place.root)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        entry = listing.find(place.store, child.stdout.readline().strip())
+        assert entry.standing(time.time()) == "in_progress"
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and still there
+        assert entry.standing(time.time()) == "gone"

@@ -1,0 +1,132 @@
+"""A repository with pipelines, the program in it, and the processes that it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Cli, Ended
+    from histories import GitRepo
+
+
+def eventually(ask: Callable[[], bool], seconds: float = 20) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if ask():
+            return True
+        time.sleep(0.02)
+    return ask()
+
+
+def is_running(pid: int) -> bool:
+    """Whether ``pid`` is a live process; one that only waits to be reaped is not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def processes_of(run_id: str) -> list[int]:
+    """The commands of a run that are alive, by what their environment says."""
+    found = []
+    mark = f"CODEX_ORCHESTRATOR_RUN_ID={run_id}".encode()
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                environ = Path(f"/proc/{name}/environ").read_bytes()
+            except OSError:
+                continue
+            if mark in environ.split(b"\0") and is_running(int(name)):
+                found.append(int(name))
+    return found
+
+
+class Stage:
+    """``cli`` runs in ``repo``; whatever runs it has started are ended by ``clean``."""
+
+    def __init__(self, repo: GitRepo, cli: Cli) -> None:
+        self.repo = repo
+        self._cli = cli
+        self._spawned: list[subprocess.Popen[str]] = []
+        repo.write(".gitignore", "said\ngo\nchild\n").write("README.md", "x").commit()
+
+    def cli(self, *args: str, **options: Any) -> Ended:
+        return self._cli(*args, cwd=self.repo, **options)
+
+    def pipelines(self, tables: list[dict[str, Any]]) -> None:
+        record = json.dumps({"pipelines": [
+            table | {"stages": [{"kind": "command", **stage} for stage in table["stages"]]}
+            for table in tables
+        ]})  # fmt: skip
+        self.repo.write("codex.orchestrator.json", record).commit()
+
+    def pipeline(self, name: str, *commands: str) -> None:
+        stages = [{"title": f"Stage {n}", "command": text} for n, text in enumerate(commands, 1)]
+        self.pipelines([{"id": name, "stages": stages}])
+
+    def start(self, *args: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+        ended = self.cli("start", *args, "--format", "json", env=env)
+        assert ended.code == 0, ended
+        told: dict[str, Any] = ended.json()
+        return told
+
+    def spawn(self, *args: str, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-m", "rlm_ci", *args], cwd=self.repo, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            pass_fds=pass_fds,
+        )  # fmt: skip
+        self._spawned.append(child)
+        return child
+
+    def ids(self) -> list[str]:
+        return sorted(path.name for path in self.repo.path.glob(".runs/*/cli/*"))
+
+    def only(self) -> str:
+        [run_id] = self.ids()
+        return run_id
+
+    def folder(self, run_id: str) -> Path:
+        [found] = self.repo.path.glob(f".runs/*/cli/{run_id}")
+        return found
+
+    def manifest(self, run_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder(run_id) / "manifest.json").read_text())
+        return found
+
+    def read(self, name: str) -> bytes:
+        path = self.repo.path / name
+        return path.read_bytes() if path.exists() else b""
+
+    def wait_for(self, run_id: str, status: str) -> None:
+        assert eventually(lambda: self.manifest(run_id)["status"] == status)
+
+    def holder(self, run_id: str) -> int:
+        pid: int = json.loads((self.folder(run_id) / ".lock").read_text())["pid"]
+        return pid
+
+    def clean(self) -> None:
+        """End the processes of all runs here, and those that were spawned."""
+        for run_id in self.ids():
+            try:
+                held = json.loads((self.folder(run_id) / ".lock").read_text())["pid"]
+            except (OSError, ValueError):
+                held = 0
+            runner = Path(f"/proc/{held}/cmdline")
+            if held and runner.exists() and run_id.encode() in runner.read_bytes():
+                os.kill(held, signal.SIGKILL)
+            for pid in processes_of(run_id):
+                os.kill(pid, signal.SIGKILL)
+        for child in self._spawned:
+            child.kill()
+            child.communicate()
