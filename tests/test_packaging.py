@@ -157,7 +157,7 @@ def test_the_metadata(wheel: Path) -> None:
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     core = {canonicalize_name(r.name) for r in required if not r.marker}
     assert core == {"jinja2", "jsonschema", "pathspec", "unidiff"}
-    extras = {"github", "models", "monty", "review", "wiki", "mcp", "dask", "all"}
+    extras = {"github", "models", "fast", "monty", "review", "wiki", "mcp", "dask", "all"}
     assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 

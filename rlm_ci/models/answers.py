@@ -1,0 +1,234 @@
+"""What an endpoint sent, read as a completion: nothing in it is taken for granted.
+
+Endpoints that call themselves compatible answer 200 with web pages, JSON that was cut, no
+choices, no text. Each of these is an error that says so, never an answer.
+"""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci.errors import RemoteError
+from rlm_ci.models import Completion, SpentError, Usage
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Final
+
+#: A count beyond it is nonsense, and must not reach a budget's arithmetic.
+_MOST_TOKENS: Final = 10**12
+_MOST_CALLS: Final = 1000
+_URL_HINT: Final = "check the base URL: that of an OpenAI-compatible API mostly ends in /v1"
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """The JSON object in ``data``. Raises RemoteError, SpentError."""
+    start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not start:
+        raise SpentError("the endpoint answered with nothing", again=True)
+    if start[:1] == b"<":
+        raise RemoteError("the endpoint answered with a web page, not JSON", hint=_URL_HINT)
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        raise SpentError("the answer is JSON that is nested too deeply") from None
+    except ValueError:
+        raise SpentError("the answer is JSON that was cut, or none", again=True) from None
+    if not isinstance(value, dict):
+        raise RemoteError("the answer is no JSON object", hint=_URL_HINT)
+    return value
+
+
+def whole(value: dict[str, Any], model: str) -> Completion:
+    """The completion in an answer that came in one piece. Raises SpentError."""
+    _no_error(value)
+    usage = _usage(value.get("usage"))
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise SpentError("the answer has no choices", usage=usage, again=True)
+    message = choices[0].get("message")
+    if not isinstance(message, dict):
+        raise SpentError("the answer has no message", usage=usage, again=True)
+    return _completion(message, choices[0].get("finish_reason"), value.get("model"), usage, model)
+
+
+def streamed(
+    pieces: Iterable[bytes], model: str, progress: Callable[[int], None], limit: int
+) -> Completion:
+    """The completion in a stream of server-sent events; raises SpentError when it was cut.
+
+    ``progress`` is told the number of characters that have come so far, of which there may be
+    ``limit``, as of bytes in one event.
+    """
+    parts: list[str] = []
+    refusal: list[str] = []
+    calls: dict[int, dict[str, Any]] = {}
+    reason: object = None
+    name: object = None
+    usage: Usage | None = None
+    length = 0
+    for event in _events(pieces, limit):
+        _no_error(event)
+        usage = _usage(event.get("usage")) or usage
+        name = event.get("model") or name
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            continue  # the last one holds the usage alone
+        reason = choice.get("finish_reason") or reason
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            continue
+        for kept, key in ((parts, "content"), (refusal, "refusal")):
+            if isinstance(said := delta.get(key), str):
+                kept.append(said)
+                length += len(said)
+        for call in delta.get("tool_calls") or ():
+            length += _add_call(calls, call)
+        if length > limit:
+            raise SpentError(f"the answer is larger than {limit:,} characters", usage=usage)
+        progress(length)
+    if not isinstance(reason, str):
+        raise SpentError("the stream was cut before its end", usage=usage, again=True)
+    message = {
+        "content": "".join(parts),
+        "refusal": "".join(refusal) or None,
+        "tool_calls": [
+            {
+                "id": call["id"],
+                "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
+            }
+            for _, call in sorted(calls.items())
+        ],
+    }
+    return _completion(message, reason, name, usage, model)
+
+
+def _events(pieces: Iterable[bytes], limit: int) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a stream, up to its end or ``[DONE]``."""
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > limit:
+            raise SpentError(f"an event of the stream is larger than {limit:,} bytes")
+        for line in lines:
+            field, _, data = line.rstrip(b"\r").partition(b":")
+            if field != b"data":
+                continue
+            if data.strip() == b"[DONE]":
+                return
+            yield parse(data)
+
+
+def _add_call(calls: dict[int, dict[str, Any]], delta: object) -> int:
+    """Put one piece of a tool call in its place; how many characters it brought."""
+    index = delta.get("index", 0) if isinstance(delta, dict) else None
+    if not isinstance(delta, dict) or not isinstance(index, int) or not 0 <= index < _MOST_CALLS:
+        raise SpentError("a tool call in the stream is malformed", again=True)
+    known = calls.setdefault(index, {"id": None, "name": "", "arguments": []})
+    known["id"] = delta.get("id") or known["id"]
+    function = delta.get("function")
+    if not isinstance(function, dict):
+        return 0
+    name, arguments = function.get("name"), function.get("arguments")
+    if isinstance(name, str):
+        known["name"] = name
+    if isinstance(arguments, str):
+        known["arguments"].append(arguments)
+        return len(arguments)
+    return 0
+
+
+def _completion(
+    message: dict[str, Any], reason: object, name: object, usage: Usage | None, model: str
+) -> Completion:
+    text, calls = _text(message.get("content")), _calls(message.get("tool_calls"), usage)
+    if reason == "content_filter":
+        raise SpentError(
+            "the endpoint's content filter held the answer back",
+            hint="reword the goal, or use another model",
+            usage=usage,
+        )
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal and not text and not calls:
+        raise SpentError(f"the model refused: {printable(refusal)}", usage=usage)
+    if not text and not calls:
+        if reason == "length":
+            raise SpentError(
+                "the model used up its tokens before it said a word",
+                hint="raise the cap on tokens of one answer; hidden reasoning counts too",
+                usage=usage,
+            )
+        raise SpentError("the answer is empty", usage=usage, again=True)
+    if not isinstance(reason, str) or not reason:
+        reason = "tool_calls" if calls else "stop"
+    named = name if isinstance(name, str) and name else model
+    return Completion(text, calls, reason, named, usage)
+
+
+def _text(content: object) -> str:
+    """A message's text; some endpoints send it in parts."""
+    if isinstance(content, list):
+        texts = (part.get("text") for part in content if isinstance(part, dict))
+        return "".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else ""
+
+
+def _calls(value: object, usage: Usage | None) -> tuple[dict[str, str], ...]:
+    calls = []
+    for index, call in enumerate(value if isinstance(value, list) else ()):
+        function = call.get("function") if isinstance(call, dict) else None
+        name = function.get("name") if isinstance(function, dict) else None
+        if not isinstance(function, dict) or not isinstance(name, str) or not name:
+            raise SpentError("a tool call of the answer is malformed", usage=usage, again=True)
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str):  # some endpoints parse them on our behalf
+            arguments = json.dumps({} if arguments is None else arguments)
+        # Some number the calls, some leave the id out.
+        identity = call.get("id")
+        calls.append(
+            {
+                "id": identity if isinstance(identity, str) and identity else f"call_{index}",
+                "name": name,
+                "arguments": arguments,
+            }
+        )
+    return tuple(calls)
+
+
+def _usage(value: object) -> Usage | None:
+    """What the endpoint counted; None when it did not, or not so that it can be believed."""
+    if not isinstance(value, dict):
+        return None
+    prompt, written = _count(value.get("prompt_tokens")), _count(value.get("completion_tokens"))
+    if not prompt or written is None:
+        return None
+    # Where reasoning is counted apart, only the total has it.
+    written = max(written, (_count(value.get("total_tokens")) or 0) - prompt)
+    details = value.get("prompt_tokens_details")
+    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    return Usage(prompt, written, min(cached or 0, prompt))
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
+        return value
+    return None
+
+
+def _no_error(value: dict[str, Any]) -> None:
+    """Raise SpentError for an error that came with status 200, as gateways send them."""
+    if value.get("error"):
+        raise SpentError(
+            f"the endpoint reported an error: {printable(message_of(value))}", again=True
+        )
+
+
+def message_of(value: object) -> str:
+    """The message in an endpoint's error, which comes in several shapes; "" without one."""
+    for key in ("error", "message", "detail", "code"):
+        if isinstance(value, dict) and value.get(key):
+            value = value[key]
+    return value if isinstance(value, str) else ""

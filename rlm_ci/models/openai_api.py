@@ -1,0 +1,383 @@
+"""Any endpoint that speaks OpenAI's chat API, over the ``openai`` package.
+
+The package's own retries, redirects and typed transforms are off. A call goes through
+``client.post``, whose cost does not grow with the history, and its answer is read here, within
+bounds of size and time. What may be asked again is said in one place, ``refusals``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import random
+import threading
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
+from rlm_ci.models import SpentError, answers, refusals
+from rlm_ci.models.refusals import RefusedError
+from rlm_ci.redaction import Redactor
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+    from typing import Any, Final, Self
+
+    import httpx2
+
+    from rlm_ci.models import Completion, Request
+
+DEFAULT_URL: Final = "https://api.openai.com/v1"
+_ERROR_LIMIT: Final = 64 << 10
+_ERROR_SECONDS: Final = 5
+#: Escaped as JSON it is six times that, and has to fit a record of the journal.
+_ANSWER_LIMIT: Final = 8 << 20
+#: How many times longer a stream is than the text in it, at most.
+_ENVELOPE: Final = 32
+_MESSAGE: Final = 300
+_CAPS: Final = ("max_tokens", "max_completion_tokens")
+
+
+class Patience(Value):
+    """How long is waited, in seconds, and how often is asked.
+
+    ``total`` and ``attempts`` bound one call of ``complete``; ``pause`` is the first wait
+    between two attempts, doubled for each one after it; ``longest`` the most that an endpoint
+    may ask us to wait.
+    """
+
+    connect: float = 10
+    read: float = 120
+    total: float = 300
+    attempts: int = 3
+    pause: float = 0.5
+    longest: float = 60
+
+
+class OpenAIModel:
+    """A model behind ``base_url``; one client for all threads, made when first asked.
+
+    With ``azure_api_version``, ``base_url`` is the Azure resource's, and the model's name is
+    that of the deployment. ``progress`` turns on streaming, and is told the number of characters
+    so far. Raises ConfigError without a key for OpenAI itself or Azure; a server of one's own
+    may need none.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str = "",
+        api_key: str = "",
+        azure_api_version: str = "",
+        patience: Patience = Patience(),  # noqa: B008 - immutable
+        progress: Callable[[int], None] | None = None,
+        answer_limit: int = _ANSWER_LIMIT,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.name = "azure" if azure_api_version else "openai"
+        self._url = _checked(base_url or DEFAULT_URL)
+        if not api_key and (not base_url or azure_api_version):
+            raise ConfigError(
+                "no key for the model service",
+                where="OPENAI_API_KEY",
+                hint="set it, or OPENAI_BASE_URL for a server of your own",
+            )
+        self._key = api_key
+        self._azure_version = azure_api_version
+        self._patience = patience
+        self._progress = progress
+        self._limit = answer_limit
+        self._sleep, self._clock, self._chance = sleep, clock, chance
+        self._redact = Redactor({"API_KEY": api_key}).text
+        self._lock = threading.Lock()
+        self._client: Any = None
+        # OpenAI's newer models know only the longer name, many other servers only the shorter.
+        own = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
+        self._cap = _CAPS[own]
+
+    def complete(self, request: Request) -> Completion:
+        """The answer to ``request``; see Model. Never asks twice what may have been paid for."""
+        deadline = self._clock() + self._patience.total
+        # The same for every attempt, for endpoints that know what it is for.
+        once = uuid.uuid4().hex
+        attempt, swapped = 1, False
+        while True:
+            cap = self._cap
+            try:
+                return self._ask(request, cap, deadline, once)
+            except RefusedError as refused:
+                if refused.is_about(cap) and not swapped:
+                    self._cap, swapped = _CAPS[cap == _CAPS[0]], True
+                    continue
+                wait = self._wait(refused, attempt, deadline)
+                if wait is None:
+                    raise self._told(refused, request, attempt) from None
+            self._sleep(wait)
+            attempt += 1
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- one attempt ------------------------------------------------------------------------
+
+    def _ask(self, request: Request, cap: str, deadline: float, once: str) -> Completion:
+        """One request. Raises RefusedError when it cost nothing, SpentError when it may have."""
+        try:
+            with self._sent("/chat/completions", deadline, self._body(request, cap), once) as got:
+                pieces = self._pieces(got, deadline)
+                if _is_stream(got):
+                    progress = self._progress or _nobody
+                    return answers.streamed(pieces, request.model, progress, self._limit)
+                return answers.whole(answers.parse(b"".join(pieces)), request.model)
+        except RemoteError as error:
+            error.where = error.where or self._where(request)
+            error.what = self._redact(error.what)[:_MESSAGE]
+            error.args = (error.what,)
+            raise
+
+    def _body(self, request: Request, cap: str) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": request.model, "messages": request.messages}
+        body[cap] = request.max_tokens
+        if request.tools:
+            body["tools"] = request.tools
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        if request.response_format is not None:
+            body["response_format"] = request.response_format
+        if self._progress is not None:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        return body
+
+    @contextmanager
+    def _sent(
+        self,
+        path: str,
+        deadline: float,
+        body: Mapping[str, Any] | None = None,
+        once: str | None = None,
+    ) -> Iterator[httpx2.Response]:
+        """The response, its headers read and its body not; failures on the way put in our words."""
+        client = self._opened()
+        import httpx2
+        import openai
+
+        patience, left = self._patience, max(0.001, deadline - self._clock())
+        options: dict[str, Any] = {
+            "timeout": openai.Timeout(
+                connect=min(patience.connect, left),
+                read=min(patience.read, left),
+                write=min(patience.read, left),
+                pool=left,
+            )
+        }
+        headers: dict[str, Any] = {} if once is None else {"Idempotency-Key": once}
+        if not self._key:
+            headers["Authorization"] = openai.omit
+        options["headers"] = headers
+        response: httpx2.Response | None = None
+        try:
+            # Raw in every case, so that nothing is parsed before it has been measured.
+            raw = httpx2.Response
+            if body is None:
+                response = client.get(path, cast_to=raw, options=options, stream=True)
+            else:
+                response = _post(client, path, cast_to=raw, body=body, options=options)
+            yield response
+        except (openai.APIConnectionError, httpx2.HTTPError) as error:
+            raise _broken(error.__cause__ or error) from None
+        finally:
+            if response is not None:
+                response.close()
+
+    def _pieces(self, response: httpx2.Response, deadline: float) -> Iterator[bytes]:
+        """The body as it comes, within the bounds of size and time."""
+        # Each token of a stream comes in an envelope of its own.
+        limit = self._limit * _ENVELOPE if _is_stream(response) else self._limit
+        size = 0
+        for piece in response.iter_bytes():
+            size += len(piece)
+            if size > limit:
+                raise SpentError(f"the answer is larger than {limit:,} bytes")
+            yield piece
+            if self._clock() > deadline:
+                raise SpentError(
+                    f"the answer was not whole after {self._patience.total:g} seconds",
+                    hint="lower the cap on tokens of one answer, or allow more time",
+                )
+
+    def _opened(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = self._connected()
+            return self._client
+
+    def _connected(self) -> Any:
+        try:
+            import openai
+        except ImportError:
+            raise UnavailableError(
+                "the package openai is not installed",
+                where="models",
+                hint="pip install 'rlm-ci[models]'",
+            ) from None
+        # A redirect is refused, never followed: the package would send the prompt along.
+        http = openai.DefaultHttpxClient(
+            follow_redirects=False, event_hooks={"response": [_refuse]}
+        )
+        key = self._key or "none"  # it is left out of the request, see _sent
+        if self._azure_version:
+            return openai.AzureOpenAI(
+                azure_endpoint=self._url,
+                api_version=self._azure_version,
+                api_key=key,
+                max_retries=0,
+                http_client=http,
+            )
+        return openai.OpenAI(base_url=self._url, api_key=key, max_retries=0, http_client=http)
+
+    # -- refusals ---------------------------------------------------------------------------
+
+    def _wait(self, refused: RefusedError, attempt: int, deadline: float) -> float | None:
+        """How many seconds to wait before asking again; None for not at all."""
+        patience = self._patience
+        if not refused.again or attempt >= patience.attempts:
+            return None
+        wait = patience.pause * 2 ** (attempt - 1) * (0.5 + self._chance() / 2)
+        if refused.retry_after is not None:
+            if refused.retry_after > patience.longest:
+                return None
+            wait = max(wait, refused.retry_after)
+        return wait if self._clock() + wait < deadline else None
+
+    def _told(self, refused: RefusedError, request: Request, attempts: int) -> RemoteError:
+        """A refusal in our words: what, where, and what to do about it."""
+        what, hint = refusals.explained(refused, request.model)
+        if refused.status == HTTPStatus.NOT_FOUND and (known := self._known_models()):
+            near = difflib.get_close_matches(request.model, known, 5, 0) or known[:5]
+            hint = f"{len(known)} are known there, such as {', '.join(near)}"
+        if refused.message:
+            what += f": {printable(self._redact(refused.message))[:_MESSAGE]}"
+        if refused.again and attempts > 1:
+            what += f" (asked {attempts} times)"
+        return RemoteError(what, where=self._where(request), hint=hint)
+
+    def _known_models(self) -> list[str]:
+        """The models that the endpoint lists; none when it does not."""
+        deadline = self._clock() + self._patience.connect
+        try:
+            with self._sent("/models", deadline) as got:
+                value = answers.parse(b"".join(self._pieces(got, deadline)))
+        except (RemoteError, RefusedError):
+            return []
+        rows = value.get("data")
+        ids = (
+            row.get("id")
+            for row in (rows if isinstance(rows, list) else ())
+            if isinstance(row, dict)
+        )
+        return sorted(printable(name[:100]) for name in ids if isinstance(name, str))
+
+    def _where(self, request: Request) -> str:
+        return f"{self._url}, model {printable(request.model[:100])}"
+
+
+def _checked(url: str) -> str:
+    """``url`` without a slash at its end. Raises ConfigError when it is none to be used."""
+    parts = urlsplit(url)
+    problem = ""
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        problem = "is no http or https URL"
+    elif parts.username or parts.password:
+        problem = "holds credentials"
+    elif parts.query or parts.fragment or printable(url) != url:
+        problem = "has more than a host and a path"
+    if problem:
+        raise ConfigError(
+            f"the base URL of the model service {problem}",
+            where="OPENAI_BASE_URL",
+            hint="such as https://api.openai.com/v1; the key goes into OPENAI_API_KEY",
+        )
+    return url.rstrip("/")
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    return response.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def _nobody(_count: int) -> None:
+    """Nobody asked for progress, and the endpoint streams all the same."""
+
+
+def _post(client: Any, path: str, **more: Any) -> httpx2.Response:
+    try:
+        response: httpx2.Response = client.post(path, stream=True, **more)
+    except UnicodeEncodeError:
+        raise ConfigError(
+            "a message to the model holds text that is no Unicode",
+            hint="a bug of whoever made the message: bytes from files are escaped before",
+        ) from None
+    return response
+
+
+def _refuse(response: httpx2.Response) -> None:
+    """Stop at whatever is no answer, before the package reads, follows or repeats anything."""
+    status = response.status_code
+    if status < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    if status < HTTPStatus.BAD_REQUEST:
+        to = urlsplit(response.headers.get("location", ""))
+        target = printable(f"{to.scheme}://{to.hostname}{to.path}" if to.hostname else to.path)
+        raise RemoteError(
+            f"the endpoint redirects to {target[:_MESSAGE] or 'nowhere'}, and the prompt is not "
+            "sent where nobody asked for",
+            hint="if that is right, set it as the base URL",
+        )
+    data, began = b"", time.monotonic()
+    with suppress(Exception):  # what is left of a broken body still says something
+        for piece in response.iter_bytes():
+            data += piece
+            if len(data) > _ERROR_LIMIT or time.monotonic() - began > _ERROR_SECONDS:
+                break
+    if status in refusals.GAVE_UP:
+        raise SpentError(f"a gateway on the way gave up waiting ({status})", again=True)
+    raise refusals.read(status, data[:_ERROR_LIMIT], response.headers)
+
+
+def _broken(cause: BaseException) -> Exception:
+    """What a failure of the connection means: whether the prompt was on its way."""
+    import httpx2
+
+    if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
+        return RefusedError(str(cause), again=True)
+    if isinstance(cause, httpx2.ProxyError | httpx2.UnsupportedProtocol):
+        return RefusedError(str(cause))
+    if isinstance(cause, httpx2.TimeoutException):
+        return SpentError(
+            "the endpoint did not answer in time",
+            hint="allow a longer read, or lower the cap on tokens of one answer",
+            again=True,
+        )
+    return SpentError("the connection broke before the answer was whole", again=True)

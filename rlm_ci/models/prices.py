@@ -1,0 +1,157 @@
+"""What a model's tokens cost, in USD: the user's own figures, else a maintained table's.
+
+The table is the one inside the package genai-prices: nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_MILLION = 1_000_000
+_ZERO = Decimal(0)
+
+
+class Rate(Value):
+    """USD per million tokens, and per call, for prompts of more than ``above`` tokens."""
+
+    above: int
+    input: Decimal
+    output: Decimal
+    cached: Decimal
+    call: Decimal = _ZERO
+
+    def of(self, prompt: int, completion: int, cached: int) -> Decimal:
+        tokens = (prompt - cached) * self.input + cached * self.cached + completion * self.output
+        return tokens / _MILLION + self.call
+
+
+class Price(Value):
+    """A model's rates, by the length of the prompt; the first begins at 0."""
+
+    rates: tuple[Rate, ...]
+
+    def cost(self, prompt: int, completion: int, cached: int = 0) -> Decimal:
+        """What a call costs that used so many tokens; ``cached`` of the prompt's were cached."""
+        rate = next(rate for rate in reversed(self.rates) if prompt > rate.above or not rate.above)
+        return rate.of(prompt, completion, min(cached, prompt))
+
+    def most(self, prompt: int, completion: int) -> Decimal:
+        """The most that a call can cost with at most so many tokens of each kind."""
+        reached = [rate for rate in self.rates if prompt > rate.above or not rate.above]
+        return max(
+            rate.of(prompt, completion, cached) for rate in reached for cached in (0, prompt)
+        )
+
+
+class Prices:
+    """Prices by the model's name: ``overrides`` first, then the table.
+
+    ``overrides`` is ``{NAME: {"input_per_million", "output_per_million"}}``, of which
+    ``cached_per_million`` may be said too; ``base_url`` tells the table which provider it is.
+    Raises ConfigError for a figure that is none.
+    """
+
+    def __init__(
+        self, overrides: Mapping[str, Mapping[str, object]] | None = None, base_url: str = ""
+    ) -> None:
+        self._known: dict[str, Price | None] = {
+            name: _override(name, figures) for name, figures in (overrides or {}).items()
+        }
+        self._base_url = base_url
+
+    def of(self, model: str) -> Price | None:
+        """The price of ``model``, or None where nobody knows it."""
+        if model not in self._known:
+            self._known[model] = _from_table(model, self._base_url)
+        return self._known[model]
+
+
+def unknown(model: str) -> ConfigError:
+    """Why there cannot be a budget of money with ``model``."""
+    return ConfigError(
+        f"the price of the model {model!r} is not known, so a budget of money cannot hold",
+        where="budget_usd",
+        hint=f'give [models.prices."{model}"] its input_per_million and output_per_million in USD, '
+        "or limit --max-tokens or --max-calls instead",
+    )
+
+
+def _override(name: str, figures: Mapping[str, object]) -> Price:
+    place = f'models.prices."{name}"'
+    known = {"input_per_million", "output_per_million", "cached_per_million"}
+    if strange := sorted(set(figures) - known):
+        raise ConfigError(
+            f"unknown key {strange[0]!r}", where=place, hint=f"known: {', '.join(sorted(known))}"
+        )
+
+    def figure(key: str) -> Decimal:
+        if key not in figures:
+            raise ConfigError(f"{key} is missing", where=place, hint="both prices are needed")
+        try:
+            # By way of its text: 0.1 means a tenth.
+            amount = Decimal(str(figures[key]))
+        except InvalidOperation:
+            amount = Decimal("NaN")
+        if isinstance(figures[key], bool) or not amount.is_finite() or amount < 0:
+            raise ConfigError(
+                f"{key} is {figures[key]!r}, not a price",
+                where=place,
+                hint="give USD per million tokens, such as 2.5",
+            )
+        return amount
+
+    read = figure("input_per_million")
+    cached = figure("cached_per_million") if "cached_per_million" in figures else read
+    return Price((Rate(0, read, figure("output_per_million"), cached),))
+
+
+def _from_table(model: str, base_url: str) -> Price | None:
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return None
+    nothing = Usage(input_tokens=0, output_tokens=0)
+    try:
+        found = calc_price(nothing, model, provider_api_url=base_url or None)
+    except LookupError:
+        try:  # a gateway of one's own: the name alone decides
+            found = calc_price(nothing, model)
+        except LookupError:
+            return None
+    return _from_figures(found.model_price)
+
+
+def _from_figures(figures: Any) -> Price | None:
+    """A price from the table's entry, where each figure is a Decimal, tiers of them, or None."""
+    read, written, cached = (
+        _tiers(getattr(figures, name)) for name in ("input_mtok", "output_mtok", "cache_read_mtok")
+    )
+    if not read or not written:
+        return None
+    call = (figures.requests_kcount or _ZERO) / 1000
+    rates = []
+    for start in sorted({*read, *written, *(cached or {})}):
+        own = _at(read, start)
+        rates.append(
+            Rate(start, own, _at(written, start), _at(cached, start) if cached else own, call)
+        )
+    return Price(tuple(rates))
+
+
+def _tiers(figure: Any) -> dict[int, Decimal] | None:
+    """USD per million tokens by the prompt's length from which it holds."""
+    if figure is None or isinstance(figure, Decimal):
+        return None if figure is None else {0: figure}
+    return {0: figure.base, **{tier.start: tier.price for tier in figure.tiers}}
+
+
+def _at(tiers: dict[int, Decimal], start: int) -> Decimal:
+    return tiers[max(known for known in tiers if known <= start)]

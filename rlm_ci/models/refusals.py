@@ -1,0 +1,128 @@
+"""What it means when an endpoint does not answer: whether to ask again, and what to tell."""
+
+from __future__ import annotations
+
+import json
+import time
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+from rlm_ci.models import answers
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+#: The endpoint says that it did no work, so that asking again costs nothing twice.
+_REPEATABLE: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 529))
+#: A gateway gave up on a model that may be at work all the same.
+GAVE_UP: Final = frozenset((504, 524))
+_NO_MONEY: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
+_TOO_LONG: Final = frozenset(("context_length_exceeded", "string_above_max_length"))
+_UNKNOWN: Final = (
+    "unsupported", "not supported", "unrecognized", "unknown", "unexpected", "not permitted",
+)  # fmt: skip
+_BY_STATUS: Final = {
+    401: ("the key was refused", "check OPENAI_API_KEY, and that it belongs to this endpoint"),
+    403: ("access was refused", "check what the key may do, and where it may be used from"),
+    404: (
+        "the endpoint does not know the model {model}",
+        "check the model's name and the base URL",
+    ),
+    413: ("the request is too large for the endpoint", "use a smaller context"),
+}
+
+
+class RefusedError(Exception):
+    """The endpoint did no work: ``status`` 0 when it was not even reached."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        code: str = "",
+        param: str = "",
+        retry_after: float | None = None,
+        again: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.code = code
+        self.param = param
+        self.retry_after = retry_after
+        self.again = again
+
+    def is_about(self, cap: str) -> bool:
+        """Whether the endpoint does not know ``cap``, the name of a parameter."""
+        said = self.message.lower()
+        return (
+            self.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+            and (self.param == cap or cap in said.replace("'", " ").replace('"', " ").split())
+            and any(word in said for word in _UNKNOWN)
+        )
+
+
+def read(status: int, data: bytes, headers: Mapping[str, str]) -> RefusedError:
+    """The refusal in an answer with ``status`` and the body ``data``, which may be anything."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        value = None
+    error = value.get("error") if isinstance(value, dict) else None
+    code, kind, param = (
+        str(error.get(key) or "") if isinstance(error, dict) else ""
+        for key in ("code", "type", "param")
+    )
+    message = answers.message_of(value)
+    if value is None and not data.lstrip().startswith(b"<"):
+        message = data.decode("utf-8", "replace").strip()
+    spent = {code, kind} & _NO_MONEY
+    return RefusedError(
+        message,
+        status=status,
+        code=min(spent, default=code or kind),
+        param=param,
+        retry_after=_retry_after(headers),
+        again=status in _REPEATABLE and not spent,
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the endpoint asks us to wait, from either header; None where it does not."""
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        moment = parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(0.0, moment.timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+def explained(refused: RefusedError, model: str) -> tuple[str, str]:
+    """What a refusal means, and what to do about it."""
+    status, code = refused.status, refused.code
+    if not status:
+        return "the model service cannot be reached", "check the base URL, the network, the proxy"
+    if code in _NO_MONEY:
+        return "the account has no credit left", "add credit or raise its limit, then resume"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        after = refused.retry_after
+        hint = "resume the run later" if after is None else f"resume after {after:.0f} seconds"
+        return "too many requests (429)", hint
+    if code in _TOO_LONG:
+        return "the prompt is too long for the model", "use a model with a longer context"
+    if code == "content_filter":
+        return "the endpoint's content filter refused the prompt", "reword the goal"
+    what, hint = _BY_STATUS.get(status, ("the request was refused", "see the endpoint's message"))
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        what, hint = "the model service failed", "resume the run later"
+    return f"{what.format(model=printable(model[:100]))} ({status})", hint

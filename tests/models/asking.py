@@ -1,0 +1,30 @@
+"""What the tests of models ask, and with how little patience."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlm_ci.models import Request
+from rlm_ci.models.openai_api import OpenAIModel, Patience
+
+if TYPE_CHECKING:
+    from llm.server import ModelServer
+
+SHORT = Patience(connect=2, read=2, total=10, attempts=3, pause=0.01, longest=5)
+TOOL = {
+    "type": "function",
+    "function": {"name": "read", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+def question(text: str = "What is wrong?", **more: Any) -> Request:
+    fields: dict[str, Any] = {"model": "m-1", "max_tokens": 100, **more}
+    return Request(messages=({"role": "user", "content": text},), **fields)
+
+
+def client_of(served: ModelServer, **more: Any) -> OpenAIModel:
+    """A client with its key; whoever asks for it closes it."""
+    fields: dict[str, Any] = {
+        "base_url": served.url, "api_key": served.key, "patience": SHORT, **more
+    }  # fmt: skip
+    return OpenAIModel(**fields)

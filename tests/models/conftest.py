@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from llm.plugin import llm
+from models.asking import client_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from llm.server import ModelServer
+
+    from rlm_ci.models.openai_api import OpenAIModel
+
+__all__ = ["client", "llm"]
+
+
+@pytest.fixture
+def client() -> Iterator[Callable[..., OpenAIModel]]:
+    """``client(server, **options)``: a client of it, closed when the test ends."""
+    with ExitStack() as stack:
+
+        def make(served: ModelServer, **more: Any) -> OpenAIModel:
+            return stack.enter_context(client_of(served, **more))
+
+        yield make

@@ -1,0 +1,274 @@
+"""The ledger: it cannot be overspent, by however many threads, and it waits before it refuses."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models.asking import question
+
+from rlm_ci.errors import ConfigError, LimitError
+from rlm_ci.models import Usage
+from rlm_ci.models.ledger import Charge, Ledger, Reservation, Spent
+from rlm_ci.models.prices import Price, Prices
+
+#: 1,000 tokens of completion cost ten cents, a prompt nothing.
+DIME = {"m-1": {"input_per_million": 0, "output_per_million": 100}}
+
+
+def limited(**limits: Any) -> Ledger:
+    return Ledger(price=Prices(DIME).of, **limits)
+
+
+def refused(ledger: Ledger, **more: Any) -> LimitError:
+    with pytest.raises(LimitError) as caught:
+        ledger.reserve(question(**more))
+    return caught.value
+
+
+def test_a_dollar_is_ten_calls_of_a_dime_for_sixteen_threads() -> None:
+    ledger = limited(budget_usd=Decimal(1))
+    asked: list[int] = []
+    ended: list[str] = []
+    lock = threading.Lock()
+    most = [Decimal(0)]
+
+    def work(number: int) -> None:
+        chance = random.Random(number)
+        while True:
+            try:
+                reservation = ledger.reserve(question(max_tokens=1000))
+            except LimitError as error:
+                ended.append(error.budget)
+                return
+            with lock:
+                asked.append(number)
+            time.sleep(chance.random() / 200)
+            ledger.commit(reservation, Usage(5, 1000))
+            with lock:
+                most[0] = max(most[0], ledger.spent.usd)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(work, range(16)))
+    assert len(asked) == 10
+    assert ended == ["budget_usd"] * 16
+    assert most[0] == ledger.spent.usd == Decimal("1.00")
+
+
+def test_what_a_call_did_not_use_makes_room_for_others_that_wait() -> None:
+    ledger = limited(budget_usd=Decimal(1))
+    # Ten can be reserved at once, and each uses half of it: sixteen get through, by waiting.
+    done = threading.Semaphore(0)
+    gate = threading.Event()
+
+    def work(_number: int) -> None:
+        reservation = ledger.reserve(question(max_tokens=1000))
+        gate.wait(10)
+        ledger.commit(reservation, Usage(5, 500))
+        done.release()
+
+    with ThreadPoolExecutor(16) as pool:
+        futures = [pool.submit(work, number) for number in range(16)]
+        gate.set()
+        for future in futures:
+            future.result(timeout=20)
+    assert ledger.spent.calls == 16
+    assert ledger.spent.usd == Decimal("0.80")
+
+
+def test_a_call_waits_for_a_release_and_is_refused_after_a_commit() -> None:
+    ledger = limited(max_calls=1)
+    for usage in (None, Usage(1, 1)):
+        held = ledger.reserve(question())
+        got: list[Any] = []
+
+        def ask(got: list[Any] = got) -> None:
+            try:
+                got.append(ledger.reserve(question()))
+            except LimitError as error:
+                got.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join(0.05)
+        assert not got, "there may be room once the other call has ended"
+        if usage is None:
+            ledger.release(held)
+        else:
+            ledger.commit(held, usage)
+        thread.join(5)
+        if usage is None:
+            ledger.release(got[0])
+        else:
+            assert got[0].budget == "max_calls"
+
+
+@pytest.mark.parametrize(
+    ("limits", "budget", "words"),
+    [
+        ({"max_calls": 0}, "max_calls", "the budget of 0 calls is used up"),
+        ({"max_tokens": 150}, "max_tokens", r"150 tokens has no room .* up to 1\d\d tokens more"),
+        ({"budget_usd": Decimal("0.009")}, "budget_usd", r"\$0.009 has no room .* up to \$0.01"),
+        ({"max_minutes": 0}, "max_minutes", "the budget of 0 minutes is used up"),
+        ({"max_minutes": 0.5}, None, ""),
+    ],
+)
+def test_each_budget_is_named(limits: dict[str, Any], budget: str | None, words: str) -> None:
+    ledger = limited(**limits)
+    if budget is None:
+        ledger.release(ledger.reserve(question()))
+        return
+    error = refused(ledger)
+    assert (error.budget, error.where, error.code) == (budget, budget, 3)
+    assert "raise --" in error.hint
+    with pytest.raises(LimitError, match=words):
+        ledger.reserve(question())
+
+
+def test_the_minutes_end_a_wait() -> None:
+    ledger = limited(max_calls=1, max_minutes=0.1 / 60)
+    ledger.reserve(question())
+    began = time.monotonic()
+    assert refused(ledger).budget == "max_minutes"
+    assert time.monotonic() - began < 5
+
+
+def test_the_minutes_run_by_the_clock_that_is_given() -> None:
+    now = [100.0]
+    ledger = limited(max_minutes=2, clock=lambda: now[0])
+    now[0] += 119
+    ledger.require_time()
+    assert ledger.seconds_left() == 1
+    now[0] += 2
+    assert ledger.seconds_left() == 0
+    with pytest.raises(LimitError, match="2 minutes"):
+        ledger.require_time()
+    assert limited().seconds_left() is None
+
+
+def test_what_an_earlier_process_spent_counts() -> None:
+    ledger = limited(budget_usd=Decimal(1), spent=Spent(9, 0, 9000, Decimal("0.9")))
+    ledger.commit(ledger.reserve(question(max_tokens=1000)), Usage(5, 1000))
+    assert refused(ledger, max_tokens=1).budget == "budget_usd"
+
+
+def test_money_with_a_model_of_unknown_price_is_refused_before_it_is_asked() -> None:
+    ledger = limited(budget_usd=Decimal(1))
+    with pytest.raises(ConfigError, match="'nobody-knows-it' is not known") as caught:
+        ledger.reserve(question(model="nobody-knows-it"))
+    assert '[models.prices."nobody-knows-it"]' in caught.value.hint
+    charge = Ledger().commit(Ledger().reserve(question()), Usage(1, 1))
+    assert charge == Charge(Usage(1, 1), None)
+
+
+def test_no_usage_is_charged_as_all_that_was_reserved() -> None:
+    ledger = limited(max_tokens=10_000)
+    request = question("x" * 50)
+    charge = ledger.commit(ledger.reserve(request), None)
+    assert charge == Charge(
+        Usage(request.prompt_bytes(), 100, estimated=True), Decimal(100) * 100 / 1_000_000
+    )
+    assert ledger.spent.tokens == request.prompt_bytes() + 100
+
+
+def test_the_prompt_is_a_token_a_byte_until_the_endpoint_has_counted() -> None:
+    ledger = limited(max_tokens=10**9)
+    request = question("é" * 500)
+    assert request.prompt_bytes() > 1000
+    first = ledger.reserve(request)
+    assert first.most.prompt_tokens == request.prompt_bytes()
+    ledger.commit(first, Usage(request.prompt_bytes() // 4, 1))
+    second = ledger.reserve(request)
+    assert second.most.prompt_tokens == pytest.approx(request.prompt_bytes() * 0.3, abs=1)
+    # The largest ratio counts, whatever came after it; of another model nothing is known.
+    ledger.commit(second, Usage(1, 1))
+    assert ledger.reserve(request).most.prompt_tokens == second.most.prompt_tokens
+    other = ledger.reserve(request.replace(model="m-2"))
+    assert other.most.prompt_tokens == request.prompt_bytes()
+
+
+def test_an_endpoint_that_writes_beyond_the_cap_stops_everything() -> None:
+    ledger = limited(budget_usd=Decimal(1))
+    ledger.commit(ledger.reserve(question(max_tokens=10)), Usage(5, 4000))
+    assert ledger.spent.usd == Decimal("0.4"), "what it did cost is told"
+    error = refused(ledger)
+    assert "wrote 4,000 tokens where 10 were allowed" in error.what
+    assert error.budget == "budget_usd"
+
+
+def test_where_nothing_is_limited_that_it_breaks_a_liar_may_go_on() -> None:
+    ledger = limited(max_calls=2)
+    ledger.commit(ledger.reserve(question(max_tokens=10)), Usage(5, 4000))
+    ledger.commit(ledger.reserve(question()), Usage(5, 1))
+    assert refused(ledger).budget == "max_calls"
+
+
+def test_a_reservation_is_given_back_once() -> None:
+    ledger = limited()
+    held = ledger.reserve(question())
+    ledger.release(held)
+    with pytest.raises(ValueError, match="once"):
+        ledger.commit(held, Usage(1, 1))
+    assert ledger.spent == Spent()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 3000),  # the cap
+            st.sampled_from(["commit", "lost", "release", "hold"]),
+            st.floats(0, 1),  # how much of it is used
+        ),
+        max_size=40,
+    ),
+    st.integers(0, 20),
+    st.integers(0, 30_000),
+    st.decimals(0, 2, places=2),
+)
+def test_whatever_is_asked_in_whatever_order_no_budget_is_overspent(
+    steps: list[tuple[int, str, float]], max_calls: int, max_tokens: int, budget: Decimal
+) -> None:
+    ledger = limited(max_calls=max_calls, max_tokens=max_tokens, budget_usd=budget)
+    held: list[Reservation] = []
+    for cap, how, part in steps:
+        request = question(max_tokens=cap)
+        if held:  # nobody else would give anything back, and this thread must not wait for itself
+            ledger.release(held.pop())
+        try:
+            reservation = ledger.reserve(request)
+        except LimitError:
+            continue
+        if how == "commit":
+            prompt = int(reservation.most.prompt_tokens * part)
+            ledger.commit(reservation, Usage(max(prompt, 1), int(cap * part)))
+        elif how == "lost":
+            ledger.commit(reservation, None)
+        elif how == "release":
+            ledger.release(reservation)
+        else:
+            held.append(reservation)
+        spent = ledger.spent
+        assert spent.calls <= max_calls
+        assert spent.tokens <= max_tokens
+        assert spent.usd <= budget
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**5), st.integers(0, 10**6))
+@settings(max_examples=200, deadline=None)
+def test_a_reservation_covers_whatever_a_call_within_it_costs(
+    prompt: int, completion: int, cached: int
+) -> None:
+    price = Prices().of("claude-sonnet-4-5")  # its rates double where the prompt is long
+    assert isinstance(price, Price)
+    assert len(price.rates) > 1
+    cost = price.cost(prompt, completion, min(cached, prompt))
+    for more in (0, 1, 10**5):
+        assert cost <= price.most(prompt + more, completion + more)
