@@ -1,0 +1,168 @@
+"""What an agent is: it gets an assignment, changes files, and says what came of it.
+
+The loop knows no agent but by this. ``openai`` lives beside the loop, ``codex``, ``claude``,
+``gemini``, ``aider`` and any command in ``loop/external.py``, ``autofix`` in ``loop/autofix.py``.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.loop.command import Command
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    from rlm_ci.process import Ended
+else:
+    Protocol = object
+
+#: Characters of a summary and of an output.
+SUMMARY_LIMIT = 4000
+OUTPUT_LIMIT = 40_000
+
+#: name: what it is, as ``--help`` and errors say it.
+AGENTS: Mapping[str, str] = {
+    "openai": "the built-in agent, with any OpenAI-compatible endpoint",
+    "codex": "OpenAI's Codex CLI",
+    "claude": "Anthropic's Claude Code",
+    "gemini": "Google's Gemini CLI",
+    "aider": "Aider",
+    "autofix": "the linters' and formatters' own fixes: no key, no network",
+}
+
+
+class Launch(Value):
+    """A program for the sandbox, started in the work tree's root.
+
+    ``env`` is added to the sandbox's own; ``files`` are absolute paths outside of the tree
+    that it may read; ``read_only`` closes the tree; ``timeout`` is in seconds.
+    """
+
+    argv: tuple[str, ...]
+    timeout: float
+    stdin: bytes = b""
+    env: Mapping[str, str] = {}
+    network: bool = False
+    files: tuple[str, ...] = ()
+    read_only: bool = False
+
+
+class Workspace(Protocol):
+    """The private copy that an agent works in."""
+
+    @property
+    def root(self) -> str:
+        """Its folder, as this process sees it."""
+
+    def run(self, launch: Launch) -> Ended:
+        """Run a command in the sandbox. Raises UnavailableError when it cannot be started."""
+
+    def tree(self) -> str:
+        """The id of the files as they are now."""
+
+    def status(self, before: str, after: str) -> str:
+        """What changed between two trees: a line for each file."""
+
+
+class Assignment(Value):
+    """What an agent is asked for.
+
+    ``deadline`` is a time of ``time.monotonic``, None for none. ``read_only``: look, and change
+    nothing. ``conversation`` is where an agent keeps what it needs to go on in the next
+    assignment that has the same one; it means nothing to anybody else.
+    """
+
+    goal: str
+    role: str
+    iteration: int
+    prompt: str
+    workspace: Workspace
+    conversation: list[Any]
+    deadline: float | None = None
+    read_only: bool = False
+    on_progress: Callable[[str], None] = lambda _line: None
+
+
+class Outcome(Protocol):
+    """What came of an assignment.
+
+    ``exit_code`` is 0 when the agent did what it could; else ``reason`` says why it did not.
+    ``summary`` is for people, ``output`` all that it said: both bounded, neither trusted.
+    """
+
+    @property
+    def exit_code(self) -> int: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def output(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+
+
+class Agent(Protocol):
+    """Whoever changes the code. ``metered``: do its calls go through our ledger?"""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def metered(self) -> bool: ...
+    def act(self, task: Assignment, /) -> Outcome:
+        """Do it. Raises LimitError when a budget ends, UnavailableError, StorageError."""
+
+
+class Said(Value):
+    """An outcome, as the agents of this package give it."""
+
+    exit_code: int
+    summary: str
+    output: str
+    reason: str = ""
+
+
+def known() -> tuple[str, ...]:
+    """The names of the agents that come with rlm-ci."""
+    return tuple(AGENTS)
+
+
+def command_of(text: str) -> Command | None:
+    """The command of an agent that is one; None when ``text`` is the name of a known agent.
+
+    A command has a space or a path in it. Raises ConfigError for another name, UsageError for
+    a command that cannot be read.
+    """
+    if text in AGENTS:
+        return None
+    if " " in text.strip() or "/" in text:
+        return Command.parse(text, where="--agent")
+    raise ConfigError(
+        f"there is no agent '{printable(text[:200])}'",
+        where="--agent",
+        hint=f"known: {', '.join(AGENTS)}; or a command, with a path or an argument",
+    )
+
+
+def require_metered(agent: Agent, budgets: Mapping[str, object]) -> None:
+    """Raise ConfigError if calls, tokens or money are to be bounded that we do not see.
+
+    ``budgets`` maps names of settings to values, None where nothing is set.
+    """
+    given = [name for name, value in budgets.items() if value is not None]
+    if given and not agent.metered:
+        raise ConfigError(
+            f"{', '.join(given)} cannot hold: the calls of {agent.name} do not pass through rlm-ci",
+            where=f"agent {agent.name}",
+            hint="bound its time instead (--max-minutes, --max-iterations), or use --agent openai",
+        )
+
+
+def clip(text: str, limit: int) -> str:
+    """Head and tail of a long text, with a count of what is left out."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"

@@ -1,0 +1,246 @@
+"""The agent without a model: the fixes of the linters and formatters that a repository set up.
+
+What runs follows from the repository's own configuration and from what is installed. Nothing
+needs a key or the network; fixes that a tool calls unsafe stay off, and a formatter runs only
+where the repository says that it formats with it, so that no fix becomes a rewrite.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from time import monotonic
+
+from rlm_ci import files
+from rlm_ci.errors import ConfigError
+from rlm_ci.loop.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said, clip
+from rlm_ci.loop.transcript import transcribe
+from rlm_ci.texts import count
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rlm_ci.loop.agent import Assignment
+
+#: Seconds for one fixer.
+TIMEOUT = 600.0
+_CONFIG_LIMIT = 1 << 20
+_ESLINT = (
+    ".eslintrc", ".eslintrc.js", ".eslintrc.cjs", ".eslintrc.json", ".eslintrc.yml",
+    ".eslintrc.yaml", "eslint.config.js", "eslint.config.mjs", "eslint.config.cjs",
+    "eslint.config.ts", "eslint.config.mts", "eslint.config.cts",
+)  # fmt: skip
+_PRETTIER = (
+    ".prettierrc", ".prettierrc.json", ".prettierrc.json5", ".prettierrc.yml", ".prettierrc.yaml",
+    ".prettierrc.toml", ".prettierrc.js", ".prettierrc.cjs", ".prettierrc.mjs",
+    "prettier.config.js", "prettier.config.cjs", "prettier.config.mjs", "prettier.config.ts",
+)  # fmt: skip
+_PRE_COMMIT = ".pre-commit-config.yaml"
+#: Where a repository says which formatters it uses, besides their own configuration.
+_SAYS = (_PRE_COMMIT, "Makefile", "justfile", "tox.ini", "noxfile.py")
+_BLACK = ("psf/black", "id: black", "black --check", "black --diff", "black .")
+#: Where the version that a project pins may lie, before the one on PATH.
+_FOLDERS = ("node_modules/.bin/", ".venv/bin/", "venv/bin/", "")
+#: Hooks of ours, which would start us again.
+_OWN_HOOKS = "rlm-fix,delegation-guard,diff-budget,diff-budget-staged,doc-archive"
+
+
+class Fixer(Value):
+    """One command that mends files; ``fine`` are the exit codes that are no failure."""
+
+    name: str
+    argv: tuple[str, ...]
+    fine: tuple[int, ...] = (0,)
+
+
+class Project:
+    """What a repository says of its fixers: the files at its root."""
+
+    def __init__(self, root: str, validator: str = "") -> None:
+        self._root = root
+        self.names = frozenset(os.listdir(root))
+        self._said = "\n".join((validator, *(self.text(name) for name in _SAYS)))
+        self._pyproject = self.text("pyproject.toml")
+        self._setup = self.text("setup.cfg") + "\n" + self.text("tox.ini")
+
+    def text(self, name: str) -> str:
+        """A file at the root; "" when it is not there or cannot be read."""
+        try:
+            return files.read_inside(self._root, name, _CONFIG_LIMIT).decode("utf-8", "replace")
+        except files.UnreadableError:
+            return ""
+
+    def has(self, names: Iterable[str]) -> bool:
+        return not self.names.isdisjoint(names)
+
+    def says(self, words: str) -> bool:
+        """Does the validator, or a file that calls tools, name these words?"""
+        return words in self._said
+
+    def has_table(self, name: str) -> bool:
+        """Does ``pyproject.toml`` have a table of that name, or one below it?"""
+        return _has_section(self._pyproject, name)
+
+    def has_section(self, name: str) -> bool:
+        """Does ``setup.cfg`` or ``tox.ini``?"""
+        return _has_section(self._setup, name)
+
+    def has_package(self, name: str) -> bool:
+        """Does ``package.json`` depend on it, or hold its configuration?"""
+        try:
+            package = json.loads(self.text("package.json") or "{}")
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(package, dict):
+            return False
+        groups = (package.get("dependencies"), package.get("devDependencies"))
+        return any(isinstance(group, dict) and name in group for group in groups)
+
+    def go_places(self) -> tuple[str, ...]:
+        """What gofmt is to walk: what is vendored is somebody else's."""
+        return tuple(
+            f"./{name}"
+            for name in sorted(self.names)
+            if not name.startswith((".", "_"))
+            and name not in ("vendor", "node_modules")
+            and not os.path.islink(os.path.join(self._root, name))
+            and (name.endswith(".go") or os.path.isdir(os.path.join(self._root, name)))
+        )
+
+
+def _has_section(text: str, name: str) -> bool:
+    heads = (line.strip().lstrip("[").strip() for line in text.splitlines() if "[" in line)
+    return any(head.startswith((f"{name}]", f"{name}.", f"{name} ]")) for head in heads)
+
+
+def fixers(project: Project) -> list[Fixer]:
+    """The fixers that a repository has set up: linters first, then formatters, then its hooks."""
+    return [
+        *_python(project),
+        *_javascript(project),
+        *_compiled(project),
+        *_hooks(project),
+    ]
+
+
+def _python(project: Project) -> Iterable[Fixer]:
+    in_files = project.has(("ruff.toml", ".ruff.toml"))
+    if in_files or project.has_table("tool.ruff") or project.says("ruff check"):
+        argv = ("ruff", "check", "--fix", "--no-unsafe-fixes", "--exit-zero", "--no-cache", ".")
+        yield Fixer("ruff check --fix", argv)
+    own = project.text("ruff.toml") + "\n" + project.text(".ruff.toml")
+    formats = _has_section(own, "format") or project.has_table("tool.ruff.format")
+    if formats or project.says("ruff format") or project.says("ruff-format"):
+        yield Fixer("ruff format", ("ruff", "format", "--no-cache", "."))
+    sections = project.has_section("isort") or project.has_section("tool:isort")
+    if project.has_table("tool.isort") or sections or project.has((".isort.cfg",)):
+        yield Fixer("isort", ("isort", "--quiet", "."))
+    if project.has_table("tool.black") or any(map(project.says, _BLACK)):
+        yield Fixer("black", ("black", "--quiet", "."))
+
+
+def _javascript(project: Project) -> Iterable[Fixer]:
+    if project.has_package("eslint") or project.has(_ESLINT):
+        # 1: problems are left that it cannot mend.
+        yield Fixer("eslint --fix", ("eslint", "--fix", "."), (0, 1))
+    if project.has_package("prettier") or project.has(_PRETTIER):
+        yield Fixer("prettier --write", ("prettier", "--write", "--ignore-unknown", "."))
+
+
+def _compiled(project: Project) -> Iterable[Fixer]:
+    if project.has(("go.mod",)) and (places := project.go_places()):
+        yield Fixer("gofmt", ("gofmt", "-l", "-w", *places))
+    if project.has(("Cargo.toml",)):
+        yield Fixer("cargo fmt", ("cargo", "fmt", "--all"))
+
+
+def _hooks(project: Project) -> Iterable[Fixer]:
+    if project.has((_PRE_COMMIT,)):
+        # 1: a hook failed, and that is also how one tells that it mended something.
+        argv = ("pre-commit", "run", "--all-files", "--color", "never")
+        yield Fixer("pre-commit", argv, (0, 1))
+
+
+class Autofix:
+    """The fixers of a repository as an agent: every turn runs all of them once.
+
+    ``validator`` is its command: a formatter that it checks with is one to run. ``find`` tells
+    where the sandbox finds a program, or None.
+    """
+
+    name = "autofix"
+    metered = True  # it makes no call, so a budget of calls holds
+
+    def __init__(
+        self,
+        *,
+        find: Callable[[str], str | None],
+        redact: Callable[[str], str],
+        validator: str = "",
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._find = find
+        self._redact = redact
+        self._validator = validator
+        self._clock = clock
+
+    def act(self, task: Assignment) -> Said:
+        """Run them, and say which ran and what they changed. Raises ConfigError for a role."""
+        if task.read_only:
+            raise ConfigError(
+                f"autofix cannot be the {task.role}: it mends, and has no opinion",
+                where="--roles",
+                hint="use --roles single, or another agent",
+            )
+        chosen = fixers(Project(task.workspace.root, self._validator))
+        if not chosen:
+            reason = "no linter or formatter that mends files is set up in this repository"
+            return Said(1, "", "", reason)
+        told: list[str] = []
+        output: list[str] = []
+        failed: list[str] = []
+        before = task.workspace.tree()
+        for fixer in chosen:
+            program = self._program(fixer.argv[0])
+            if program is None:
+                told.append(f"{fixer.name}: {fixer.argv[0]} is set up here, and not installed")
+                continue
+            task.on_progress(fixer.name)
+            line, said, is_fine = self._run(task, fixer, program)
+            told.append(line)
+            output.append(f"$ {fixer.name}\n{said}")
+            if not is_fine:
+                failed.append(line)
+        status = task.workspace.status(before, task.workspace.tree()).strip()
+        told.append(f"changed:\n{status}" if status else "nothing was changed")
+        reason = "; ".join(failed)
+        if not output:
+            reason = f"{count(len(chosen), 'fixer')} set up here, and none of them is installed"
+        summary = clip("\n".join(told), SUMMARY_LIMIT)
+        return Said(1 if reason else 0, summary, clip("\n".join(output), OUTPUT_LIMIT), reason)
+
+    def _program(self, name: str) -> str | None:
+        """How to call a program: the project's own, or the one on PATH; None without any."""
+        return next((place + name for place in _FOLDERS if self._find(place + name)), None)
+
+    def _run(self, task: Assignment, fixer: Fixer, program: str) -> tuple[str, str, bool]:
+        """What there is to tell of one fixer, what it printed, and whether it worked."""
+        timeout = TIMEOUT
+        if task.deadline is not None:
+            timeout = min(timeout, task.deadline - self._clock())
+            if timeout <= 0:
+                return f"{fixer.name}: no time was left", "", False
+        argv = (program, *fixer.argv[1:])
+        ended = task.workspace.run(Launch(argv, timeout, env={"SKIP": _OWN_HOOKS}))
+        said = "\n".join(transcribe(ended.output, self._redact).lines)
+        if ended.reason:
+            return f"{fixer.name}: stopped: {ended.reason}", said, False
+        if fixer.name == "pre-commit" and ended.returncode == 3:  # how it says: not my hooks, but I
+            hint = "run `pre-commit install-hooks` first, with network"
+            return f"pre-commit: its hooks are not installed here; {hint}", said, True
+        if ended.returncode not in fixer.fine:
+            last = said.strip().rpartition("\n")[2].strip()[:300]
+            return f"{fixer.name}: ended with {ended.returncode}: {last}", said, False
+        return f"{fixer.name}: ran", said, True

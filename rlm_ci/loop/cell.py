@@ -1,0 +1,132 @@
+"""Where commands of the loop run: in the sandbox, on a copy of the work tree, nothing else near."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.loop.command import finder
+from rlm_ci.sandbox import Job, Limits, Mount, toolchain_mounts, toolchain_variables
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rlm_ci.loop.agent import Launch
+    from rlm_ci.loop.checkout import Checkout
+    from rlm_ci.loop.workspace import Workspace
+    from rlm_ci.process import Ended
+    from rlm_ci.sandbox.job import Sandbox
+
+#: Bytes of an output that are kept: it will be part of the run's record.
+KEEP = 1 << 20
+#: What a build may need to know of the machine, and nobody keeps a secret in.
+_PASSED = (
+    "CI", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "JAVA_HOME", "GOROOT", "DOTNET_ROOT", "NVM_BIN",
+    "PYENV_ROOT", "RUSTUP_HOME", "CARGO_HOME", "ANDROID_HOME", "PYTHON_VERSION", "NODE_VERSION",
+)  # fmt: skip
+#: Bytecode of the copy would be noise; a cache below HOME lives as long as the command.
+_SET = {"PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "TERM": "dumb"}
+_ENVIRONMENTS = (".venv", "venv")
+
+
+def search_path(environ: Mapping[str, str], repository: str) -> str:
+    """Our PATH, behind the programs of the repository's own Python environment, if any."""
+    folders = [os.path.join(repository, name, "bin") for name in _ENVIRONMENTS]
+    own = [folder for folder in folders if os.path.isfile(os.path.join(folder, "python"))]
+    ours = [one for one in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(one)]
+    system = ["/usr/local/bin", "/usr/bin", "/bin"]
+    return os.pathsep.join(dict.fromkeys([*own[:1], *ours, *system]))
+
+
+class Cell:
+    """Runs commands on the copies of one workspace; what an agent knows of it, too.
+
+    ``root`` of the repository is the folder that they work in, wherever the copy lies.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        workspace: Workspace,
+        repository: str,
+        environ: Mapping[str, str],
+        on_output: Callable[[bytes], object] | None = None,
+    ) -> None:
+        """``environ`` is ours; of it only PATH and what no secret is in reaches a command."""
+        self.sandbox = sandbox
+        self.workspace = workspace
+        self.place = repository
+        self._on_output = on_output
+        self._env = {name: environ[name] for name in _PASSED if environ.get(name)} | _SET
+        self._env["PATH"] = search_path(environ, repository)
+        ours = {**environ, "PATH": self._env["PATH"]}
+        self._tools = toolchain_mounts(ours, repository)
+        self._env = {**toolchain_variables(ours), **self._env}
+
+    @property
+    def root(self) -> str:
+        """The copy's folder, as this process sees it."""
+        return self.workspace.path
+
+    def tree(self) -> str:
+        return self.workspace.tree()
+
+    def status(self, before: str, after: str) -> str:
+        return "" if before == after else self.workspace.status(before, after)
+
+    def find(self, program: str, copy: Checkout | None = None) -> str | None:
+        """Where the sandbox finds ``program``; None when it could not be started there."""
+        where = copy.path if copy else self.root
+        shared = self.workspace.snapshot.dependencies
+        return finder(self._env["PATH"], self.place, where, shared)(program)
+
+    def run(self, launch: Launch) -> Ended:
+        """Run a command of an agent. Raises UnavailableError when it cannot be started."""
+        extra = tuple(Mount(path, path) for path in launch.files)
+        return self._run(
+            launch.argv,
+            launch.timeout,
+            (*self._copy_mounts(None, closed=launch.read_only), *extra),
+            stdin=launch.stdin,
+            env=launch.env,
+            network=launch.network,
+        )
+
+    def command(
+        self,
+        argv: tuple[str, ...],
+        timeout: float,
+        copy: Checkout | None = None,
+        *,
+        network: bool = False,
+    ) -> Ended:
+        """Run a command of ours on the copy, or on another one. Raises UnavailableError."""
+        return self._run(argv, timeout, self._copy_mounts(copy), network=network)
+
+    def _copy_mounts(self, copy: Checkout | None, *, closed: bool = False) -> tuple[Mount, ...]:
+        mounts = self.workspace.mounts(copy)
+        if not closed:
+            return mounts
+        return tuple(mount.replace(writable=False) for mount in mounts)
+
+    def _run(
+        self,
+        argv: tuple[str, ...],
+        timeout: float,
+        mounts: tuple[Mount, ...],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        network: bool = False,
+    ) -> Ended:
+        job = Job(
+            argv,
+            cwd=self.place,
+            env={**self._env, **(env or {})},
+            stdin=stdin,
+            network=network,
+            mounts=(*self._tools, *mounts),
+            limits=Limits(wall=timeout),
+            keep=KEEP,
+        )
+        return self.sandbox.run(job, on_output=self._on_output)

@@ -1,0 +1,293 @@
+"""A folder checked out from a tree, in which somebody who is not trusted has worked.
+
+What stands in it is read as data: no link is followed, nothing in it is executed, and nothing
+that an agent writes (a ``.gitignore``, a repository of its own) can hide a file from us. By
+the time we look, its processes are dead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from contextlib import suppress
+
+from rlm_ci import files
+from rlm_ci.errors import LimitError
+from rlm_ci.loop.ignoring import anchored
+from rlm_ci.loop.snapshot import (
+    SUBMODULE,
+    Bounds,
+    Places,
+    encode,
+    parents,
+    remove_index,
+    rules_of,
+)
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rlm_ci.loop.private_git import PrivateGit
+    from rlm_ci.objects import Entry
+
+#: Repositories inside of repositories inside of … : nobody needs more.
+_DEPTH = 64
+
+
+class Removed(Value):
+    """What was found in the copy and taken out of it: a ``.git``, a pipe, a device."""
+
+    path: str
+    reason: str
+
+
+class Checkout:
+    """The copy at ``path``. ``removed`` tells what ``tree`` has taken out of it so far."""
+
+    def __init__(self, private: PrivateGit, path: str, name: str, bounds: Bounds) -> None:
+        self.path = os.path.abspath(path)
+        self.removed: list[Removed] = []
+        self._git = private
+        self._index = f"{name}.index"
+        self._bounds = bounds
+        self._known: tuple[str, ...] = ()
+        self._submodules: tuple[str, ...] = ()
+        self._guests: dict[str, str | None] = {}
+        #: The tree that the index holds, once it is known.
+        self._last = ""
+        self._removed_at: dict[str, tuple[Removed, ...]] = {}
+
+    def fill(self, tree: str, guests: Mapping[str, str | None]) -> None:
+        """Make the folder anew from ``tree``.
+
+        ``guests`` are names in it that stay no part of the tree: a place for something to be
+        mounted on (None), or a link to the target given.
+        """
+        clear(self.path)
+        files.make_folder(self.path, 0o700)
+        remove_index(self._git.path(self._index))
+        self._git.read(self.path, self._index, "read-tree", tree)
+        self._git.read(self.path, self._index, "checkout-index", "-a", "-f", "-u", "-q")
+        entries = self._git.objects.tree(tree)
+        self._submodules = tuple(path for path, one in entries.items() if one.mode == SUBMODULE)
+        self._known = tuple(path for path, one in entries.items() if one.mode != SUBMODULE)
+        self._guests = dict(guests)
+        self._last = tree
+        self._receive()
+
+    def tree(self) -> str:
+        """The id of the tree that the folder holds now.
+
+        Repositories, pipes and devices that were put there are removed first. Raises
+        LimitError beyond the bounds.
+        """
+        mark = len(self.removed)
+        self._receive()
+        every, suspects = self._listed()
+        if suspects or not self._last:
+            present = self._present(every)
+            gone = sorted(every.difference(present))
+            added = sorted(suspects.intersection(present))
+            for option, paths in (("--force-remove", gone), ("--add", added)):
+                if paths:
+                    names = encode("".join(f"{path}\0" for path in paths))
+                    args = ("update-index", "--replace", option, "-z", "--stdin")
+                    self._git.write(self.path, self._index, *args, stdin=names)
+            self._last = self._git.write_tree(self.path, self._index)
+        found = (*self.removed_at(self._last), *self.removed[mark:])
+        self._removed_at[self._last] = tuple(dict.fromkeys(found))
+        return self._last
+
+    def removed_at(self, tree: str) -> tuple[Removed, ...]:
+        """What had to be taken out of the folder for it to hold ``tree``."""
+        return self._removed_at.get(tree, ())
+
+    def restore(self, tree: str) -> None:
+        """Make the folder hold ``tree`` again; ignored files stay where they are."""
+        now = self.tree()
+        if now == tree:
+            return
+        before, after = self._git.objects.tree(now), self._git.objects.tree(tree)
+        changed = [path for path, entry in after.items() if before.get(path) != entry]
+        for path in before.keys() - after.keys():
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.path, path))
+            for folder in parents(path):
+                try:
+                    os.rmdir(os.path.join(self.path, folder))
+                except OSError:
+                    break
+        self._git.read(self.path, self._index, "read-tree", "-m", tree)
+        if changed:
+            args = ("checkout-index", "-f", "-u", "-q", "-z", "--stdin")
+            names = encode("".join(f"{path}\0" for path in changed))
+            self._git.read(self.path, self._index, *args, stdin=names)
+        self._last = tree
+        self._receive()
+
+    # ── what an agent may have done ──
+
+    def _listed(self) -> tuple[set[str], set[str]]:
+        """All paths that may be part of the tree, and those that may have changed.
+
+        Repositories in the way are taken out.
+        """
+        excludes = f"--exclude-from={rules_of(self._git)}"
+        links = [name for name, target in self._guests.items() if target]
+        guests = [f"--exclude={anchored(name).removesuffix('/')}" for name in links]
+        kinds = ("--cached", "--others", "--modified", "--deleted")
+        for _ in range(_DEPTH):
+            args = ("ls-files", "-z", "-t", *kinds, excludes, *guests)
+            found = os.fsdecode(self._git.write(self.path, self._index, *args)).split("\0")
+            every = {row[2:] for row in found if row}
+            suspects = {row[2:] for row in found if row and row[0] != "H"}
+            places = Places(self.path)
+            # Ignored, and known all the same: it is part of the snapshot.
+            back = {path for path in self._known if path not in every and places.look(path)}
+            every = (every | back).difference(self._submodules)
+            if not self._take_out_repositories(every):
+                return every, (suspects | back | _behind_links(every, places)) & every
+        raise self._too_much("repositories inside of one another without end")
+
+    def _present(self, every: Iterable[str]) -> set[str]:
+        """The paths that are there, as a file or a link that git can keep."""
+        places = Places(self.path)
+        present: set[str] = set()
+        total = 0
+        for path in sorted(every):
+            status = places.look(path)
+            if status is None or stat.S_ISDIR(status.st_mode):
+                continue
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+                self._remove(path, "it is a pipe, a socket or a device")
+                continue
+            if stat.S_ISREG(status.st_mode) and not status.st_mode & stat.S_IRUSR:
+                os.chmod(os.path.join(self.path, path), status.st_mode | stat.S_IRUSR)
+            if status.st_size > self._bounds.largest:
+                raise self._too_much(f"{printable(path)} has {status.st_size:,} bytes")
+            total += status.st_size
+            present.add(path)
+        if total > self._bounds.total or len(present) > self._bounds.count:
+            raise self._too_much(f"{len(present):,} files of {total:,} bytes together")
+        return present
+
+    def _take_out_repositories(self, names: Iterable[str]) -> bool:
+        """Remove every ``.git`` beside or above a file; whether the list must be made again."""
+        again = False
+        folders = {folder for name in names for folder in parents(name)}
+        if ".git" not in self._guests and os.path.lexists(os.path.join(self.path, ".git")):
+            self._remove(".git", "a repository was made of the copy")
+        for name in names:
+            parts = name.split("/")
+            odd = next((i for i, part in enumerate(parts) if part.lower() == ".git"), None)
+            if odd is not None:
+                self._remove("/".join(parts[: odd + 1]), "git keeps no file of this name")
+                again = True
+        places = Places(self.path)
+        for folder in sorted(folders):
+            status = places.look(folder)
+            if status is None or not stat.S_ISDIR(status.st_mode):
+                continue
+            place = os.path.join(self.path, folder)
+            if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:  # closed, what it holds unseen
+                os.chmod(place, 0o700)
+                again = True
+            if os.path.lexists(os.path.join(place, ".git")):
+                self._remove(f"{folder}/.git", "a repository inside hides what it holds")
+                again = True
+        return again
+
+    def _receive(self) -> None:
+        """Put submodules and guests back to what they must be: empty folders, or our links."""
+        wanted = dict.fromkeys(self._submodules, None) | self._guests
+        for path, target in wanted.items():
+            place = os.path.join(self.path, path)
+            for folder in reversed(list(parents(path))):
+                inner = os.path.join(self.path, folder)
+                if not os.path.isdir(inner) or os.path.islink(inner):
+                    if os.path.lexists(inner):
+                        self._remove(folder, "it stands where a folder of ours must be")
+                    os.mkdir(inner)
+            if _is_right(place, target):
+                continue
+            if os.path.lexists(place):
+                self._remove(path, "what it held is not part of the repository")
+            if target is None:
+                os.mkdir(place)
+            elif path == ".git":
+                files.write(place, target.encode("utf-8", "surrogateescape"))
+            else:
+                os.symlink(target, place)
+
+    def _remove(self, path: str, reason: str) -> None:
+        self.removed.append(Removed(path, reason))
+        clear(os.path.join(self.path, path))
+
+    def _too_much(self, what: str) -> LimitError:
+        bounds = self._bounds
+        return LimitError(
+            f"the agent's copy holds too much: {what}",
+            budget="workspace",
+            where=self.path,
+            hint=f"at most {bounds.count:,} files, {bounds.largest:,} bytes each,"
+            f" {bounds.total:,} bytes together; have what it makes ignored by .gitignore",
+        )
+
+
+def _behind_links(names: set[str], places: Places) -> set[str]:
+    """Those of ``names`` that lie in what was a folder and is none now; git looks through it."""
+    gone = set()
+    for folder in {folder for name in names for folder in parents(name)}:
+        status = places.look(folder)
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            gone.add(folder)
+    return {name for name in names if not gone.isdisjoint(parents(name))} if gone else set()
+
+
+def _is_right(place: str, target: str | None) -> bool:
+    try:
+        if target is None:
+            return stat.S_ISDIR(os.lstat(place).st_mode) and not os.listdir(place)
+        if os.path.basename(place) == ".git":
+            return files.read(place, 1 << 16) == target.encode("utf-8", "surrogateescape")
+        return os.readlink(place) == target
+    except (OSError, files.UnreadableError):
+        return False
+
+
+def clear(place: str) -> None:
+    """Remove ``place`` and all below it, whatever its modes; a link is removed, not followed."""
+    try:
+        if not stat.S_ISDIR(os.lstat(place).st_mode):
+            os.unlink(place)
+            return
+    except FileNotFoundError:
+        return
+
+    def opened(function: Callable[..., object], path: str, _error: object) -> None:
+        os.chmod(os.path.dirname(path), 0o700)
+        if not os.path.islink(path) and os.path.isdir(path):
+            os.chmod(path, 0o700)
+            shutil.rmtree(path)
+        else:
+            function(path)
+
+    shutil.rmtree(place, onerror=opened)
+
+
+def restored(
+    base: Mapping[str, Entry], now: Mapping[str, Entry], is_protected: Callable[[str], bool]
+) -> bytes:
+    """What ``update-index --index-info`` must be told to give protected paths back to base."""
+    changed = sorted(
+        path
+        for path in base.keys() | now.keys()
+        if base.get(path) != now.get(path) and is_protected(path)
+    )
+    gone = [f"0 {'0' * len(now[path].oid)}\t{path}\0" for path in changed if path in now]
+    back = [f"{base[path].mode} {base[path].oid}\t{path}\0" for path in changed if path in base]
+    return encode("".join(gone + back))

@@ -1,0 +1,161 @@
+"""A command as a person writes it, as the words that are started: a shell only where one is needed.
+
+``pytest -k "a and b"`` is split as a shell would and started without one. What only a shell
+understands (pipes, ``&&``, ``$NAME``, globs, redirections, ``NAME=value`` in front) is handed
+whole to ``/bin/sh -c``, inside the sandbox like everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from rlm_ci.errors import UsageError
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHELL = "/bin/sh"
+_LONGEST = 8192
+#: What makes a shell do something, outside of quotes; the second still does in double quotes.
+_SPECIAL = frozenset("|&;<>()$`*?[\n")
+_IN_DOUBLE = frozenset("$`")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
+#: First words that a shell understands by itself, so that there is no program to look for.
+_OWN_WORDS = frozenset(
+    (
+        ".", ":", "[", "alias", "case", "cd", "command", "echo", "eval", "exec", "exit", "export",
+        "false", "for", "if", "printf", "pwd", "read", "set", "shift", "test", "time", "times",
+        "trap", "true", "type", "ulimit", "umask", "unset", "until", "wait", "while",
+    )
+)  # fmt: skip
+
+
+class Command(Value):
+    """What is run. ``programs`` have to be found before; ``in_shell`` a shell reads the text."""
+
+    text: str
+    argv: tuple[str, ...]
+    programs: tuple[str, ...]
+    in_shell: bool = False
+
+    @classmethod
+    def of(cls, *argv: str) -> Command:
+        """The command of these words, which no shell sees."""
+        return cls(shlex.join(argv), argv, argv[:1])
+
+    @classmethod
+    def parse(cls, text: str, *, where: str = "--validator") -> Command:
+        """The command that a person wrote. Raises UsageError when it is none."""
+        text = text.strip()
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise _refused(f"{str(error).lower()} in {text!r}", where) from None
+        if not words:
+            raise _refused("an empty command", where)
+        if "\0" in text or len(text) > _LONGEST:
+            raise _refused("a command with a NUL, or one too long", where)
+        if not _needs_shell(text, words):
+            return cls(text, tuple(words), (words[0],))
+        return cls(text, (SHELL, "-c", text), (SHELL, *_first_program(words)), in_shell=True)
+
+
+def _refused(what: str, where: str) -> UsageError:
+    return UsageError(
+        f"it cannot be run: {printable(what[:200])}",
+        where=where,
+        hint='give one command, such as --validator "python -m pytest"',
+    )
+
+
+def _needs_shell(text: str, words: list[str]) -> bool:
+    if _is_assignment(words[0]) or words[0] in _OWN_WORDS - {"echo", "false", "printf", "true"}:
+        return True
+    quote = ""
+    skip = False
+    before = " "
+    for char in text:
+        if skip:
+            skip = False
+        elif char == "\\" and quote != "'":
+            skip = True
+        elif quote:
+            if char == quote:
+                quote = ""
+            elif quote == '"' and char in _IN_DOUBLE:
+                return True
+        elif char in "'\"":
+            quote = char
+        elif char in _SPECIAL or (char in "#~!" and before.isspace()):
+            return True
+        before = char
+    return False
+
+
+def _is_assignment(word: str) -> bool:
+    name, sign, _ = word.partition("=")
+    return bool(sign) and name.isidentifier() and name.isascii()
+
+
+def _first_program(words: list[str]) -> tuple[str, ...]:
+    """The program that a shell text begins with, where that can be told without a shell."""
+    for word in words:
+        if _is_assignment(word):
+            continue
+        return (word,) if set(word) <= _PLAIN and word not in _OWN_WORDS else ()
+    return ()
+
+
+def finder(
+    path: str, root: str, copy: str, shared: tuple[str, ...] = ()
+) -> Callable[[str], str | None]:
+    """A function from a program's name to its file; None when it could not be started.
+
+    ``path`` is the PATH of the sandbox, ``root`` where the repository stands in it, and
+    ``copy`` where the same tree lies for us; the folders ``shared`` of it are those of the
+    repository itself. A script needs its interpreter, too.
+    """
+
+    def at(name: str) -> str:
+        """Where a path of the sandbox lies for us."""
+        inside = os.path.normpath(os.path.join(root, name))
+        within = os.path.relpath(inside, root)
+        outside = within == os.pardir or within.startswith(os.pardir + os.sep)
+        if outside or any(within.startswith(f"{folder}{os.sep}") for folder in shared):
+            return inside
+        return os.path.join(copy, within)
+
+    def find(name: str, depth: int = 0) -> str | None:
+        if not name or depth > 3:
+            return None
+        folders = [""] if os.sep in name else path.split(os.pathsep)
+        for folder in folders:
+            place = at(os.path.join(folder, name))
+            if os.path.isfile(place) and os.access(place, os.X_OK):
+                wanted = _interpreter(place)
+                return place if all(find(one, depth + 1) for one in wanted) else None
+        return None
+
+    return find
+
+
+def _interpreter(place: str) -> tuple[str, ...]:
+    """The programs that the first line of a script asks for; none for a binary."""
+    try:
+        with open(place, "rb") as file:
+            line = file.read(256).partition(b"\n")[0]
+    except OSError:  # it can be run and not be read: the kernel will know
+        return ()
+    if not line.startswith(b"#!"):
+        return ()
+    words = os.fsdecode(line[2:]).split()
+    if not words:
+        return ()
+    if os.path.basename(words[0]) != "env":
+        return (words[0],)
+    named = [word for word in words[1:] if not word.startswith("-") and not _is_assignment(word)]
+    return (words[0], *named[:1])

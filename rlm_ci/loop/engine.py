@@ -1,0 +1,137 @@
+"""Fix until green: goal, agent, validator, again and again, until it passes or a budget ends.
+
+The crank knows neither who edits nor what decides: both are handed in. Whatever comes from
+outside (the clock, what the agent did, what the validator said) is a fact of the run's record,
+so that a run that is resumed or replayed takes every turn again exactly as it was.
+"""
+
+from __future__ import annotations
+
+from rlm_ci import texts
+from rlm_ci.errors import LimitError
+from rlm_ci.loop.state import BUDGET_COMPLETE, NO_PROGRESS, PASSED, TAMPERED, Final
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from rlm_ci.findings import Finding
+
+    class Site(Protocol):
+        """Where the loop works; every step of it is journalled."""
+
+        def elapsed(self, iteration: int) -> float:
+            """Minutes since the run began, all its sessions together."""
+
+        def judge(self, label: str) -> Judged:
+            """Run the validator on the tree as it stands."""
+
+        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+            """Let the agent take a turn. Raises LimitError when a budget ends it."""
+
+        def tampering(self) -> tuple[Finding, ...]:
+            """What the tree has that no agent may change."""
+
+        def confirm(self) -> Judged:
+            """Run the validator once more, in a fresh tree with the protected files restored."""
+
+        def note(
+            self, iteration: int, acted: Acted, judged: Judged, tampering: tuple[Finding, ...]
+        ) -> None:
+            """Save what this turn came to."""
+
+
+class Terms(Value):
+    """What ends the loop. None is no limit; ``validated`` is False without a validator."""
+
+    max_iterations: float | None
+    max_minutes: float | None
+    validated: bool = True
+
+
+class Acted(Value):
+    """What a turn of the agent came to; ``changed`` tells whether the tree is another one."""
+
+    summary: str
+    changed: bool
+    exit_code: int = 0
+
+
+class Judged(Value):
+    """What the validator said; ``feedback`` is for the agent's next turn."""
+
+    passed: bool
+    feedback: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+#: Turns without an edit, one after the other, that are enough; so are as many that are green
+#: with an edit that nobody may make.
+ENOUGH = 2
+
+
+class Ended(Value):
+    """The end of a loop, with what the validator or the tamper guard holds against it."""
+
+    final: Final
+    judged: Judged
+    tampering: tuple[Finding, ...] = ()
+
+
+def run(site: Site, terms: Terms) -> Ended:
+    """Turn the crank until it is green, a budget ends, or nothing moves any more."""
+    judged = site.judge("0") if terms.validated else Judged(passed=False)
+    tampering = site.tampering()
+    iteration = idle = forbidden = 0
+    stop = None
+    while stop is None:
+        iteration += 1
+        stop = _over(iteration, site.elapsed(iteration), terms)
+        if stop:
+            break
+        try:
+            acted = site.act(iteration, judged, tampering)
+        except LimitError as error:  # what was edited until then may be enough
+            stop, acted = (error.budget, error.what), Acted(error.what, changed=True)
+        judged = site.judge(str(iteration)) if terms.validated else judged
+        tampering = site.tampering()
+        if judged.passed and not tampering:
+            judged = site.confirm()
+        site.note(iteration, acted, judged, tampering)
+        if judged.passed and not tampering:
+            reason = f"the validator passes after {texts.count(iteration, 'iteration')}"
+            return Ended(Final.of(PASSED, reason), judged)
+        idle = 0 if acted.changed else idle + 1
+        forbidden = forbidden + 1 if judged.passed else 0
+        if terms.validated and stop is None:
+            stop = _stuck(idle, forbidden)
+    return Ended(_final(stop, terms, tampering), judged, tampering)
+
+
+def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:
+    if idle >= ENOUGH:
+        return NO_PROGRESS, f"{idle} turns in a row changed nothing"
+    if forbidden >= ENOUGH:
+        return NO_PROGRESS, f"{forbidden} turns in a row were green by forbidden edits"
+    return None
+
+
+def _over(iteration: int, minutes: float, terms: Terms) -> tuple[str, str] | None:
+    """The budget of the loop that does not allow for another turn, and in words."""
+    if terms.max_iterations is not None and iteration > terms.max_iterations:
+        turns = texts.count(int(terms.max_iterations), "iteration")
+        return "max_iterations", f"the limit of {turns} is reached"
+    if terms.max_minutes is not None and minutes >= terms.max_minutes:
+        return "max_minutes", f"the limit of {terms.max_minutes:g} minutes is reached"
+    return None
+
+
+def _final(stop: tuple[str, str], terms: Terms, tampering: tuple[Finding, ...]) -> Final:
+    status, reason = stop
+    if not terms.validated:
+        return Final.of(BUDGET_COMPLETE, f"{reason}; nothing validates the result")
+    if tampering:
+        edits = texts.count(len(tampering), "edit")
+        return Final.of(TAMPERED, f"{reason}; {edits} must not be part of a fix")
+    return Final.of(status, f"{reason}, and the validator still fails")

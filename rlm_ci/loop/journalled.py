@@ -1,0 +1,82 @@
+"""How a command ended, and what an agent did, as facts of the run's record."""
+
+from __future__ import annotations
+
+from rlm_ci.loop.agent import Said
+from rlm_ci.process import Clipped, Ended
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    from rlm_ci.loop.agent import Agent, Assignment
+
+    #: ``fact(kind, place, key, produce)``: what was recorded under them, or is produced now.
+    Fact = Callable[
+        [str, str, Mapping[str, Any], Callable[[], Mapping[str, Any]]], Mapping[str, Any]
+    ]
+
+    class Copy(Protocol):
+        """The copy that an agent edits."""
+
+        def tree(self) -> str: ...
+        def restore(self, tree: str) -> None: ...
+
+
+def record_of(ended: Ended) -> dict[str, Any]:
+    """``ended`` as JSON has it. What is no UTF-8 in the output is replaced."""
+    output = ended.output
+    if not output.omitted:  # a character may stand across the seam
+        output = Clipped(output.head + output.tail)
+    return {
+        "returncode": ended.returncode,
+        "reason": ended.reason,
+        "seconds": round(ended.seconds, 3),
+        "head": output.head.decode("utf-8", "replace"),
+        "tail": output.tail.decode("utf-8", "replace"),
+        "omitted": output.omitted,
+    }
+
+
+def ended_of(record: Mapping[str, Any]) -> Ended:
+    """What ``record_of`` made its record of."""
+    head, tail = (record[name].encode("utf-8", "replace") for name in ("head", "tail"))
+    output = Clipped(head, tail, record["omitted"])
+    return Ended(record["returncode"], record["reason"], output, record["seconds"])
+
+
+class Journalled:
+    """An agent whose every assignment is one fact, with the tree that it left behind.
+
+    It is for agents that we cannot look into; what the built-in one does follows from its
+    completions, which are facts themselves.
+    """
+
+    def __init__(self, agent: Agent, fact: Fact, copy: Copy) -> None:
+        self.name = agent.name
+        self.metered = agent.metered
+        self._agent = agent
+        self._fact = fact
+        self._copy = copy
+        self._acts: dict[str, int] = {}
+
+    def act(self, task: Assignment) -> Said:
+        """As the agent does, or did. Raises what it raises."""
+        place = f"iteration-{task.iteration}/{task.role}"
+        self._acts[place] = number = self._acts.get(place, 0) + 1
+        key = {"agent": self.name, "prompt": task.prompt, "tree": self._copy.tree()}
+
+        def produce() -> Mapping[str, Any]:
+            outcome = self._agent.act(task)
+            return {
+                "exit_code": outcome.exit_code,
+                "summary": outcome.summary,
+                "output": outcome.output,
+                "reason": outcome.reason,
+                "tree": self._copy.tree(),
+            }
+
+        told = self._fact("agent", f"{place}-{number}", key, produce)
+        self._copy.restore(told["tree"])
+        return Said(told["exit_code"], told["summary"], told["output"], told["reason"])

@@ -1,0 +1,101 @@
+"""What stands around the copy in the sandbox: a ``.git`` to look at, folders of dependencies.
+
+The copy is mounted at the repository's own place, so that the absolute paths in environments
+and editable installs hold. The ``.git`` beside it knows HEAD, branches, tags and the objects,
+and neither remotes nor credentials nor anything that git would execute.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from rlm_ci import files
+from rlm_ci.loop.checkout import clear
+from rlm_ci.loop.private_git import PrivateGit, is_sha256, lay_out, object_folders
+from rlm_ci.sandbox import Mount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.git import Repository
+    from rlm_ci.loop.snapshot import Snapshot
+
+#: An object folder may borrow from another one, and so on: git goes as far.
+_DEPTH = 5
+_LIMIT = 1 << 20
+
+
+def make_shown_git(
+    folder: str, private: PrivateGit, repository: Repository, snapshot: Snapshot, copy: str
+) -> None:
+    """Make ``folder`` the git folder that the agent and the validator see."""
+    clear(folder)
+    lay_out(folder, object_folders(repository), sha256=is_sha256(snapshot.commit))
+    # Here the attributes of the tree count again: git shall say what the user's git would.
+    os.unlink(os.path.join(folder, "info", "attributes"))
+    branch = repository.head_ref()
+    head = f"ref: {branch}\n" if branch else f"{snapshot.head}\n"
+    refs = repository.refs("refs/heads", "refs/tags")
+    packed = "".join(f"{oid} {name}\n" for name, (oid, link) in sorted(refs.items()) if not link)
+    files.write(os.path.join(folder, "HEAD"), _encode(head), 0o600)
+    files.write(os.path.join(folder, "packed-refs"), _encode(packed), 0o600)
+    if repository.is_shallow():
+        graft = files.read(os.path.join(repository.common_dir, "shallow"), _LIMIT)
+        files.write(os.path.join(folder, "shallow"), graft, 0o600)
+    shown = private.repository(folder, copy, os.path.join(folder, "index"))
+    staged = repository.run("ls-files", "-z", "--full-name", "--stage")
+    shown.run("update-index", "-z", "--index-info", stdin=staged)
+    shown.run("update-index", "-q", "--refresh", ok=(0, 1))
+
+
+def mounts(
+    copy: str, shown_git: str, repository: Repository, snapshot: Snapshot
+) -> tuple[Mount, ...]:
+    """The copy at the repository's own place, and what is read-only on top of it."""
+    root = repository.root
+    found = [Mount(copy, root, writable=True)]
+    if repository.git_dir:
+        place = os.path.join(root, ".git")
+        found.append(Mount(shown_git, place))
+        for objects in object_folders(repository):
+            found += _object_mounts(objects, os.path.join(place, "objects"), _DEPTH)
+    for name in (*snapshot.dependencies, *_filled(root, snapshot)):
+        found.append(Mount(os.path.join(root, name), os.path.join(root, name)))
+    return tuple(found)
+
+
+def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:
+    yield Mount(folder, target)
+    try:
+        lines = files.read(os.path.join(folder, "info", "alternates"), _LIMIT).split(b"\n")
+    except files.UnreadableError:
+        return
+    for line in lines:
+        name = os.fsdecode(line)
+        if not name or name.startswith(("#", '"')) or not depth:
+            continue
+        other = os.path.normpath(os.path.join(folder, name))
+        # A git folder that somebody else has made shall not open any other folder to an agent.
+        is_store = os.path.isdir(os.path.join(other, "pack")) and other.endswith("objects")
+        if is_store:
+            yield from _object_mounts(
+                other, os.path.normpath(os.path.join(target, name)), depth - 1
+            )
+
+
+def _filled(root: str, snapshot: Snapshot) -> Iterator[str]:
+    """The submodules that are there; one with a whole git folder of its own is not shown."""
+    for path, _ in snapshot.submodules:
+        place = os.path.join(root, path)
+        try:
+            is_folder = stat.S_ISDIR(os.lstat(place).st_mode)
+        except OSError:
+            continue
+        if is_folder and os.listdir(place) and not os.path.isdir(os.path.join(place, ".git")):
+            yield path
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

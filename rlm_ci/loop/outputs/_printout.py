@@ -1,0 +1,138 @@
+"""What a parser reads and what it makes: lines, places in the repository, findings, a tally."""
+
+from __future__ import annotations
+
+import posixpath
+from itertools import pairwise
+
+from rlm_ci.findings import Finding, Location, Severity
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+#: Characters of a line that parsers see, findings of one parser, characters of one message.
+LONGEST_LINE = 2000
+MOST_FINDINGS = 200
+LONGEST_MESSAGE = 500
+#: Different paths that are looked up on disk: an output may name any number.
+_MOST_LOOKUPS = 5000
+#: Code that is there and is nobody's to mend.
+_FOREIGN = frozenset(
+    (".git", ".nox", ".tox", ".venv", "__pypackages__", "node_modules", "site-packages", "venv")
+)
+
+
+class Tally(Value):
+    """How many tests a tool says that it ran to a good or a bad end (packages, for Go)."""
+
+    passed: int
+    failed: int = 0
+
+
+class Printout:
+    """The lines of one run.
+
+    ``root`` is the path of the repository as the command saw it; ``exists`` says whether a
+    relative path is a file in it.
+    """
+
+    def __init__(self, lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> None:
+        self.lines = tuple(line[:LONGEST_LINE].rstrip() for line in lines)
+        self._root = f"{posixpath.normpath(root)}/".replace("//", "/")
+        self._exists = exists
+        self._known: dict[str, bool] = {}
+
+    def place(self, path: str, line: str | int | None = None) -> Location | None:
+        """The place that an output names; None when it is not a file of the repository."""
+        if path.startswith("file://"):
+            from urllib.parse import unquote
+
+            path = unquote(path[7:])
+        if path.startswith("/"):
+            path = posixpath.normpath(path)
+            if not path.startswith(self._root):
+                return None
+            path = path[len(self._root) :]
+        path = posixpath.normpath(path)
+        parts = path.split("/")
+        if path in (".", "") or path.startswith("/") or parts[0] == ".." or "\0" in path:
+            return None
+        if not _FOREIGN.isdisjoint(parts) or not self._is_there(path):
+            return None
+        number = _number(line)
+        return Location(path, number, number)
+
+    def spot(self, text: str) -> Location | None:
+        """The place of ``path:line`` or ``path:line:column``; None when it is none of ours."""
+        found = cut(text)
+        return self.place(*found) if found else None
+
+    def _is_there(self, path: str) -> bool:
+        if path not in self._known:
+            if len(self._known) >= _MOST_LOOKUPS or len(path) > LONGEST_LINE:
+                return False
+            self._known[path] = self._exists(path)
+        return self._known[path]
+
+
+def _number(line: str | int | None) -> int | None:
+    if isinstance(line, str):
+        line = int(line) if line.isdecimal() and line.isascii() and len(line) < 9 else None
+    return line if line is not None and line > 0 else None
+
+
+def cut(text: str) -> tuple[str, str] | None:
+    """Path and line of ``path:line`` or ``path:line:column``; None when it is neither."""
+    parts = text.rsplit(":", 2)
+    if len(parts) == 3 and parts[0] and parts[1].isdecimal() and parts[2].isdecimal():
+        return parts[0], parts[1]
+    path, _, line = text.rpartition(":")
+    return (path, line) if path and line.isdecimal() else None
+
+
+def frame(line: str) -> str:
+    """What a frame of a JavaScript stack points to: ``at f (path:1:2)``, ``at path:1:2``."""
+    said = line.strip()
+    if said.endswith(")"):
+        return said[said.rfind("(") + 1 : -1]
+    return said.rpartition(" ")[2]
+
+
+def sentence(said: str, more: str) -> str:
+    """The first line of a message, and the next one where the first ends in a colon."""
+    if not said or not more:
+        return said or more
+    return f"{said} {more}" if said.endswith(":") else said
+
+
+def finding(
+    tool: str,
+    condition: str,
+    message: str,
+    *places: Location | None,
+    subject: str | None = None,
+    severity: Severity = Severity.HIGH,
+) -> Finding:
+    """A finding of the validator; the places that are known become its evidence, each once."""
+    said = printable(" ".join(message.split()))
+    if len(said) > LONGEST_MESSAGE:
+        said = f"{said[: LONGEST_MESSAGE - 1]}…"
+    return Finding(
+        rule=f"validator/{condition}",
+        severity=severity,
+        message=said or condition,
+        evidence=tuple(dict.fromkeys(place for place in places if place is not None)),
+        subject=printable(subject[:LONGEST_MESSAGE]) if subject else None,
+        source=f"analyzer:{tool}",
+    )
+
+
+def numbers(text: str) -> Iterator[tuple[int, str]]:
+    """The counts of a summary such as ``2 failed, 1 passed | 3 skipped (6)``, with their word."""
+    words = text.replace(",", " ").replace(";", " ").replace("|", " ").split()
+    for number, word in pairwise(words):
+        if number.isdecimal() and number.isascii() and len(number) < 9:
+            yield int(number), word

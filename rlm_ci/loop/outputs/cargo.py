@@ -1,0 +1,87 @@
+"""cargo test and rustc: panics, tests that returned an error, and what the compiler says."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.loop.outputs._printout import Tally, cut, finding, numbers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.findings import Finding, Location
+    from rlm_ci.loop.outputs._printout import Printout
+
+TOOL = "cargo"
+
+_BLOCK = re.compile(r"---- (\S.*) stdout ----$")
+_DOC = re.compile(r"(\S+\.rs) - .*\(line (\d+)\)$")
+_ERROR = re.compile(r"error(?:\[(E\d+)\])?: (.*)$")
+#: What cargo says after all has been said.
+_AFTERWARDS = (
+    "aborting due to", "could not compile", "doctest failed", "test failed", "build failed",
+)  # fmt: skip
+_TARGETS = re.compile(r"\d+ targets? failed")
+_RESULT = re.compile(r"test result: (?:ok|FAILED)\. (.*)$")
+
+
+def parse(printout: Printout) -> Iterator[Finding]:
+    """One finding a failed test, and one an error of the compiler."""
+    test = ""
+    said: list[str] = []
+    place: Location | None = None
+    code = error = ""
+    for line in (*printout.lines, "failures:"):
+        block = _BLOCK.match(line)
+        if test and (block or line == "failures:" or line.startswith("test result: ")):
+            yield _failed(printout, test, said, place)
+            test = ""
+        if block:
+            test, said, place = block[1], [], None
+        elif test:
+            said, place = _take(printout, line, said, place)
+        elif error and line.lstrip().startswith("--> "):
+            where = printout.spot(line.lstrip()[4:])
+            yield finding("rustc", "rustc-error", error, where, subject=code or None)
+            error = ""
+        elif told := _ERROR.match(line):
+            is_last = told[2].startswith(_AFTERWARDS) or _TARGETS.match(told[2])
+            if error:
+                yield finding("rustc", "rustc-error", error, subject=code or None)
+            code, error = (told[1] or "", told[2]) if not is_last else ("", "")
+    if error:
+        yield finding("rustc", "rustc-error", error, subject=code or None)
+
+
+def _take(
+    printout: Printout, line: str, said: list[str], place: Location | None
+) -> tuple[list[str], Location | None]:
+    """What a line of a test's output adds: where it panicked, and the first lines of why."""
+    if " panicked at " in line and line.startswith("thread '"):
+        told = line.partition(" panicked at ")[2]
+        before, comma, after = told.rpartition(", ")  # until Rust 1.72: 'message', place
+        where, why = (after, [before]) if comma and cut(after.rstrip(":")) else (told, [])
+        return why, printout.spot(where.rstrip(":"))
+    is_noise = line.startswith(("note: run with ", "stderr:", "Test executable failed"))
+    if line.strip() and not is_noise and len(said) < 3:
+        return [*said, line.strip()], place
+    return said, place
+
+
+def _failed(printout: Printout, test: str, said: list[str], place: Location | None) -> Finding:
+    if doc := _DOC.match(test):  # it panics in a file that only its line number tells apart
+        place = printout.place(doc[1], doc[2])
+    return finding("cargo", "cargo-test-failure", f"{test}: {'; '.join(said)}", place, subject=test)
+
+
+def tally(printout: Printout) -> Tally | None:
+    """The sum over all targets; None when there is no result."""
+    told = [result[1] for line in printout.lines if (result := _RESULT.match(line))]
+    counts = [pair for text in told for pair in numbers(text)]
+    if not told:
+        return None
+    return Tally(
+        sum(number for number, word in counts if word == "passed"),
+        sum(number for number, word in counts if word == "failed"),
+    )

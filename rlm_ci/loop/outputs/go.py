@@ -1,0 +1,92 @@
+"""go test, build and vet: messages of failed tests, panics, and what the compiler says."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.loop.outputs._printout import Tally, finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.findings import Finding, Location
+    from rlm_ci.loop.outputs._printout import Printout
+
+TOOL = "go"
+
+_TEST = re.compile(r" *(?:=== (?:RUN|CONT|NAME) +|--- (FAIL|PASS|SKIP): )(\S+)")
+_LOG = re.compile(r" +(\S+\.go):(\d+): (.*)$")
+_FRAME = re.compile(r"\t(/[^\t]*\.go):(\d+)")
+_BUILD = re.compile(r"(?:vet: )?([^\s:]+\.go):(\d+)(?::\d+)?: (.*)$")
+_PACKAGE = re.compile(r"(FAIL|ok  )\t(\S+)")
+
+
+class _Tests:
+    """What the tests of one package said; Go names files there without their folder."""
+
+    def __init__(self) -> None:
+        self.current = ""
+        self.failed: dict[str, None] = {}
+        self.logs: dict[str, list[tuple[str, str, str]]] = {}
+        self.panic = ""
+        self.place: Location | None = None
+
+    def findings(self, printout: Printout, package: str) -> Iterator[Finding]:
+        """The failures, once the package that they belong to is known."""
+        parents = {name.rpartition("/")[0] for name in self.failed}
+        for test in self.failed:
+            logs = self.logs.get(test, [])
+            for file, line, said in logs:
+                place = _in_package(printout, package, file, line)
+                yield finding(TOOL, "go-test-failure", f"{test}: {said}", place, subject=test)
+            if not logs and test not in parents and not (self.panic and test == self.current):
+                yield finding(TOOL, "go-test-failure", f"{test} of {package}", subject=test)
+        if self.panic:
+            test = self.current
+            said = f"{test}: {self.panic}" if test else self.panic
+            yield finding(TOOL, "go-test-failure", said, self.place, subject=test)
+
+
+def parse(printout: Printout) -> Iterator[Finding]:
+    """Failures package by package, and build errors where they stand."""
+    tests = _Tests()
+    for line in printout.lines:
+        if package := _PACKAGE.match(line):
+            if package[1] == "FAIL":
+                yield from tests.findings(printout, package[2])
+            tests = _Tests()
+        elif test := _TEST.match(line):
+            tests.current = test[2]
+            if test[1] == "FAIL":
+                tests.failed[test[2]] = None
+        elif log := _LOG.match(line):
+            tests.logs.setdefault(tests.current, []).append((log[1], log[2], log[3]))
+        elif line.startswith(("panic: ", "fatal error: ")):
+            tests.panic = tests.panic or line.removesuffix(" [recovered]")
+        elif tests.panic and tests.place is None and (frame := _FRAME.match(line)):
+            tests.place = printout.place(frame[1], frame[2])
+        elif build := _BUILD.match(line):
+            yield finding(TOOL, "go-build-error", build[3], printout.place(build[1], build[2]))
+    yield from tests.findings(printout, "")
+
+
+def _in_package(printout: Printout, package: str, file: str, line: str) -> Location | None:
+    """The place of a file of ``package``, whose first parts are the module's name."""
+    parts = [*package.split("/")[-20:], file] if package else [file]
+    places = (printout.place("/".join(parts[skip:]), line) for skip in range(len(parts)))
+    return next((place for place in places if place), None)
+
+
+def tally(printout: Printout) -> Tally | None:
+    """Packages whose tests passed and failed; None where no package is named."""
+    passed = failed = 0
+    seen = False
+    for line in printout.lines:
+        if package := _PACKAGE.match(line):
+            seen = True
+            failed += package[1] == "FAIL"
+            passed += package[1] == "ok  " and not line.endswith("[no tests to run]")
+        elif line.startswith("?   \t") and line.endswith("[no test files]"):
+            seen = True
+    return Tally(passed, failed) if seen else None

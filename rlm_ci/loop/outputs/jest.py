@@ -1,0 +1,67 @@
+"""jest: the blocks that begin with a bullet, below the file that failed."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.loop.outputs._printout import Tally, finding, frame, numbers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.findings import Finding, Location
+    from rlm_ci.loop.outputs._printout import Printout
+
+TOOL = "jest"
+
+_FILE = re.compile(r"FAIL (?:.* )?(\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?$")
+_TITLE = re.compile(r"  ● (\S.*)$")
+_END = re.compile(r"(?:PASS|FAIL|Test Suites:|Summary of all) ?")
+_TOLD = re.compile(r"    (?:Expected|Received)\b.*: ")
+
+
+def parse(printout: Printout) -> Iterator[Finding]:
+    """One finding a failed test or suite."""
+    path = title = ""
+    said: list[str] = []
+    places: list[Location] = []
+    for line in (*printout.lines, "Test Suites:"):
+        new = _TITLE.match(line)
+        if title and (new or _END.match(line)):
+            yield _found(title, said, places or [printout.place(path)])
+            title = ""
+        if file := _FILE.match(line):
+            path = file[1]
+        elif new:
+            # logs of the console have a bullet as well, and no file that failed above them
+            title = new[1] if path and new[1] != "Console" else ""
+            said, places = [], []
+        elif line.startswith(("PASS ", "Test Suites:")):
+            path = ""
+        elif title and line.startswith("      at "):
+            place = printout.spot(frame(line))
+            places += [place] if place else []
+        elif title and line.strip() and (not said or _TOLD.match(line)) and len(said) < 4:
+            said.append(line.strip())
+
+
+def _found(title: str, said: list[str], places: list[Location | None] | list[Location]) -> Finding:
+    condition = "jest-error" if title == "Test suite failed to run" else "jest-failure"
+    return finding(TOOL, condition, f"{title}: {'; '.join(said)}", places[0], subject=title)
+
+
+def tally(printout: Printout) -> Tally | None:
+    """The sum of its summaries; None when there is none."""
+    passed = failed = 0
+    seen = False
+    for line in printout.lines:
+        if line.startswith(("Tests: ", "Test Suites: ")):
+            seen = True
+            counts = list(numbers(line.partition(":")[2]))
+            failed = max(failed, sum(number for number, word in counts if word == "failed"))
+            if line.startswith("Tests:"):
+                passed += sum(number for number, word in counts if word == "passed")
+        elif line.startswith("No tests found, exiting with code"):
+            seen = True
+    return Tally(passed, failed) if seen else None

@@ -1,0 +1,179 @@
+"""pytest: its short summary, joined with the tracebacks above; collection errors; the last line."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.loop.outputs._printout import Tally, finding, numbers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.findings import Finding, Location
+    from rlm_ci.loop.outputs._printout import Printout
+
+TOOL = "pytest"
+
+_RULE = re.compile(r"={3,} (FAILURES|ERRORS|[a-zA-Z][^=]*) ={3,}$")
+_TITLE = re.compile(r"_{3,} ([^_].*[^_ ]|[^_ ]) _{3,}$|_{1,2} (\S.*\S) _{1,2}$")
+_ROW = re.compile(r"(FAILED|ERROR) (\S.*)$")
+_FRAME = re.compile(r"([^\s:][^:]*):(\d+):(?: (.*))?$")
+_SYNTAX = re.compile(r'E +File "([^"]+)", line (\d+)')
+_END = re.compile(r"(?:=+ )?(\d+ [a-z]+(?:, \d+ [a-z]+)*|no tests ran) in \d+(?:\.\d+)?s\b")
+_CONFTEST = re.compile(r"ImportError while loading conftest '(.*)'\.$")
+_CONDITIONS = {"FAILED": "pytest-failure", "ERROR": "pytest-error"}
+#: So many tracebacks of one name are compared with a row of the summary.
+_SAME = 50
+_DONE = {"passed", "xfailed", "xpassed"}
+_BAD = {"failed", "error", "errors"}
+
+
+class _Block:
+    """One traceback: its title, the places that it passes, the first line of its error."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.places: list[Location] = []
+        self.error = ""
+        self.used = False
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a fixture or the collection failed, not the test."""
+        return self.title.startswith("ERROR ")
+
+    def answers(self, node: str) -> bool:
+        """Whether this is the traceback of a row of the summary."""
+        path, _, test = node.partition("::")
+        if not test:
+            return self.title == f"ERROR collecting {path}"
+        name = test.replace("::", ".")
+        told = self.title.partition(" of ")[2] if self.is_error else self.title
+        return not self.used and told == name
+
+    @property
+    def ends(self) -> tuple[Location, ...]:
+        """Where it broke, and what called it: the frames between say little."""
+        return (self.places[-1], self.places[0]) if self.places else ()
+
+    def passes(self, path: str) -> bool:
+        """Whether one of its frames is in that file, which tells tests of one name apart."""
+        return any(place.path == path for place in self.places)
+
+
+class _Session:
+    """What a run printed: tracebacks, places without one (``--tb=line``), rows of the summary."""
+
+    def __init__(self, printout: Printout) -> None:
+        self.blocks: list[_Block] = []
+        self.loose: list[tuple[Location | None, str]] = []
+        self.rows: list[tuple[str, str, str]] = []
+        section = ""
+        block: _Block | None = None
+        for line in printout.lines:
+            first = line[:1]
+            if first == "=" and (rule := _RULE.match(line)):
+                section, block = rule[1].split()[0], None
+            elif started := _not_started(line):
+                block = started
+                self.blocks.append(block)
+            elif first == "_" and section in ("FAILURES", "ERRORS"):
+                if not line.startswith("_ _ _") and (title := _TITLE.match(line)):
+                    block = _Block(title[1] or title[2])
+                    self.blocks.append(block)
+            elif first in ("F", "E") and section == "short" and (row := _ROW.match(line)):
+                self.rows.append((_CONDITIONS[row[1]], *_node(row[2])))
+            elif block is not None:
+                _take(printout, block, line)
+            elif section == "FAILURES" and (told := _FRAME.match(line)):
+                self.loose.append((printout.place(told[1], told[2]), told[3] or ""))
+
+    def spots(self) -> dict[str, tuple[Location | None, str]]:
+        """The places without a traceback, by test: the summary has the same order."""
+        failed = [node for condition, node, _ in self.rows if condition == "pytest-failure"]
+        if len(failed) != len(self.loose):
+            return {}
+        return dict(zip(failed, self.loose, strict=True))
+
+
+def parse(printout: Printout) -> Iterator[Finding]:
+    """The failures, as the summary lists them; without one, as the tracebacks do."""
+    session = _Session(printout)
+    spots = session.spots()
+    by_name: dict[str, list[_Block]] = {}
+    for block in session.blocks:
+        by_name.setdefault(block.title.rpartition(" ")[2], []).append(block)
+    for condition, node, said in session.rows:
+        path, _, test = node.partition("::")
+        name = (test.replace("::", ".") or path).rpartition(" ")[2]
+        fit = [one for one in by_name.get(name, ())[:_SAME] if one.answers(node)]
+        own = next((one for one in fit if one.passes(path)), fit[0] if fit else None)
+        if own:
+            own.used = True
+            yield _found(condition, node, own.error or said, *own.ends, printout.place(path))
+        elif node in spots:
+            yield _found(condition, node, spots[node][1], spots[node][0])
+        else:
+            yield _found(condition, node, said, printout.place(path))
+    for block in session.blocks:
+        if not block.used and (block.error or block.places):
+            condition = "pytest-error" if block.is_error else "pytest-failure"
+            yield _found(condition, block.title, block.error, *block.ends)
+
+
+def _found(condition: str, node: str, said: str, *places: Location | None) -> Finding:
+    message = f"{node}: {said}" if said else node
+    known = [place for place in places if place][:2]
+    if len(known) > 1 and known[1].line_start is None:  # the file alone adds nothing to a line
+        known = known[:1]
+    return finding(TOOL, condition, message, *known, subject=node)
+
+
+def _not_started(line: str) -> _Block | None:
+    """What pytest says when it could not begin."""
+    if conftest := _CONFTEST.match(line):
+        return _Block(f"ERROR loading {conftest[1]}")
+    if not line.startswith("ERROR: file or directory not found: "):
+        return None
+    block = _Block("ERROR starting")
+    block.error = line[7:]
+    return block
+
+
+def _node(row: str) -> tuple[str, str]:
+    """The test that a row names, and what it says of it; a parameter may hold a dash, too."""
+    node, _, said = row.partition(" - ")
+    if "[" in node and not node.endswith("]") and "] - " in row:
+        node, _, said = row.partition("] - ")
+        return f"{node}]", said
+    return node, said
+
+
+def _take(printout: Printout, block: _Block, line: str) -> None:
+    """What a line of a traceback adds to its block."""
+    if line.startswith("E "):
+        said = line[1:].strip()
+        syntax = _SYNTAX.match(line)
+        place = printout.place(syntax[1], syntax[2]) if syntax else None
+        if place is not None:
+            block.places.append(place)
+        elif "Error: " in said and block.error.startswith("File "):
+            block.error = said
+        block.error = block.error or said
+    elif told := _FRAME.match(line):
+        place = printout.place(told[1], told[2])
+        if place is not None:
+            block.places.append(place)
+
+
+def tally(printout: Printout) -> Tally | None:
+    """The sum of its last lines; None when there is none."""
+    found = [end[1] for line in printout.lines if (end := _END.match(line))]
+    if not found:
+        return None
+    counts = [pair for told in found for pair in numbers(told)]
+    return Tally(
+        sum(number for number, word in counts if word in _DONE),
+        sum(number for number, word in counts if word in _BAD),
+    )

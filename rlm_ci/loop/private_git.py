@@ -1,0 +1,139 @@
+"""The private git folder of a run: our configuration, our objects, the user's only to read.
+
+Two git folders stand side by side. ``objects`` is written to and knows nothing but itself;
+``view`` is only read and sees both its objects and those of the user. Were the user's objects
+reachable while we write, git would touch their times: his ``.git`` stays as it is to the last
+bit. No configuration but ours is read, so no hook, filter or monitor of anybody ever runs.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import files
+from rlm_ci.git import Repository
+from rlm_ci.objects import is_object_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rlm_ci.git import Pending
+
+#: Bytes go in and come out as they are; names that other systems dislike are names.
+_CONFIG = """\
+[core]
+\trepositoryformatversion = {version}
+\tbare = false
+\tfilemode = true
+\tsymlinks = true
+\tignorecase = false
+\tprecomposeunicode = false
+\tprotectHFS = false
+\tprotectNTFS = false
+\tautocrlf = false
+\tsafecrlf = false
+\tfsync = objects
+\tfsyncMethod = batch
+\tlogAllRefUpdates = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+_SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
+#: The strongest of all attribute files: whatever a tree's own say, bytes stay what they are.
+_ATTRIBUTES = b"* -text !eol -crlf -ident !filter !working-tree-encoding !diff !merge\n"
+#: The same tree on the same commit gives the same snapshot, whoever takes it and when.
+_STAMP = "rlm-ci <rlm-ci@localhost> 0 +0000"
+
+
+class PrivateGit:
+    """A git folder below ``folder`` that reads, and never writes, the objects of others."""
+
+    def __init__(self, folder: str, environ: Mapping[str, str]) -> None:
+        """``environ`` is where ``PATH`` comes from; nothing else of it reaches git."""
+        self.folder = os.path.abspath(folder)
+        self._own = os.path.join(self.folder, "objects")
+        self._view = os.path.join(self.folder, "view")
+        self._env = {name: environ[name] for name in ("PATH", "SYSTEMROOT") if name in environ}
+        self._env.update(GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1")
+        config = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", ""), ".config")
+        #: Where git looks for the user's own patterns when no option names another file.
+        self.default_excludes = os.path.join(config, "git", "ignore")
+        #: Trees, blobs and differences: object to object, no work tree and no attribute.
+        self.objects = self.repository(self._view, self._view, "no-index")
+
+    def make(self, alternates: Iterable[str], *, sha256: bool = False) -> None:
+        """Lay out both folders; ``alternates`` are the object folders to read from as well."""
+        lay_out(self._own, sha256=sha256)
+        lay_out(self._view, (os.path.join(self._own, "objects"), *alternates), sha256=sha256)
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def repository(self, git_dir: str, tree: str, index: str) -> Repository:
+        """Git on ``git_dir`` with the work tree and index given, and no configuration but its."""
+        where = {"GIT_DIR": git_dir, "GIT_WORK_TREE": tree, "GIT_INDEX_FILE": self.path(index)}
+        return Repository(tree, git_dir, {**self._env, **where})
+
+    def write(
+        self, tree: str, index: str, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)
+    ) -> bytes:
+        """Run a git command on the work tree ``tree`` that may add objects of our own."""
+        return self.repository(self._own, tree, index).run(*args, stdin=stdin, ok=ok)
+
+    def read(self, tree: str, index: str, *args: str, stdin: bytes = b"") -> bytes:
+        """Run a git command on the work tree ``tree`` that needs to see all objects."""
+        return self.repository(self._view, tree, index).run(*args, stdin=stdin)
+
+    def start(self, tree: str, index: str, *args: str) -> Pending:
+        """As ``write``, beside us."""
+        return self.repository(self._own, tree, index).start(*args)
+
+    def write_tree(self, tree: str, index: str) -> str:
+        """The tree that the index holds; blobs of the user's are known to be there."""
+        return self.write(tree, index, "write-tree", "--missing-ok").decode().strip()
+
+    def commit(self, tree: str, parent: str | None) -> str:
+        """A commit of ``tree`` that no branch holds."""
+        lines = [f"tree {tree}", *([f"parent {parent}"] if parent else [])]
+        lines += [f"author {_STAMP}", f"committer {_STAMP}", "", "The work tree as it was", ""]
+        args = ("hash-object", "-t", "commit", "-w", "--stdin")
+        text = "\n".join(lines).encode()
+        return self.write(self._own, "no-index", *args, stdin=text).decode().strip()
+
+
+def lay_out(folder: str, alternates: Iterable[str] = (), *, sha256: bool = False) -> None:
+    """Make ``folder`` an empty git folder without template, hook or remote."""
+    for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
+        files.make_folder(os.path.join(folder, name), 0o700)
+    config = _CONFIG.format(version=1 if sha256 else 0) + (_SHA256 if sha256 else "")
+    lines = "".join(f"{_quoted(path)}\n" for path in alternates)
+    for name, data in (
+        ("config", config.encode()),
+        ("info/attributes", _ATTRIBUTES),
+        ("objects/info/alternates", lines.encode("utf-8", "surrogateescape")),
+        ("HEAD", b"ref: refs/heads/none\n"),
+    ):
+        files.write(os.path.join(folder, name), data, 0o600)
+
+
+def _quoted(path: str) -> str:
+    """A path as a line of the list of alternates, quoted where it would be misread."""
+    if "\n" not in path and not path.startswith(('"', "#")):
+        return path
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def object_folders(repository: Repository) -> tuple[str, ...]:
+    """Where the objects of ``repository`` lie, its alternates at the end."""
+    if repository.git_dir is None:
+        return ()
+    return (os.path.join(os.path.abspath(repository.common_dir), "objects"),)
+
+
+def is_sha256(commit_or_empty: str) -> bool:
+    """Whether an object id is one of git's longer hash."""
+    return is_object_id(commit_or_empty) and len(commit_or_empty) == 64

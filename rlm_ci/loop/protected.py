@@ -1,0 +1,129 @@
+"""Which files decide what green means, by their names alone. Paths are relative, with ``/``."""
+
+from __future__ import annotations
+
+import sys
+from fnmatch import fnmatchcase
+
+TESTS = "tests"
+HOOKS = "hooks"
+VALIDATOR = "validator"
+CI = "ci"
+GIT = "git"
+AGENT = "agent"
+STARTUP = "startup"
+LOCK = "lock"
+
+#: What each kind is called in a message.
+NAMES = {
+    TESTS: "a test",
+    HOOKS: "what tests are run with",
+    VALIDATOR: "configuration of the validator",
+    CI: "continuous integration",
+    GIT: "configuration of git",
+    AGENT: "instructions or tools of agents",
+    STARTUP: "a file that runs at start-up",
+    LOCK: "a lock file of dependencies",
+}
+
+#: Folders, at any depth, everything below which is of one kind.
+_FOLDERS = {
+    ".github": CI, ".gitlab": CI, ".circleci": CI, ".buildkite": CI, ".woodpecker": CI,
+    ".githooks": GIT, ".husky": GIT, ".claude": AGENT, ".codex": AGENT, ".gemini": AGENT,
+    ".cursor": AGENT, ".vscode": AGENT, ".idea": AGENT, ".devcontainer": AGENT,
+    ".cargo": STARTUP, "tests": TESTS, "test": TESTS, "__tests__": TESTS, "spec": TESTS,
+    "specs": TESTS, "testdata": TESTS, "__snapshots__": TESTS, "e2e": TESTS,
+}  # fmt: skip
+#: Names, at any depth, in lower case; the first that matches counts.
+_PATTERNS = (
+    (HOOKS, ("conftest.py",)),
+    (STARTUP, (
+        "sitecustomize.py", "usercustomize.py", "*.pth", ".envrc", ".env", ".env.*", ".npmrc",
+        ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".tool-versions", ".python-version",
+        "pyvenv.cfg", "rust-toolchain", "rust-toolchain.toml", ".node-version", ".nvmrc",
+    )),
+    (CI, (
+        ".gitlab-ci.yml", ".gitlab-ci.yaml", "azure-pipelines.yml", "azure-pipelines.yaml",
+        "jenkinsfile", ".travis.yml", "bitbucket-pipelines.yml", ".drone.yml", "appveyor.yml",
+        ".appveyor.yml", ".cirrus.yml", "cloudbuild.yaml", "buildspec.yml", "rlm-ci.toml",
+        "codex.orchestrator.json",
+    )),
+    (GIT, (
+        ".git*", ".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml",
+        "lefthook.yml", ".lefthook.yml", "codeowners",
+    )),
+    (AGENT, (
+        "agents.md", "claude.md", "claude.local.md", "gemini.md", ".mcp.json", ".cursorrules",
+        ".windsurfrules", ".aider*", ".ripgreprc", "copilot-instructions.md",
+    )),
+    (LOCK, (
+        "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
+        "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "cargo.lock", "go.sum",
+    )),
+    (VALIDATOR, (
+        "pytest.ini", ".pytest.ini", ".coveragerc", "ruff.toml", ".ruff.toml", "mypy.ini",
+        ".mypy.ini", ".flake8", ".pylintrc", "pylintrc", "pyrightconfig.json", ".eslintrc",
+        ".eslintrc.*", "eslint.config.*", ".eslintignore", "jest.config.*", "jest.setup.*",
+        "vitest.config.*", "vitest.setup.*", "vitest.workspace.*", "playwright.config.*",
+        "cypress.config.*", "karma.conf.*", ".mocharc*", "tsconfig.json", "tsconfig.*.json",
+        ".nycrc*", ".c8rc*", "biome.json", "biome.jsonc", "deno.json", "deno.jsonc", "bunfig.toml",
+        ".prettierrc*", ".prettierignore", ".stylelintrc*", "makefile", "gnumakefile", "*.mk",
+        "justfile", ".justfile", "taskfile.yml", "taskfile.yaml", "noxfile.py", "tox.ini",
+        ".golangci.yml", ".golangci.yaml", ".golangci.toml", "clippy.toml", ".clippy.toml",
+        "rustfmt.toml", ".rustfmt.toml", "nextest.toml", "codecov.yml", ".codecov.yml",
+        "sonar-project.properties", ".bandit", "bandit.yaml",
+    )),
+    (TESTS, (
+        "test_*.py", "*_test.py", "tests.py", "*.test.*", "*.spec.*", "*_test.go", "*_test.rs",
+        "*_spec.rb", "*_test.exs", "*test.java", "*tests.java", "*.snap",
+    )),
+)  # fmt: skip
+#: All of them, as an agent is told.
+PATTERNS = (
+    *(f"{folder}/" for folder in _FOLDERS),
+    *(pattern for _, patterns in _PATTERNS for pattern in patterns),
+)
+#: Names that a module at the top must not take: the runners, and what tests lean on.
+_TAKEN = frozenset({
+    "pytest", "_pytest", "pluggy", "iniconfig", "xdist", "nose", "nose2", "coverage", "mypy",
+    "ruff", "tox", "nox", "hypothesis", "mock", "attr", "attrs", "numpy", "pandas", "requests",
+    "httpx",
+    "yaml", "pydantic", "django", "flask", "fastapi", "sqlalchemy", "pytest_asyncio", "pytest_cov",
+    "pytest_mock", "pytest_timeout", "flake8", "pylint", "black", "isort", "setuptools", "pip",
+    "pkg_resources", "importlib_metadata", "typing_extensions", "freezegun", "responses",
+})  # fmt: skip
+_ROOTS = ("src", "lib")
+
+
+def kind_of(path: str) -> str:
+    """The kind of a protected file, or "" for one that is source like any other."""
+    *folders, name = path.lower().split("/")
+    kinds = {_FOLDERS[folder] for folder in folders if folder in _FOLDERS}
+    for kind in (CI, GIT, AGENT, STARTUP):
+        if kind in kinds:
+            return kind
+    for kind, patterns in _PATTERNS:
+        if any(fnmatchcase(name, pattern) for pattern in patterns):
+            return kind
+    return TESTS if TESTS in kinds else ""
+
+
+def is_protected(path: str, *, allow_test_edits: bool = False) -> bool:
+    """Whether the last verdict is taken with this file as the snapshot has it.
+
+    New tests are no reason to refuse a result, and still no part of what is judged by: the
+    old ones alone decide, unless test edits are allowed.
+    """
+    kind = kind_of(path)
+    return bool(kind) and not (allow_test_edits and kind in (TESTS, HOOKS))
+
+
+def shadowed(path: str) -> str:
+    """The module that a new file would be imported in place of, or ""."""
+    if not path.endswith((".py", ".so", ".pyi")):
+        return ""
+    parts = path.split("/")
+    while len(parts) > 1 and (parts[0] in _ROOTS or _FOLDERS.get(parts[0].lower()) == TESTS):
+        parts = parts[1:]
+    name = parts[0].partition(".")[0]
+    return name if name in _TAKEN or name in sys.stdlib_module_names else ""

@@ -1,0 +1,96 @@
+"""What a fix loop came to, as the one report that every surface shows."""
+
+from __future__ import annotations
+
+from rlm_ci.errors import LIMIT
+from rlm_ci.findings import INCOMPLETE, Evidence, Part, Report, Severity
+from rlm_ci.texts import count
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.findings import Finding, Subject, Usage
+    from rlm_ci.loop.engine import Ended
+    from rlm_ci.loop.landing import Landed
+
+PART = "rlm"
+
+
+class Account(Value):
+    """What there is to tell of a loop besides its end.
+
+    ``files`` is how many the result changes; ``landed`` what became of it, None where it was
+    not to be applied. ``isolated`` is False where no sandbox held the commands.
+    """
+
+    agent: str
+    roles: str
+    sandbox: str
+    isolated: bool
+    validator: str
+    iterations: int
+    files: int
+    landed: Landed | None = None
+    patch: str | None = None
+
+
+def build(
+    ended: Ended, account: Account, subject: Subject, usage: Usage, *, run_id: str | None = None
+) -> Report:
+    """The report: how it ended, what the validator still says, what must not be in a fix.
+
+    What fails a fix is high, whatever fails a review: the fail level is always ``high``.
+    """
+    final = ended.final
+    parts = [
+        Part(
+            PART,
+            _summary(ended, account),
+            {
+                "status": final.status,
+                "iterations": account.iterations,
+                "files": account.files,
+                "agent": account.agent,
+                "roles": account.roles,
+                "validator": account.validator,
+                "sandbox": account.sandbox,
+                "applied": bool(account.landed and account.landed.done),
+                "patch": account.patch,
+            },
+            state=INCOMPLETE if final.exit_code == LIMIT else None,
+        )
+    ]
+    if account.validator and not ended.judged.passed:
+        parts.append(_validator(ended.judged.findings))
+    if ended.tampering:
+        parts.append(_tampering(ended.tampering, fails=final.exit_code != 0))
+    return Report(subject, Severity.HIGH, tuple(parts), usage=usage, run_id=run_id)
+
+
+def _summary(ended: Ended, account: Account) -> str:
+    told = [ended.final.reason]
+    told.append(f"{count(account.files, 'file')} changed" if account.files else "nothing changed")
+    if account.landed and account.landed.done:
+        told.append("applied to the work tree")
+    elif account.landed:
+        told.append(f"not applied: {account.landed.reason}")
+    if not account.isolated:
+        told.append("no sandbox held its commands")
+    return "; ".join(told)
+
+
+def _validator(findings: tuple[Finding, ...]) -> Part:
+    """What still fails: the reason why the work is not done, not a verdict on it."""
+    left = tuple(one.replace(severity=min(one.severity, Severity.MEDIUM)) for one in findings)
+    told = f"{count(len(left), 'failure')} left" if left else "it fails, and names no place"
+    places = sum(len(one.evidence) for one in left)
+    return Part("validator", told, {"failures": len(left)}, left, state=INCOMPLETE,
+                evidence=Evidence(places, places))  # fmt: skip
+
+
+def _tampering(findings: tuple[Finding, ...], *, fails: bool) -> Part:
+    """Edits that weaken what decides; without a validator they are told and decide nothing."""
+    held = findings if fails else tuple(one.replace(severity=Severity.INFO) for one in findings)
+    places = sum(len(one.evidence) for one in held)
+    told = f"{count(len(held), 'edit')} that must not be part of a fix"
+    return Part("tamper", told, {"edits": len(held)}, held, evidence=Evidence(places, places))

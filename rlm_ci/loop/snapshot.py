@@ -1,0 +1,327 @@
+"""The work tree as it is, taken as a commit outside any branch.
+
+Uncommitted and untracked files are part of it, ignored ones are not. Files are read byte for
+byte: no filter, no line-ending, no attribute of the repository has a say. Links are kept as
+links and never followed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from rlm_ci import files
+from rlm_ci.errors import ConfigError
+from rlm_ci.loop import ignoring
+from rlm_ci.loop.private_git import PrivateGit, is_sha256, object_folders
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from rlm_ci.git import Repository
+
+LINK, FILE, SCRIPT, SUBMODULE = "120000", "100644", "100755", "160000"
+#: Folders that a package manager fills and nobody commits: a validator may need them.
+DEPENDENCIES = (
+    "node_modules", ".venv", "venv", ".tox", ".nox", "vendor", "bower_components",
+    "__pypackages__", ".bundle", ".yarn", ".pnpm-store",
+)  # fmt: skip
+_RULES = "excludes"
+_RULES_LIMIT = 8 << 20
+_TAKEN = "snapshot.index"
+
+
+class Bounds(Value):
+    """How much a snapshot may hold: number of files, bytes of one file, bytes of all."""
+
+    count: int = 200_000
+    largest: int = 512 << 20
+    total: int = 4 << 30
+
+
+class Snapshot(Value):
+    """``commit`` and its ``tree``; ``head`` is HEAD's commit, None before the first one.
+
+    ``submodules`` holds pairs of path and commit; ``omitted`` pairs of path and reason;
+    ``dependencies`` the folders of :data:`DEPENDENCIES` that are there and not part of it.
+    """
+
+    commit: str
+    tree: str
+    head: str | None = None
+    submodules: tuple[tuple[str, str], ...] = ()
+    omitted: tuple[tuple[str, str], ...] = ()
+    dependencies: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Snapshot:
+        """Raises KeyError, TypeError or ValueError for what is none."""
+        pairs = {
+            name: tuple((str(one), str(other)) for one, other in record[name])
+            for name in ("submodules", "omitted")
+        }
+        dependencies = tuple(map(str, record["dependencies"]))
+        head = record["head"]
+        return cls(str(record["commit"]), str(record["tree"]), head, **pairs,
+                   dependencies=dependencies)  # fmt: skip
+
+
+class Listing(Value):
+    """The files of a work tree by path with their mode, and what stands beside them."""
+
+    modes: dict[str, str]
+    submodules: dict[str, str]
+    omitted: tuple[tuple[str, str], ...]
+    dependencies: tuple[str, ...]
+    patterns: tuple[str, ...]
+
+
+def take(
+    private: PrivateGit, repository: Repository, bounds: Bounds, skipped: Iterable[str] = ()
+) -> Snapshot:
+    """The snapshot of ``repository``, which may be a folder outside git.
+
+    ``skipped`` are folders, absolute, that are never part of it. Raises ConfigError for a
+    file that cannot be read and for a tree beyond ``bounds``.
+    """
+    head = repository.head_commit() if repository.git_dir else None
+    sha256 = is_sha256(head or "")
+    if repository.git_dir and not head:
+        sha256 = repository.config("extensions.objectFormat") == "sha256"
+    private.make(object_folders(repository), sha256=sha256)
+    listing = look(private, repository, bounds, skipped)
+    tree = store(private, repository.root, listing)
+    rules = _rules(private, repository, tree, listing)
+    files.write(private.path(_RULES), rules, 0o600)
+    return Snapshot(
+        private.commit(tree, head),
+        tree,
+        head,
+        tuple(sorted(listing.submodules.items())),
+        listing.omitted,
+        listing.dependencies,
+    )
+
+
+def look(
+    private: PrivateGit, repository: Repository, bounds: Bounds, skipped: Iterable[str] = ()
+) -> Listing:
+    """What a snapshot of ``repository`` would hold. Raises as ``take`` does."""
+    root = repository.root
+    staged = repository.staged() if repository.git_dir else {}
+    submodules = {path: entry.oid for path, entry in staged.items() if entry.mode == SUBMODULE}
+    folders = {folder for path in staged for folder in parents(path)}
+    dependencies = tuple(name for name in _dependencies(root) if name not in folders)
+    ours = [_below(root, folder) for folder in skipped]
+    fixed = [ignoring.anchored(name) for name in (*dependencies, *filter(None, ours))]
+    patterns = (*ignoring.CACHES, *ignoring.OURS, *fixed)
+    omitted: list[tuple[str, str]] = []
+    modes: dict[str, str] = {}
+    places = Places(root)
+    total = 0
+    hidden = tuple(f"{name}/" for name in (".runs", *filter(None, ours)))
+    tracked = (path for path in staged if path not in submodules)
+    for path in (*tracked, *_untracked(private, repository, patterns)):
+        reason = _reason(path)
+        if path.startswith(hidden):
+            continue
+        if reason:
+            omitted.append((path, reason))
+            continue
+        status = places.look(path)
+        if status is None or stat.S_ISDIR(status.st_mode):
+            continue  # deleted, or replaced by a folder whose files are listed themselves
+        modes[path] = _mode(root, path, status, bounds)
+        total += status.st_size
+    if len(modes) > bounds.count or total > bounds.total:
+        raise ConfigError(
+            f"the work tree has {len(modes):,} files of {total:,} bytes together, more than the"
+            f" {bounds.count:,} files or {bounds.total:,} bytes that the fix loop takes",
+            where=root,
+            hint="add what is not source to .gitignore",
+        )
+    return Listing(modes, submodules, tuple(omitted), dependencies, patterns)
+
+
+def store(private: PrivateGit, root: str, listing: Listing) -> str:
+    """Keep the contents of ``listing`` in our objects; the id of their tree."""
+    index = private.path(_TAKEN)
+    remove_index(index)
+    lines = {path: f"{SUBMODULE} {oid}" for path, oid in listing.submodules.items()}
+    # What the user's objects hold already is named, not written once more.
+    plain = [p for p, mode in listing.modes.items() if mode != LINK and _is_plain(p)]
+    named = encode("".join(f"{path}\n" for path in plain))
+    args = ("hash-object", "--no-filters", "--stdin-paths")
+    oids = private.write(root, index, *args, stdin=named).decode().split() if plain else []
+    sizes = private.objects.sizes(oids) if oids else []
+    for path, oid, size in zip(plain, oids, sizes, strict=True):
+        if size >= 0:
+            lines[path] = f"{listing.modes[path]} {oid}"
+    known = encode("".join(f"{head}\t{path}\0" for path, head in lines.items()))
+    private.write(root, index, "update-index", "-z", "--index-info", stdin=known)
+    rest = encode("".join(f"{path}\0" for path in listing.modes if path not in lines))
+    if rest:
+        private.write(root, index, "update-index", "--add", "-z", "--stdin", stdin=rest)
+    return private.write_tree(root, index)
+
+
+def _rules(private: PrivateGit, repository: Repository, tree: str, listing: Listing) -> bytes:
+    """What the snapshot ignores: the user's own patterns, the tree's, and ours on top."""
+    sources: list[tuple[str, bytes]] = []
+    if repository.git_dir:
+        option = ("config", "--get", "-z", "--path", "core.excludesFile")
+        named = os.fsdecode(repository.run(*option, ok=(0, 1)).rstrip(b"\0"))
+        named = named or private.default_excludes
+        own = os.path.join(repository.common_dir, "info", "exclude")
+        for path in (named, own):
+            try:
+                sources.append(("", files.read(path, _RULES_LIMIT) if path else b""))
+            except files.UnreadableError:
+                continue
+    entries = private.objects.tree(tree)
+    paths = [p for p, e in entries.items() if e.is_file and p.rpartition("/")[2] == ".gitignore"]
+    paths.sort(key=lambda path: (path.count("/"), path))
+    contents = private.objects.read(*(entries[path].oid for path in paths)) if paths else []
+    for path, content in zip(paths, contents, strict=True):
+        sources.append((path.rpartition("/")[0], content or b""))
+    sources.append(("", encode("".join(f"{pattern}\n" for pattern in listing.patterns))))
+    return ignoring.gathered(sources)
+
+
+def rules_of(private: PrivateGit) -> str:
+    """The file that holds the patterns of the snapshot."""
+    return private.path(_RULES)
+
+
+def _untracked(
+    private: PrivateGit, repository: Repository, patterns: tuple[str, ...]
+) -> Iterator[str]:
+    args = ["ls-files", "-z", "--others", *(f"--exclude={pattern}" for pattern in patterns)]
+    if repository.git_dir:
+        found = repository.run(*args, "--full-name", "--exclude-standard")
+    else:
+        remove_index(private.path(_TAKEN))
+        args.append("--exclude-per-directory=.gitignore")
+        found = private.write(repository.root, _TAKEN, *args)
+    return (os.fsdecode(name) for name in found.split(b"\0") if name)
+
+
+def _reason(path: str) -> str:
+    """Why git cannot keep this path, or nothing."""
+    if path.endswith("/"):
+        return "a repository of its own"
+    if any(part.lower() == ".git" for part in path.split("/")):
+        return "git keeps no file of this name"
+    return ""
+
+
+def _mode(root: str, path: str, status: os.stat_result, bounds: Bounds) -> str:
+    if stat.S_ISLNK(status.st_mode):
+        return LINK
+    reason = ""
+    if not stat.S_ISREG(status.st_mode):
+        reason = "is no regular file"
+    elif status.st_size > bounds.largest:
+        reason = f"has {status.st_size:,} bytes, more than {bounds.largest:,}"
+    elif not os.access(os.path.join(root, path), os.R_OK):
+        reason = "cannot be read"
+    if reason:
+        raise ConfigError(
+            f"a file of the work tree {reason}",
+            where=printable(os.path.join(root, path)),
+            hint="mend it, remove it, or add it to .gitignore",
+        )
+    return SCRIPT if status.st_mode & stat.S_IXUSR else FILE
+
+
+def _dependencies(root: str) -> Iterator[str]:
+    """Real folders of the known names, at the top or one level deep."""
+    for name in _folders(root, ""):
+        if is_dependency(name):
+            yield name
+        elif name != ".git":
+            yield from (path for path in _folders(root, name) if is_dependency(path))
+
+
+def is_dependency(path: str) -> bool:
+    """Whether a folder has the name of one that a package manager fills."""
+    name = path.rpartition("/")[2]
+    return name in DEPENDENCIES or name.endswith(".egg-info")
+
+
+def _folders(root: str, folder: str) -> list[str]:
+    try:
+        with os.scandir(os.path.join(root, folder)) as entries:
+            names = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [f"{folder}/{name}" if folder else name for name in names]
+
+
+class Places:
+    """Looks at paths below ``root`` as they are, with no link on the way followed."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._real: dict[str, bool] = {"": True}
+
+    def look(self, path: str) -> os.stat_result | None:
+        """The status of ``path`` itself; None where it is not, or a link leads to it.
+
+        Raises PermissionError when a folder on the way is closed.
+        """
+        if not self._is_real(path.rpartition("/")[0]):
+            return None
+        try:
+            return os.lstat(os.path.join(self._root, path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _is_real(self, folder: str) -> bool:
+        known = self._real.get(folder)
+        if known is None:
+            known = self._is_real(folder.rpartition("/")[0])
+            if known:
+                try:
+                    mode = os.lstat(os.path.join(self._root, folder)).st_mode
+                    known = stat.S_ISDIR(mode)
+                except (FileNotFoundError, NotADirectoryError):
+                    known = False
+            self._real[folder] = known
+        return known
+
+
+def parents(path: str) -> Iterator[str]:
+    """The folders that hold ``path``, the nearest first, without the top."""
+    while folder := path.rpartition("/")[0]:
+        yield folder
+        path = folder
+
+
+def _below(root: str, folder: str) -> str:
+    """``folder`` relative to ``root`` where it lies below it, or ""."""
+    inside = os.path.relpath(os.path.abspath(folder), os.path.abspath(root))
+    return "" if inside == "." or inside.startswith("..") else inside
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a name can stand on a line, to git: no quote, no line break."""
+    return not path.startswith('"') and "\n" not in path and not path.endswith("\r")
+
+
+def remove_index(path: str) -> None:
+    """Forget an index, and the lock that a killed git may have left beside it."""
+    for name in (path, f"{path}.lock"):
+        if os.path.lexists(name):
+            os.unlink(name)
+
+
+def encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

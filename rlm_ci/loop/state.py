@@ -1,0 +1,111 @@
+"""What a fix loop has done so far: ``rlm/state.json``, saved after every turn and at every end."""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci import errors, files
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+SCHEMA_VERSION = 1
+PASSED = "passed"
+BUDGET_COMPLETE = "budget_complete"
+TAMPERED = "tampered"
+NO_PROGRESS = "no_progress"
+NO_VALIDATOR = "no_validator"
+INVALID_CONFIG = "invalid_config"
+ERROR = "error"
+#: Status of an end to its exit code; an error has the code of what happened.
+EXIT_CODES: Mapping[str, int] = {
+    PASSED: errors.OK,
+    BUDGET_COMPLETE: errors.OK,
+    TAMPERED: errors.FINDINGS,
+    NO_VALIDATOR: errors.USAGE,
+    "max_iterations": errors.LIMIT,
+    "max_minutes": errors.LIMIT,
+    "max_calls": errors.LIMIT,
+    "max_tokens": errors.LIMIT,
+    "budget_usd": errors.LIMIT,
+    NO_PROGRESS: errors.LIMIT,
+    INVALID_CONFIG: errors.CONFIG,
+}
+#: The ends that leave the work to be done.
+LIMITS = tuple(status for status, code in EXIT_CODES.items() if code == errors.LIMIT)
+
+
+class Final(Value):
+    """How a loop ended: a status of the spec, the exit code, and why, in words."""
+
+    status: str
+    exit_code: int
+    reason: str
+
+    @classmethod
+    def of(cls, status: str, reason: str) -> Final:
+        """The end with the exit code that belongs to ``status``; another limit is an error."""
+        if status not in EXIT_CODES:
+            return cls(ERROR, errors.LIMIT, reason)
+        return cls(status, EXIT_CODES[status], reason)
+
+    @classmethod
+    def from_error(cls, error: errors.RlmCiError) -> Final:
+        """The end that an error makes."""
+        named = {errors.USAGE: NO_VALIDATOR, errors.CONFIG: INVALID_CONFIG}
+        return cls(named.get(error.code, ERROR), error.code, str(error))
+
+
+class State:
+    """The state file of one run, whole at any moment.
+
+    ``head`` are the first keys; ``describe`` adds validator, roles, maxIterations and so on.
+    """
+
+    def __init__(
+        self, path: str, head: Mapping[str, Any], redact: Callable[[str], str] = str
+    ) -> None:
+        self._path = path
+        self._redact = redact
+        self._iterations: list[Mapping[str, Any]] = []
+        self._record: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "mode": "iterative",
+            **head,
+            "iterations": self._iterations,
+            "final": None,
+        }
+
+    @property
+    def iterations(self) -> int:
+        """How many turns are over."""
+        return len(self._iterations)
+
+    def describe(self, **head: Any) -> None:
+        """Note keys that hold for the whole run, and save."""
+        self._record = {**self._record, **head}
+        for name in ("iterations", "final"):  # they come last
+            self._record[name] = self._record.pop(name)
+        self.save()
+
+    def add(self, iteration: Mapping[str, Any]) -> None:
+        """Note a turn that is over, and save."""
+        self._iterations.append(iteration)
+        self.save()
+
+    def end(self, final: Final) -> None:
+        """Note how it ended, and save."""
+        self._record["final"] = {
+            "status": final.status,
+            "exitCode": final.exit_code,
+            "reason": final.reason,
+        }
+        self.save()
+
+    def save(self) -> None:
+        """Write the file. Raises StorageError."""
+        text = self._redact(json.dumps(self._record, indent=2))
+        files.write(self._path, text.encode() + b"\n", 0o600)

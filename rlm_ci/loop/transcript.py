@@ -1,0 +1,98 @@
+"""What a command printed, made into lines in which nothing hides, secrets taken out.
+
+Terminal sequences are dropped, of a line that was overwritten by carriage returns the last
+state stays, control and invisible characters are taken out *before* secrets are looked for, so
+that none can be cut apart by them. A log, the findings and what a model is told all come from
+these lines.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rlm_ci.process import Clipped
+
+#: Bytes of an output that are looked at. The end is where a failure is: it gets three quarters.
+LIMIT = 1 << 20
+#: At a cut the torn line goes, up to so much: half a secret cannot be recognised.
+_TORN = 1024
+#: CSI, OSC and its kin up to their end, and all other escapes; possessive, so linear.
+_TERMINAL = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]?"
+    r"|\x1b[PX^_\]][^\x07\x1b]*+(?:\x07|\x1b\\)?"
+    r"|\x1b[ -/]*+[0-~]?"
+)
+
+
+class Transcript(Value):
+    """The lines; ``omitted`` bytes lie between ``head`` and ``tail``."""
+
+    head: tuple[str, ...]
+    tail: tuple[str, ...] = ()
+    omitted: int = 0
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All of them, with one that names the gap."""
+        if not self.omitted:
+            return self.head + self.tail
+        return (*self.head, gap(self.omitted), *self.tail)
+
+
+def gap(omitted: int) -> str:
+    """The line that stands for ``omitted`` bytes."""
+    return f"[... {omitted:,} bytes left out ...]"
+
+
+def transcribe(output: Clipped, redact: Callable[[str], str], *, limit: int = LIMIT) -> Transcript:
+    """The transcript of at most ``limit`` bytes of what was kept of an output."""
+    head, tail, omitted = output.head, output.tail, output.omitted
+    if not omitted:
+        head, tail = head + tail, b""
+    if len(head) + len(tail) > limit:
+        if not omitted:
+            head, tail = head[: len(head) // 2], head[len(head) // 2 :]
+        size = len(head) + len(tail)
+        head, tail = head[: limit // 4], tail[-(limit - limit // 4) :]
+        omitted += size - len(head) - len(tail)
+    if not omitted:
+        return Transcript(_lines(head, redact))
+    size = len(head) + len(tail)
+    head, tail = _whole_end(head), _whole_start(tail)
+    omitted += size - len(head) - len(tail)
+    return Transcript(_lines(head, redact), _lines(tail, redact), omitted)
+
+
+def _whole_end(data: bytes) -> bytes:
+    """``data`` without the line that a cut tore."""
+    end = data.rfind(b"\n", max(0, len(data) - _TORN))
+    return data[: end + 1] if end >= 0 else data[: max(0, len(data) - _TORN)]
+
+
+def _whole_start(data: bytes) -> bytes:
+    start = data.find(b"\n", 0, _TORN)
+    return data[start + 1 :] if start >= 0 else data[_TORN:]
+
+
+def _lines(data: bytes, redact: Callable[[str], str]) -> tuple[str, ...]:
+    text = _TERMINAL.sub("", data.decode("utf-8", "replace"))
+    if "\r" in text:
+        text = "\n".join(
+            line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line
+            for line in text.split("\n")
+        )
+    text = redact(visible(text)).removesuffix("\n")
+    return tuple(text.split("\n")) if text else ()
+
+
+def visible(text: str) -> str:
+    """``text`` without what cannot be seen; tabs and line breaks stay."""
+    hidden = {ord(char): None for char in set(text) - {"\n", "\t"} if printable(char) != char}
+    return text.translate(hidden) if hidden else text

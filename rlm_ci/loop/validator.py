@@ -1,0 +1,204 @@
+"""The validator: one command that decides green, and what is made of what it said.
+
+Green is exit code 0 *and* no sign that the work was not done: a test runner that says that it
+ran nothing, or that something failed, is not believed because a pipe or a flag hid it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from rlm_ci import files
+from rlm_ci.errors import UnavailableError
+from rlm_ci.loop import feedback, outputs
+from rlm_ci.loop.outputs import Tally
+from rlm_ci.loop.transcript import Transcript, transcribe
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rlm_ci.findings import Finding
+    from rlm_ci.loop.command import Command
+    from rlm_ci.process import Ended
+
+_HINT = (
+    'install it where the sandbox can see it, or pass --validator "<another command>"'
+    " or --validator none"
+)
+#: What a shell says of a command that it cannot run; the program of ours was found before.
+_SHELL_CODES = {126: "it cannot be executed", 127: "a command in it was not found"}
+#: An exit code above this is how a shell or a sandbox passes a signal on.
+_SIGNALLED = 128
+
+
+class Verdict(Value):
+    """What one run of the validator says.
+
+    ``exit_code`` is negative for a signal; ``reason`` is one line; ``feedback`` is for a model,
+    empty when it ``passed``; ``seconds`` of wall time; ``omitted`` bytes of output are in no
+    log. ``tests`` sums what the tools say that they ran, None where none said it.
+    """
+
+    exit_code: int
+    passed: bool
+    reason: str
+    findings: tuple[Finding, ...]
+    feedback: str
+    seconds: float
+    omitted: int = 0
+    tests: Tally | None = None
+
+
+class Validator:
+    """A command, and how its runs are judged.
+
+    ``root`` is the repository as the command sees it, ``exists`` says whether a relative path
+    is a file there, ``redact`` takes secrets out of a text, ``find`` resolves a program as the
+    sandbox would (``command.finder``), ``mark`` is a random word of this run for the feedback.
+    With ``trust_exit_code`` nothing but the exit code counts.
+    """
+
+    def __init__(
+        self,
+        command: Command,
+        *,
+        root: str,
+        exists: Callable[[str], bool],
+        redact: Callable[[str], str],
+        find: Callable[[str], str | None],
+        mark: str,
+        trust_exit_code: bool = False,
+        feedback_limit: int = feedback.LIMIT,
+    ) -> None:
+        self.command = command
+        self._root = root
+        self._exists = exists
+        self._redact = redact
+        self._find = find
+        self._mark = mark
+        self._trust = trust_exit_code
+        self._limit = feedback_limit
+
+    def require(self) -> None:
+        """Raise UnavailableError, exit 4, when a program of the command cannot be started."""
+        for program in self.command.programs:
+            if self._find(program) is None:
+                other = "python3" if program == "python" and self._find("python3") else ""
+                raise self._unavailable(
+                    f"{program} was not found, or cannot be executed",
+                    f'python3 is there: pass --validator "{self._with_python3()}"' if other else "",
+                )
+
+    def _with_python3(self) -> str:
+        return self.command.text.replace("python", "python3", 1)
+
+    def _unavailable(self, what: str, hint: str = "") -> UnavailableError:
+        where = f"validator {printable(self._redact(self.command.text)[:200])}"
+        return UnavailableError(printable(what[:300]), where=where, hint=hint or _HINT)
+
+    def judge(self, run: Callable[[tuple[str, ...]], Ended], log: str | None = None) -> Verdict:
+        """Run it once and say what came of it; ``log`` is the file that it is written to.
+
+        Raises UnavailableError when the program is not there, StorageError for the log.
+        """
+        self.require()
+        ended = run(self.command.argv)
+        transcript = transcribe(ended.output, self._redact)
+        reading = outputs.read(transcript.lines, self._root, self._exists)
+        tests = _summed(dict(reading.tallies))
+        reason = _failure(ended, in_shell=self.command.in_shell)
+        if not reason and not self._trust:
+            reason = _doubt(tests, dict(reading.tallies))
+        if log is not None:
+            files.write(log, self._log(ended, transcript, reason), 0o600)
+        if module := self._missing_module(ended, transcript):
+            raise self._unavailable(
+                f"this Python has no module {module}",
+                f"install {module} there, or let loop.setup install it, or pass --validator",
+            )
+        told = ""
+        if reason:
+            told = feedback.compose(
+                reason, reading.findings, transcript, mark=self._mark, limit=self._limit
+            )
+        return Verdict(
+            exit_code=ended.returncode,
+            passed=not reason,
+            reason=reason or "exit code 0",
+            findings=reading.findings,
+            feedback=told,
+            seconds=ended.seconds,
+            omitted=transcript.omitted,
+            tests=tests,
+        )
+
+    def _missing_module(self, ended: Ended, transcript: Transcript) -> str:
+        """The module of ``python -m MODULE`` when Python itself says that it is not there."""
+        argv = self.command.argv
+        if ended.returncode != 1 or len(argv) < 3 or argv[1] != "-m" or len(transcript.lines) != 1:
+            return ""
+        is_python = os.path.basename(argv[0]).startswith("python")
+        said = f": No module named {argv[2].partition('.')[0]}"
+        return argv[2] if is_python and transcript.lines[0].endswith(said) else ""
+
+    def _log(self, ended: Ended, transcript: Transcript, reason: str) -> bytes:
+        """The command, what it printed and how it ended: text in which nothing is hidden."""
+        lines = (
+            f"$ {printable(self._redact(self.command.text))}",
+            *transcript.lines,
+            f"[exit code {ended.returncode}, {ended.seconds:.1f} s{_comma(reason)}]",
+        )
+        return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+
+
+def _comma(reason: str) -> str:
+    return f", {reason}" if reason and not reason.startswith("exit code ") else ""
+
+
+def _failure(ended: Ended, *, in_shell: bool) -> str:
+    """Why a run failed by itself; empty when it ended with 0."""
+    code = ended.returncode
+    if ended.reason == "timeout":
+        return f"it was stopped after {ended.seconds:.1f} s, its time limit"
+    if ended.reason:
+        return f"it was stopped: {printable(ended.reason[:100])}"
+    if code < 0:
+        return f"it was killed by {_signal(-code)}"
+    if code == 0:
+        return ""
+    if in_shell and code in _SHELL_CODES:
+        return f"exit code {code}: {_SHELL_CODES[code]}"
+    if code > _SIGNALLED and (name := _signal(code - _SIGNALLED)).startswith("SIG"):
+        return f"exit code {code}, which stands for {name}"
+    return f"exit code {code}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _summed(tallies: Mapping[str, Tally]) -> Tally | None:
+    if not tallies:
+        return None
+    return Tally(
+        sum(one.passed for one in tallies.values()), sum(one.failed for one in tallies.values())
+    )
+
+
+def _doubt(tests: Tally | None, tallies: Mapping[str, Tally]) -> str:
+    """Why exit code 0 is not believed; empty when it is."""
+    if tests is None:
+        return ""
+    if tests.failed:
+        tools = ", ".join(name for name, one in tallies.items() if one.failed)
+        return f"exit code 0, and yet {tools} says that {tests.failed:,} failed"
+    if not tests.passed:
+        return f"exit code 0, but {', '.join(tallies)} says that no test ran"
+    return ""

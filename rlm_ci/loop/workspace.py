@@ -1,0 +1,255 @@
+"""Where the fix loop works: a private copy of the work tree, and the way back from it.
+
+The copy starts from a snapshot of the work tree as it is; the user's ``.git`` is never
+written, his work tree only by ``apply_to``. All trees are ids of git objects that are on the
+disk before anybody hears of them, so a journalled id can be restored after a kill.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from rlm_ci import files
+from rlm_ci.errors import DamagedError
+from rlm_ci.loop import snapshot as snapshots
+from rlm_ci.loop.checkout import Checkout, restored
+from rlm_ci.loop.landing import Landed, Landing, changes
+from rlm_ci.loop.private_git import PrivateGit
+from rlm_ci.loop.snapshot import Bounds, Snapshot
+from rlm_ci.texts import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rlm_ci.git import Repository
+    from rlm_ci.loop.checkout import Removed
+    from rlm_ci.objects import Entry
+    from rlm_ci.sandbox import Mount
+
+_RECORD = "snapshot.json"
+_RECORD_LIMIT = 64 << 20
+#: A whole patch that every git applies, byte for byte: no renames, no attributes, full ids.
+_PATCH = (
+    "-p", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff",
+    "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=myers", "-U3",
+    "--no-indent-heuristic", f"-O{os.devnull}",
+)  # fmt: skip
+#: A heading that git writes and cannot read back, unless it is quoted: a folder's name ends
+#: with a blank. Within a patch, no other line begins like this.
+_SPACED = re.compile(rb"^diff --git a/(.{0,4096} /.{0,4096}) b/\1$", re.MULTILINE)
+#: How git's letters read in a status.
+_LETTERS = {"A": "added", "D": "deleted", "M": "changed", "T": "changed in kind"}
+
+
+class Workspace:
+    """The copy at ``path``, made from ``snapshot``. ``removed`` is what was taken out of it."""
+
+    def __init__(
+        self,
+        place: str,
+        repository: Repository,
+        environ: Mapping[str, str],
+        *,
+        bounds: Bounds,
+        isolated: bool,
+        skipped: tuple[str, ...],
+    ) -> None:
+        """See ``create``, which also fills it."""
+        self._place = os.path.abspath(place)
+        self._repository = repository
+        self._bounds = bounds
+        self._isolated = isolated
+        self._skipped = (*skipped, self._place)
+        self._git = PrivateGit(os.path.join(self._place, "git"), environ)
+        self._shown_git = os.path.join(self._git.folder, "shown")
+        self.snapshot = self._recorded() or self._take()
+        self._copy = Checkout(self._git, os.path.join(self._place, "work"), "work", bounds)
+
+    @classmethod
+    def create(
+        cls,
+        place: str,
+        repository: Repository,
+        environ: Mapping[str, str],
+        *,
+        bounds: Bounds | None = None,
+        isolated: bool = True,
+        skipped: Iterable[str] = (),
+    ) -> Workspace:
+        """A fresh copy of the work tree below ``place``, the run's folder.
+
+        A place that holds a snapshot already keeps it: a resumed run starts from what its
+        first start saw. ``skipped`` are folders that are no part of it, such as the one of
+        all runs. Not ``isolated``, the copy is used where it lies: dependencies are links in
+        it, and an agent could write through them.
+
+        Raises ConfigError for a file that cannot be read and for a tree beyond ``bounds``,
+        StorageError when the copy cannot be written, DamagedError for a broken record.
+        """
+        workspace = cls(
+            place,
+            repository,
+            environ,
+            bounds=bounds or Bounds(),
+            isolated=isolated,
+            skipped=tuple(skipped),
+        )
+        workspace._fill(workspace._copy, workspace.snapshot.tree)
+        if repository.git_dir:
+            from rlm_ci.loop.mounting import make_shown_git
+
+            shown = workspace._shown_git
+            make_shown_git(shown, workspace._git, repository, workspace.snapshot, workspace.path)
+        return workspace
+
+    @property
+    def path(self) -> str:
+        """Where the copy lies on this machine."""
+        return self._copy.path
+
+    @property
+    def removed(self) -> tuple[Removed, ...]:
+        """What was taken out of the copy since it was made, once each, in order."""
+        return tuple(dict.fromkeys(self._copy.removed))
+
+    def removed_at(self, tree: str) -> tuple[Removed, ...]:
+        """What had to be taken out of the copy for it to hold ``tree``."""
+        return self._copy.removed_at(tree)
+
+    def mounts(self, copy: Checkout | None = None) -> tuple[Mount, ...]:
+        """What the sandbox must show, in this order: the copy and what lies on top of it."""
+        from rlm_ci.loop.mounting import mounts
+
+        where = (copy or self._copy).path
+        return mounts(where, self._shown_git, self._repository, self.snapshot)
+
+    # ── trees ──
+
+    def tree(self) -> str:
+        """The id of the tree that the copy holds now. Raises LimitError beyond the bounds."""
+        return self._copy.tree()
+
+    def restore(self, tree: str) -> None:
+        """Make the copy hold ``tree`` again; what is ignored stays."""
+        self._copy.restore(tree)
+
+    def entries(self, tree: str) -> dict[str, Entry]:
+        """All files of a tree by path."""
+        return self._git.objects.tree(tree)
+
+    def contents(self, oids: Iterable[str]) -> list[bytes | None]:
+        """The blobs of these ids; None for one that is not there."""
+        wanted = list(oids)
+        return self._git.objects.read(*wanted) if wanted else []
+
+    def status(self, base: str, tree: str, limit: int = 100) -> str:
+        """What changed from ``base`` to ``tree``, a line each, at most ``limit``: for prompts."""
+        rows = self._git.objects.diff_trees(base, tree, "--raw", "--numstat", "--no-renames")
+        letters, counts = _parse_status(rows)
+        lines = [
+            f"{_LETTERS.get(letter, letter)}: {printable(path)} ({counts.get(path, 'binary')})"
+            for path, letter in letters.items()
+        ]
+        if not lines:
+            return "no changes\n"
+        more = len(lines) - limit
+        lines = lines[:limit] + ([f"and {count(more, 'more file')}"] if more > 0 else [])
+        return "".join(f"{line}\n" for line in lines)
+
+    def diff(self, base: str, tree: str) -> bytes:
+        """The whole patch from one tree to the other, binary files included."""
+        patch = self._git.objects.run("diff-tree", "-r", *_PATCH, base, tree, "--")
+        return _SPACED.sub(rb'diff --git "a/\1" "b/\1"', patch) if b" /" in patch else patch
+
+    def patch(self, tree: str | None = None) -> bytes:
+        """The patch from the snapshot to ``tree``, by default to what the copy holds now."""
+        return self.diff(self.snapshot.tree, tree or self.tree())
+
+    # ── the last verdict, and the way back ──
+
+    def fresh(self, tree: str, is_protected: Callable[[str], bool]) -> Checkout:
+        """A second folder with ``tree``, every protected path in it as the snapshot has it.
+
+        It holds nothing that is ignored: whatever else an agent left behind is not there.
+        """
+        base, now = self.entries(self.snapshot.tree), self.entries(tree)
+        index = "fresh.index"
+        snapshots.remove_index(self._git.path(index))
+        self._git.read(self._git.folder, index, "read-tree", tree)
+        back = restored(base, now, is_protected)
+        if back:
+            self._git.write(
+                self._git.folder, index, "update-index", "-z", "--index-info", stdin=back
+            )
+        tree = self._git.write_tree(self._git.folder, index)
+        copy = Checkout(self._git, os.path.join(self._place, "verdict"), "verdict", self._bounds)
+        self._fill(copy, tree)
+        return copy
+
+    def apply_to(self, repository: Repository, tree: str) -> Landed:
+        """Bring ``tree`` into the user's work tree, whole or not at all.
+
+        Not done, with the reason, when the work tree is no longer the snapshot.
+        """
+        listing = snapshots.look(self._git, repository, self._bounds, self._skipped)
+        current = snapshots.store(self._git, repository.root, listing)
+        before, now = self.entries(self.snapshot.tree), self.entries(current)
+        wanted = changes(before, self.entries(tree))
+        landing = Landing(repository.root, f"{self.snapshot.tree} {tree}", wanted)
+        if current == tree:  # nothing to do, or done before somebody heard of it
+            landing.tidy()
+            return Landed()
+        reason = landing.obstacle(before, now)
+        return Landed(reason) if reason else landing.land(self._git.objects)
+
+    # ── beginnings ──
+
+    def _recorded(self) -> Snapshot | None:
+        path = os.path.join(self._place, _RECORD)
+        try:
+            return Snapshot.from_dict(json.loads(files.read(path, _RECORD_LIMIT)))
+        except files.UnreadableError as error:
+            if error.missing:
+                return None
+            reason = str(error)
+        except (ValueError, KeyError, TypeError) as error:
+            reason = f"{type(error).__name__} while it was read"
+        raise DamagedError(
+            f"the record of the snapshot cannot be used: {reason}",
+            where=path,
+            hint="start a new run",
+        )
+
+    def _take(self) -> Snapshot:
+        taken = snapshots.take(self._git, self._repository, self._bounds, self._skipped)
+        record = json.dumps(taken.to_dict(), indent=1).encode()
+        files.write(os.path.join(self._place, _RECORD), record, 0o600)
+        return taken
+
+    def _fill(self, copy: Checkout, tree: str) -> None:
+        root = self._repository.root
+        guests: dict[str, str | None] = {
+            name: None if self._isolated else os.path.join(root, name)
+            for name in self.snapshot.dependencies
+        }
+        if self._repository.git_dir:
+            guests[".git"] = None if self._isolated else f"gitdir: {self._shown_git}\n"
+        copy.fill(tree, guests)
+
+
+def _parse_status(rows: bytes) -> tuple[dict[str, str], dict[str, str]]:
+    """The letters and counts of ``git diff -z --raw --numstat``, by path."""
+    letters: dict[str, str] = {}
+    counts: dict[str, str] = {}
+    fields = iter(os.fsdecode(row) for row in rows.split(b"\0"))
+    for field in fields:
+        if field.startswith(":"):
+            letters[next(fields)] = field.rpartition(" ")[2][:1]
+        elif field:
+            added, removed, path = field.split("\t", 2)
+            if added != "-":
+                counts[path] = f"+{added} -{removed}"
+    return letters, counts

@@ -1,0 +1,186 @@
+"""The built-in coding agent: a model, the turn loop, and the tools of a work tree."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from rlm_ci import resources
+from rlm_ci.errors import RemoteError
+from rlm_ci.models import SpentError
+from rlm_ci.recursion.environments.coding import SUMMARY_LIMIT, Coding
+from rlm_ci.recursion.history import DEFAULT_LIMIT, History
+from rlm_ci.recursion.turn import Bounds, Loop
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    from rlm_ci.models import Completion, Request
+    from rlm_ci.recursion.turn import Complete, Ending
+
+    #: ``fact(kind, place, key, produce)``: what was recorded under them, or is produced now.
+    Fact = Callable[
+        [str, str, Mapping[str, Any], Callable[[], Mapping[str, Any]]], Mapping[str, Any]
+    ]
+
+    class Workspace(Protocol):
+        @property
+        def root(self) -> str: ...
+
+    class Task(Protocol):
+        """What the loop's assignment has for us."""
+
+        @property
+        def role(self) -> str: ...
+        @property
+        def iteration(self) -> int: ...
+        @property
+        def prompt(self) -> str: ...
+        @property
+        def workspace(self) -> Workspace: ...
+        @property
+        def conversation(self) -> list[Any]: ...
+        @property
+        def read_only(self) -> bool: ...
+        @property
+        def on_progress(self) -> Callable[[str], None]: ...
+
+
+class Outcome(Value):
+    """What came of a task: the shape of ``loop.agent.Outcome``."""
+
+    exit_code: int
+    summary: str
+    output: str
+    reason: str = ""
+
+
+class Coder:
+    """An agent that is a model behind an OpenAI-compatible endpoint.
+
+    ``complete`` answers requests and keeps the ledger, ``fact`` records what a resumed run
+    must not decide again, ``tests`` runs the validator for tests named by paths or ids.
+    """
+
+    metered = True
+
+    def __init__(
+        self,
+        complete: Complete,
+        fact: Fact,
+        *,
+        model: str,
+        tests: Callable[[tuple[str, ...]], str] | None = None,
+        bounds: Bounds | None = None,
+        history_limit: int = DEFAULT_LIMIT,
+        name: str = "openai",
+    ) -> None:
+        self.name = name
+        self._complete = complete
+        self._fact = fact
+        self._model = model
+        self._tests = tests
+        self._bounds = bounds or Bounds()
+        self._history_limit = history_limit
+        #: Does the endpoint take tools? Known after the first question.
+        self._takes_tools: bool | None = None
+        self._acts: Counter[str] = Counter()
+
+    def act(self, task: Task) -> Outcome:
+        """Work on it until the model is done. Raises LimitError, RemoteError, StorageError."""
+        environment = Coding(task.workspace.root, tests=self._tests, read_only=task.read_only)
+        place = self._place(task)
+        conversation: list[Any] = task.conversation
+        first: dict[str, Completion] = {}
+        if self._takes_tools is None:
+            self._takes_tools = self._find_out(environment, task, place, first)
+
+        def complete(request: Request, where: str) -> Completion:
+            return first.pop(where, None) or self._complete(request, where)
+
+        if not conversation:
+            conversation.append(self._history())
+        history: History = conversation[0]
+        history.prompt(self._prompt(environment, task))
+        ending = self._loop(environment, complete, task.on_progress).run(history, place)
+        return _outcome(ending)
+
+    def _place(self, task: Task) -> str:
+        """Where in the run this is; a role may act more than once in an iteration."""
+        place = f"iteration-{task.iteration}/{task.role}"
+        self._acts[place] += 1
+        return place if self._acts[place] == 1 else f"{place}-{self._acts[place]}"
+
+    def _find_out(
+        self, environment: Coding, task: Task, place: str, first: dict[str, Completion]
+    ) -> bool:
+        """Does the endpoint take tools? Asked with the first question, whose answer is kept."""
+
+        def ask() -> Mapping[str, Any]:
+            history = self._history()
+            history.prompt(task.prompt)
+            loop = self._loop(environment, self._complete, task.on_progress)
+            try:
+                first[f"{place}/turn-1"] = self._complete(loop.request(history), f"{place}/turn-1")
+            except RemoteError as error:
+                if not _refuses_tools(error, self._model):
+                    raise
+                return {"takes_tools": False, "said": printable(error.what[:500])}
+            return {"takes_tools": True}
+
+        return bool(self._fact("tools", "agent", {"model": self._model}, ask)["takes_tools"])
+
+    def _history(self) -> History:
+        history = History(self._history_limit)
+        history.prompt(resources.load_template("prompts/coder.md.j2")({}), "system")
+        return history
+
+    def _prompt(self, environment: Coding, task: Task) -> str:
+        if self._takes_tools:
+            return task.prompt
+        tools = [
+            {**one["function"], "arguments": json.dumps(one["function"]["parameters"])}
+            for one in environment.tools()
+        ]
+        render = resources.load_template("prompts/tools-as-json.md.j2")
+        return f"{task.prompt.rstrip()}\n\n{render({'tools': tools})}"
+
+    def _loop(
+        self, environment: Coding, complete: Complete, on_progress: Callable[[str], None]
+    ) -> Loop:
+        def told(turn: int, name: str, arguments: Mapping[str, Any]) -> None:
+            about = str(arguments.get("path", ""))[:200]
+            on_progress(printable(f"turn {turn}: {name} {about}".rstrip()))
+
+        return Loop(
+            complete,
+            environment,
+            model=self._model,
+            bounds=self._bounds,
+            textual=self._takes_tools is False,
+            on_call=told,
+        )
+
+
+#: With one of these, a refusal that speaks of tools means that there are none.
+_LACKING = (
+    "support", "enable", "allow", "permitted", "unknown", "unexpected", "unrecognized", "extra",
+)  # fmt: skip
+
+
+def _refuses_tools(error: RemoteError, model: str) -> bool:
+    """Does the endpoint say that it knows no tools, in one of the ways in which they do?"""
+    if isinstance(error, SpentError):  # it was at work: that is no refusal
+        return False
+    said = error.what.casefold().replace(model.casefold(), "")
+    about_tools = "tool" in said or "function call" in said
+    return about_tools and any(word in said for word in _LACKING)
+
+
+def _outcome(ending: Ending) -> Outcome:
+    said = ending.text.strip()
+    return Outcome(1 if ending.reason else 0, said[:SUMMARY_LIMIT], said, ending.reason)

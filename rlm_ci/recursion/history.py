@@ -1,0 +1,179 @@
+"""What has been said in a conversation, kept within a bound.
+
+When it grows past its bound, the middle of old observations goes first, then long texts in
+old calls, then whole old exchanges; prompts are never touched. It is cut down to half at
+once, so that between two cuts the beginning of each request is the same and an endpoint's
+prompt cache serves it. What is cut follows from what was said alone: a resumed run cuts alike.
+"""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci.texts import count, encodable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.calling import Call
+
+#: Bytes of all messages; some 50,000 tokens.
+DEFAULT_LIMIT = 200_000
+#: What is left of each end of a text that is cut.
+_END = 300
+#: The newest exchanges, which stay whole as long as there is anything else to cut.
+_FRESH = 2
+
+
+class History:
+    """The messages of a conversation, as exchanges between prompts.
+
+    An exchange is an answer and what came of it; they stay or go together, because an
+    endpoint refuses a call without its result.
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._groups: list[_Group] = []
+        self._dropped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    def prompt(self, text: str, role: str = "user") -> None:
+        """Something that must never be forgotten: a goal, a role."""
+        self._groups.append(_Group([{"role": role, "content": text}], pinned=True))
+
+    def answer(self, text: str, calls: Sequence[Call] = ()) -> None:
+        """What the model answered."""
+        content = encodable(text) or (None if calls else "")
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        if calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": _name(call.name), "arguments": _sound(call.arguments)},
+                }
+                for call in calls
+            ]
+        self._groups.append(_Group([message]))
+
+    def result(self, call: Call, text: str) -> None:
+        """What came of a call of the latest answer."""
+        message = {"role": "tool", "tool_call_id": call.id, "content": text}
+        self._groups[-1].messages.append(message)
+
+    def say_result(self, name: str, text: str) -> None:
+        """The same for an endpoint that knows no tools."""
+        said = f"Result of {_name(name)}:\n{text}"
+        self._groups[-1].messages.append({"role": "user", "content": said})
+
+    def correct(self, text: str) -> None:
+        """Tell the model what was wrong with its latest answer."""
+        self._groups[-1].messages.append({"role": "user", "content": text})
+
+    def messages(self) -> tuple[dict[str, Any], ...]:
+        """All of it in OpenAI's format, within the bound if prompts alone do not break it."""
+        if self._size() > self._limit:
+            self._cut(self._limit // 2)
+        said = [message for group in self._groups for message in group.messages]
+        if self._dropped:
+            place = next(
+                (at for at, message in enumerate(said) if message["role"] == "assistant"), len(said)
+            )
+            note = f"[{count(self._dropped, 'earlier exchange')} left out here]"
+            said.insert(place, {"role": "user", "content": note})
+        return tuple(said)
+
+    def _size(self) -> int:
+        return sum(group.size() for group in self._groups)
+
+    def _cut(self, goal: int) -> None:
+        """Make it smaller, the oldest and least needed first, until ``goal`` bytes are left."""
+        old = [group for group in self._groups if not group.pinned]
+        fresh = old[-_FRESH:]
+        excess = self._size() - goal
+        for groups in (old[:-_FRESH], fresh):
+            for shorten in (_Group.shorten_results, _Group.shorten_calls):
+                for group in groups:
+                    if excess <= 0:
+                        return
+                    before = group.size()
+                    shorten(group)
+                    excess -= before - group.size()
+            if groups is fresh:
+                return
+            for group in groups:
+                if excess <= 0:
+                    return
+                excess -= group.size()
+                self._groups.remove(group)
+                self._dropped += 1
+
+
+class _Group:
+    """Messages that stay or go together. A message is never changed: a request may hold it."""
+
+    def __init__(self, messages: list[dict[str, Any]], *, pinned: bool = False) -> None:
+        self.messages = messages
+        self.pinned = pinned
+
+    def size(self) -> int:
+        return sum(_size(message) for message in self.messages)
+
+    def shorten_results(self) -> None:
+        """Cut the middle of what came of its calls."""
+        self.messages[1:] = [
+            {**message, "content": _middle_out(message["content"])} for message in self.messages[1:]
+        ]
+
+    def shorten_calls(self) -> None:
+        """Cut the middle of what its answer said and of its long arguments."""
+        answer = {**self.messages[0]}
+        if answer["content"]:
+            answer["content"] = _middle_out(answer["content"])
+        if "tool_calls" in answer:
+            answer["tool_calls"] = [_shorter(call) for call in answer["tool_calls"]]
+        self.messages[0] = answer
+
+
+def _shorter(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    if len(function["arguments"]) <= 3 * _END:
+        return call
+    arguments = {
+        name: _middle_out(value) if isinstance(value, str) else value
+        for name, value in json.loads(function["arguments"]).items()
+    }
+    return {**call, "function": {**function, "arguments": json.dumps(arguments)}}
+
+
+def _size(message: dict[str, Any]) -> int:
+    calls = message.get("tool_calls", ())
+    said = [call["function"]["name"] + call["function"]["arguments"] for call in calls]
+    return sum(len(text.encode("utf-8", "replace")) for text in (message["content"] or "", *said))
+
+
+def _name(name: str) -> str:
+    """A name that an endpoint may check: what no tool can be called is not repeated to it."""
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain and len(name) <= 64 else "unknown"
+
+
+def _sound(arguments: str) -> str:
+    """Arguments that an endpoint may parse: what is no JSON object would be refused there."""
+    try:
+        sound = isinstance(json.loads(arguments), dict)
+    except (ValueError, RecursionError):
+        sound = False
+    return encodable(arguments) if sound else "{}"
+
+
+def _middle_out(text: str) -> str:
+    left_out = len(text) - 2 * _END
+    if left_out <= _END:  # the note would hardly be shorter
+        return text
+    return f"{text[:_END]}\n[… {left_out:,} characters left out …]\n{text[-_END:]}"

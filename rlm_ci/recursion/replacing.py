@@ -1,0 +1,100 @@
+"""Search and replace in one text: exact, counted, and helpful when it does not fit."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.quoting import quoted, visible
+from rlm_ci.recursion.worktree import Refused
+from rlm_ci.texts import count
+
+#: Lines among which a similar one is looked for, and characters of each that are compared.
+_COMPARED = 2000
+_WIDTH = 200
+_PLACES = 10
+_BOM = "\ufeff"
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a text without their ends; only LF and CRLF end one."""
+    parts = text.split("\n")
+    if not parts[-1]:
+        parts.pop()
+    return [part.removesuffix("\r") for part in parts]
+
+
+def _newline(text: str) -> str:
+    """How most lines of a text end."""
+    pairs = text.count("\r\n")
+    return "\r\n" if pairs * 2 > text.count("\n") else "\n"
+
+
+def _with(text: str, newline: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", newline)
+
+
+def like(before: str, after: str) -> str:
+    """A new content with the line ends and the byte order mark of the old one."""
+    text = _with(after, _newline(before)) if "\n" in before else after
+    if before.startswith(_BOM) and not text.startswith(_BOM):
+        text = _BOM + text
+    return text
+
+
+def replace(path: str, text: str, old: str, new: str, times: int) -> tuple[str, list[int]]:
+    """``text`` with ``old`` replaced, and the lines where it stood.
+
+    The texts of a model end their lines with LF whatever the file does. Raises Refused,
+    with the nearest lines, when ``old`` does not stand there exactly ``times`` times.
+    """
+    if not old:
+        raise Refused("old is empty: use write to make a file")
+    if old == new:
+        raise Refused("old and new are the same")
+    ends = [_newline(text), "\n", "\r\n"]
+    newline = next((one for one in ends if _with(old, one) in text), ends[0])
+    old, new = _with(old, newline), _with(new, newline)
+    found = text.count(old)
+    if found == 0:
+        raise Refused(f"old does not stand in {path}.{_nearest(text, old)}")
+    places = _places(text, old)
+    if found != times:
+        shown = ", ".join(map(str, places[:_PLACES]))
+        more = ", …" if found > _PLACES else ""
+        raise Refused(
+            f"old stands in {path} {count(found, 'time')}, not {times}: at line {shown}{more}."
+            " Give more of the lines around it, or the count."
+        )
+    return text.replace(old, new), places[:_PLACES]
+
+
+def _places(text: str, old: str) -> list[int]:
+    """The lines on which ``old`` begins, of the first few places."""
+    places: list[int] = []
+    at, line = 0, 1
+    while len(places) < _PLACES + 1 and (found := text.find(old, at)) >= 0:
+        line += text.count("\n", at, found)
+        places.append(line)
+        line += old.count("\n")
+        at = found + len(old)
+    return places
+
+
+def _nearest(text: str, old: str) -> str:
+    """Where something like the first line of ``old`` stands."""
+    from difflib import get_close_matches
+
+    wanted = next((line.strip() for line in lines(old) if line.strip()), "")[:_WIDTH]
+    if not wanted:
+        return ""
+    there = lines(text)
+    stripped = [line.strip()[:_WIDTH] for line in there]
+    same = [number for number, line in enumerate(stripped, 1) if line == wanted]
+    if same:
+        numbers, what = same[:3], "Its first line stands there, with other lines or white space"
+    else:
+        close = get_close_matches(wanted, stripped[:_COMPARED], n=3, cutoff=0.6)
+        numbers = sorted({stripped.index(one) + 1 for one in close})
+        what = "The nearest lines"
+    if not numbers:
+        return " Read the file first."
+    shown = "\n".join(f"{number}\t{visible(there[number - 1])}" for number in numbers)
+    return f" {quoted(what, shown)}"

@@ -1,0 +1,180 @@
+"""The turn loop: a model asks for tools, an environment answers, until the model is done.
+
+The loop knows nothing of files or code; an environment says what can be done and does it.
+Given the same completions it makes the same requests, byte for byte: no clock, no random id,
+nothing of this process enters a message. So a run that was killed finds its answers again.
+"""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci.models import Request
+from rlm_ci.recursion import calling
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    from rlm_ci.models import Completion
+    from rlm_ci.recursion.history import History
+
+    #: ``complete(request, place)``: the answer, journalled and paid for. Raises LimitError.
+    Complete = Callable[[Request, str], Completion]
+
+    class Environment(Protocol):
+        """How a model may act."""
+
+        def tools(self) -> tuple[dict[str, Any], ...]:
+            """Its tools, each as OpenAI describes a function; the same at every call."""
+
+        def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
+            """Carry out one call whose arguments fit the tool's schema."""
+
+
+class Observation(Value):
+    """What came of a call; ``final`` ends the loop, ``reward`` is for those who train."""
+
+    text: str
+    final: bool = False
+    reward: float | None = None
+
+
+class Bounds(Value):
+    """How long a loop may go on: answers, misunderstandings in a row, tokens of an answer."""
+
+    turns: int = 60
+    mistakes: int = 3
+    max_tokens: int = 8192
+
+
+class Ending(Value):
+    """How a loop ended: ``reason`` is empty when the model itself said that it was done."""
+
+    text: str
+    reason: str
+    turns: int
+    reward: float | None = None
+
+
+#: Calls of one answer that are carried out.
+CALLS_LIMIT = 32
+#: Bytes of a call's arguments that are looked at.
+ARGUMENTS_LIMIT = 2 << 20
+
+
+class Loop:
+    """One model at work in one environment.
+
+    ``textual``: for endpoints without tool support, calls are JSON in the answer's text.
+    """
+
+    def __init__(
+        self,
+        complete: Complete,
+        environment: Environment,
+        *,
+        model: str,
+        bounds: Bounds | None = None,
+        textual: bool = False,
+        on_call: Callable[[int, str, Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        self._complete = complete
+        self._environment = environment
+        self._tools = environment.tools()
+        self._schemas = {one["function"]["name"]: one["function"] for one in self._tools}
+        self._model = model
+        self._bounds = bounds or Bounds()
+        self._textual = textual
+        self._on_call = on_call
+
+    def request(self, history: History) -> Request:
+        """What the model is asked next."""
+        return Request(
+            model=self._model,
+            messages=history.messages(),
+            tools=() if self._textual else self._tools,
+            max_tokens=self._bounds.max_tokens,
+        )
+
+    def run(self, history: History, place: str) -> Ending:
+        """Go on from ``history``, which ends with what the model is asked to do.
+
+        ``place`` says where in the run we are, and makes each request's place unique.
+        LimitError and whatever else ``complete`` raises passes through.
+        """
+        mistakes = 0
+        for turn in range(1, self._bounds.turns + 1):
+            completion = self._complete(self.request(history), f"{place}/turn-{turn}")
+            calls = self._calls(completion, turn)
+            history.answer(completion.text, () if self._textual else calls)
+            understood, wrong, done = False, "", None
+            for call in calls:
+                if done is not None:  # a call without its result would end the conversation
+                    self._tell(history, call, "Not carried out: you were done.")
+                    continue
+                observation, error = self._carry_out(turn, call)
+                if observation is None:
+                    wrong = wrong or error
+                    self._tell(history, call, error)
+                    continue
+                understood = True
+                done = observation if observation.final else None
+                self._tell(history, call, "Done." if done is not None else observation.text)
+            if done is not None:
+                return Ending(done.text, "", turn, done.reward)
+            if not calls:
+                wrong = self._nothing_called(completion)
+                history.correct(wrong)
+            mistakes = 0 if understood else mistakes + 1
+            if mistakes > self._bounds.mistakes:
+                reason = f"the model did not keep to its tools: {printable(wrong[:300])}"
+                return Ending(completion.text, reason, turn)
+        reason = f"not done after {count(self._bounds.turns, 'turn')}"
+        return Ending("", reason, self._bounds.turns)
+
+    def _tell(self, history: History, call: calling.Call, text: str) -> None:
+        if self._textual:
+            history.say_result(call.name, text)
+        else:
+            history.result(call, text)
+
+    def _calls(self, completion: Completion, turn: int) -> list[calling.Call]:
+        if self._textual:
+            return calling.from_text(completion.text, turn)
+        return calling.from_tools(completion.tool_calls, turn)
+
+    def _nothing_called(self, completion: Completion) -> str:
+        wrong = "Your answer called no tool. "
+        if self._textual:
+            wrong = 'Your answer held no JSON object with "tool" and "arguments". '
+        if completion.finish_reason == "length":
+            wrong += f"It was cut off at {self._bounds.max_tokens:,} tokens: be shorter. "
+        return f"{wrong}Call one of: {', '.join(self._schemas)}."
+
+    def _carry_out(self, turn: int, call: calling.Call) -> tuple[Observation | None, str]:
+        """What came of a call, or what is wrong with it."""
+        schema = self._schemas.get(call.name)
+        if schema is None:
+            name = printable(call.name[:100])
+            return (
+                None,
+                f"Error: there is no tool '{name}'; call one of: {', '.join(self._schemas)}.",
+            )
+        if call.index >= CALLS_LIMIT:
+            return None, f"Error: not carried out: an answer may hold {CALLS_LIMIT} calls."
+        if len(call.arguments) > ARGUMENTS_LIMIT:
+            return None, f"Error: the arguments have more than {ARGUMENTS_LIMIT:,} characters."
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError) as error:
+            return None, f"Error: the arguments are not JSON ({error}); was the answer cut off?"
+        wrong = calling.misfit(arguments, schema["parameters"])
+        if wrong:
+            return None, f"Error: {call.name}: {wrong}"
+        if self._on_call is not None:
+            self._on_call(turn, call.name, arguments)
+        return self._environment.act(call.name, arguments), ""

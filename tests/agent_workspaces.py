@@ -1,0 +1,61 @@
+"""A folder that an agent may work in: real files, real processes, a note of each start."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from rlm_ci import streaming
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rlm_ci.loop.agent import Launch
+    from rlm_ci.process import Ended
+
+
+class Folder:
+    """The contract of ``loop.agent.Workspace`` over one folder, without a sandbox around it."""
+
+    def __init__(self, path: Path, programs: Path | None = None) -> None:
+        self.path = path
+        self.launches: list[Launch] = []
+        self._programs = programs
+        self._trees: dict[str, dict[str, bytes]] = {}
+
+    @property
+    def root(self) -> str:
+        return str(self.path)
+
+    def run(self, launch: Launch) -> Ended:
+        self.launches.append(launch)
+        path = os.pathsep.join(filter(None, (str(self._programs or ""), "/usr/bin", "/bin")))
+        return streaming.stream(
+            launch.argv,
+            env={"PATH": path, "HOME": str(self.path.parent), **launch.env},
+            stdin=launch.stdin,
+            cwd=self.root,
+            timeout=launch.timeout,
+        )
+
+    def tree(self) -> str:
+        files = {
+            str(one.relative_to(self.path)): one.read_bytes()
+            for one in sorted(self.path.rglob("*"))
+            if one.is_file()
+        }
+        digest = hashlib.sha256(repr(files).encode()).hexdigest()
+        self._trees[digest] = files
+        return digest
+
+    def status(self, before: str, after: str) -> str:
+        old, new = self._trees[before], self._trees[after]
+        names = sorted(old.keys() | new.keys())
+        return "\n".join(name for name in names if old.get(name) != new.get(name))
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path

@@ -1,0 +1,88 @@
+"""What an agent is, which there are, and what cannot be bounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.loop import agent
+from rlm_ci.loop.autofix import Autofix
+from rlm_ci.loop.external import PROGRAMS, External, summary
+
+if TYPE_CHECKING:
+    from rlm_ci.loop.agent import Agent
+
+
+def external(name: str = "codex") -> Agent:
+    return External(name, env={}, find=lambda _name: None, redact=str)
+
+
+def autofix() -> Agent:
+    return Autofix(find=lambda _name: None, redact=str)
+
+
+def test_the_known_agents() -> None:
+    assert agent.known() == ("openai", "codex", "claude", "gemini", "aider", "autofix")
+    assert set(PROGRAMS) < set(agent.known())
+    for name in agent.known():
+        assert agent.command_of(name) is None
+
+
+@pytest.mark.parametrize("name", ["cortex", "", "Codex", "a\u202eb", "openai\n"])
+def test_an_unknown_name_lists_the_known(name: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        agent.command_of(name)
+    assert raised.value.code == 5
+    assert "openai, codex, claude, gemini, aider, autofix" in raised.value.hint
+    assert raised.value.what.isprintable()
+
+
+def test_anything_with_a_space_or_a_path_is_a_command() -> None:
+    for text, argv in (
+        ("./fix.sh", ("./fix.sh",)),
+        ("/opt/agent --prompt {prompt_file}", ("/opt/agent", "--prompt", "{prompt_file}")),
+        ('my-agent --note "a b"', ("my-agent", "--note", "a b")),
+    ):
+        command = agent.command_of(text)
+        assert command is not None
+        assert command.argv == argv
+        assert not command.in_shell
+    piped = agent.command_of("cat | tee /dev/null")
+    assert piped is not None
+    assert piped.in_shell
+    with pytest.raises(UsageError):
+        agent.command_of('agent "unclosed')
+
+
+def test_budgets_need_a_ledger_that_sees_the_calls() -> None:
+    nothing: dict[str, object] = {"max_calls": None, "max_tokens": None, "budget_usd": None}
+    agent.require_metered(external(), nothing)
+    agent.require_metered(autofix(), {**nothing, "budget_usd": 1})
+    for name in nothing:
+        with pytest.raises(ConfigError) as raised:
+            agent.require_metered(external("aider"), {**nothing, name: 0})
+        assert raised.value.code == 5
+        assert name in raised.value.what
+        assert "aider" in raised.value.what
+        assert "--max-minutes" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("thinking\nSummary: mended a.py\n", "mended a.py"),
+        ("Summary: first\nmore\n**Summary:** second\nand a line\n", "second\nand a line"),
+        ("no such line\nat all", "no such line\nat all"),
+        ("Summary:\n", "Summary:"),
+        ("", ""),
+    ],
+)
+def test_what_an_agent_says_of_its_work(output: str, told: str) -> None:
+    assert summary(output) == told
+
+
+def test_a_summary_is_bounded() -> None:
+    assert len(summary("Summary: " + "x" * 100_000)) < 4200
+    assert len(summary("x" * 100_000)) == 4000

@@ -1,0 +1,218 @@
+"""Other people's agents: real programs on PATH that read a prompt and change files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from agent_workspaces import Folder
+
+from rlm_ci.errors import UnavailableError
+from rlm_ci.loop.agent import Assignment, command_of
+from rlm_ci.loop.external import PROGRAMS, External
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Notes how it was called, and edits a file.
+FAKE = """\
+#!/bin/sh
+printf '%s\\n' "$@" > ../called
+cat > ../prompt
+env | sort > ../env
+echo edited > a.txt
+echo "Summary: edited a.txt"
+"""
+
+
+class Stage:
+    """A folder to work in, and a folder of programs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.bin = path / "bin"
+        self.bin.mkdir()
+        (path / "work").mkdir()
+        self.workspace = Folder(path / "work", self.bin)
+        self.lines: list[str] = []
+
+    def install(self, name: str, script: str = FAKE) -> Path:
+        program = self.bin / name
+        program.write_text(script)
+        program.chmod(0o755)
+        return program
+
+    def find(self, name: str) -> str | None:
+        place = (self.path / "work" if "/" in name else self.bin) / name
+        for one in (place, Path("/bin") / name):
+            if os.access(one, os.X_OK):
+                return str(one)
+        return None
+
+    def agent(self, name: str, env: Mapping[str, str] | None = None) -> External:
+        return External(
+            name,
+            env=env or {},
+            find=self.find,
+            redact=lambda text: text.replace("hunter2", "[secret]"),
+            command=command_of(name),
+            clock=lambda: 1000.0,
+        )
+
+    def task(
+        self, prompt: str = "Mend it.", *, deadline: float | None = None, read_only: bool = False
+    ) -> Assignment:
+        return Assignment(
+            goal="g",
+            role="single",
+            iteration=1,
+            prompt=prompt,
+            workspace=self.workspace,
+            conversation=[],
+            deadline=deadline,
+            read_only=read_only,
+            on_progress=self.lines.append,
+        )
+
+    def called(self) -> list[str]:
+        return (self.path / "called").read_text().splitlines()
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["codex", "claude", "gemini"])
+def test_the_prompt_goes_to_stdin(stage: Stage, name: str) -> None:
+    stage.install(name)
+    prompt = "Mend it.\n$(id) `id` 'quoted'\n--dangerously\n"
+    outcome = stage.agent(name).act(stage.task(prompt))
+    assert (outcome.exit_code, outcome.summary, outcome.reason) == (0, "edited a.txt", "")
+    assert (stage.path / "prompt").read_text() == prompt
+    assert (stage.path / "work/a.txt").read_text() == "edited\n"
+    assert stage.called() == list(PROGRAMS[name].edit[1:])
+    assert prompt not in stage.workspace.launches[0].argv
+    assert stage.lines == [f"{name} at work"]
+
+
+def test_a_prompt_in_a_file_lies_outside_of_the_tree(stage: Stage) -> None:
+    stage.install("aider", '#!/bin/sh\ncat "$2" > ../prompt\nprintf %s "$2" > ../called\n')
+    outcome = stage.agent("aider").act(stage.task("Mend\nit."))
+    assert outcome.exit_code == 0
+    assert (stage.path / "prompt").read_text() == "Mend\nit."
+    place = stage.called()[0]
+    launch = stage.workspace.launches[0]
+    assert launch.files == (place,)
+    assert not place.startswith(stage.workspace.root)
+    assert not os.path.exists(os.path.dirname(place)), "nothing is left behind"
+    assert launch.stdin == b""
+
+
+def test_what_aider_leaves_in_the_tree_is_swept_up(stage: Stage) -> None:
+    stage.workspace.write(".aider.conf.yml", "mine: true\n")
+    (stage.path / "kept").write_text("kept")
+    script = "#!/bin/sh\nmkdir .aider.tags.cache.v4\necho x > .aider.tags.cache.v4/cache.db\n"
+    stage.install(
+        "aider", f"{script}ln -s ../kept .aider.file\nln -s .. .aider.folder\necho y > a.py\n"
+    )
+    assert stage.agent("aider").act(stage.task()).exit_code == 0
+    names = sorted(one.name for one in stage.workspace.path.iterdir())
+    assert names == [".aider.conf.yml", "a.py"]
+    assert (stage.path / "kept").read_text() == "kept"
+
+
+def test_any_command_with_a_placeholder(stage: Stage) -> None:
+    stage.install("mine", '#!/bin/sh\ncat "$2" > ../prompt\n')
+    outcome = stage.agent("mine --from {prompt_file} 'a b'").act(stage.task("Hello"))
+    assert outcome.exit_code == 0
+    assert (stage.path / "prompt").read_text() == "Hello"
+    assert stage.workspace.launches[0].argv[3] == "a b"
+
+
+def test_a_command_of_the_tree_and_one_for_a_shell(stage: Stage) -> None:
+    script = stage.workspace.write("tools/fix.sh", "#!/bin/sh\ncat > b.txt\n")
+    script.chmod(0o755)
+    assert stage.agent("./tools/fix.sh").act(stage.task("one")).exit_code == 0
+    assert (stage.path / "work/b.txt").read_text() == "one"
+    assert stage.agent("cat | tr a-z A-Z > c.txt").act(stage.task("two")).exit_code == 0
+    assert (stage.path / "work/c.txt").read_text() == "TWO"
+
+
+def test_it_has_network_and_the_named_variables_only(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "not-for-you")
+    stage.install("codex")
+    stage.agent("codex", {"CODEX_API_KEY": "for-you"}).act(stage.task())
+    seen = (stage.path / "env").read_text()
+    assert "CODEX_API_KEY=for-you" in seen
+    assert "not-for-you" not in seen
+    launch = stage.workspace.launches[0]
+    assert launch.network
+    assert dict(launch.env) == {"CODEX_API_KEY": "for-you"}
+
+
+def test_who_only_looks_gets_a_closed_tree_and_a_mode_for_it(stage: Stage) -> None:
+    for name, program in PROGRAMS.items():
+        stage.install(name)
+        stage.agent(name).act(stage.task(read_only=True))
+        launch = stage.workspace.launches[-1]
+        assert launch.read_only
+        assert launch.argv != program.edit
+        assert launch.argv[0] == name
+    assert not any("danger" in word or "yolo" in word for launch in stage.workspace.launches
+                   for word in launch.argv)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, "mine --now", "./no/such.sh"])
+def test_a_program_that_is_not_there(stage: Stage, name: str) -> None:
+    with pytest.raises(UnavailableError) as raised:
+        stage.agent(name).act(stage.task())
+    assert raised.value.code == 4
+    assert "could not be found" in raised.value.what
+    assert "install" in raised.value.hint
+    assert stage.workspace.launches == []
+
+
+def test_a_failure_is_an_outcome(stage: Stage) -> None:
+    stage.install("claude", "#!/bin/sh\necho edited > a.txt\necho 'no credit left' >&2\nexit 3\n")
+    outcome = stage.agent("claude").act(stage.task())
+    assert outcome.exit_code == 3
+    assert outcome.reason == "claude ended with 3: no credit left"
+    assert (stage.path / "work/a.txt").exists()
+
+
+def test_one_killed_by_a_signal(stage: Stage) -> None:
+    stage.install("claude", "#!/bin/sh\nkill -9 $$\n")
+    outcome = stage.agent("claude").act(stage.task())
+    assert outcome.exit_code != 0
+    assert outcome.reason == "claude ended with -9: it said nothing"
+
+
+def test_a_deadline_ends_it(stage: Stage) -> None:
+    stage.install("codex", "#!/bin/sh\necho begun\nsleep 60\n")
+    outcome = stage.agent("codex").act(stage.task(deadline=1000.3))
+    assert outcome.exit_code != 0
+    assert outcome.reason.startswith("codex was stopped: timeout")
+    assert "begun" in outcome.output
+    late = stage.agent("codex").act(stage.task(deadline=999.0))
+    assert late.reason == "no time was left to start codex"
+    assert len(stage.workspace.launches) == 1
+
+
+def test_output_is_bounded_readable_and_without_secrets(stage: Stage) -> None:
+    stage.install(
+        "gemini",
+        "#!/bin/sh\nyes 0123456789 | head -c 3000000\nprintf '\\033[31mkey hunter2\\000\\377\\n'\n",
+    )
+    outcome = stage.agent("gemini").act(stage.task())
+    assert len(outcome.output) < 41_000
+    assert "left out" in outcome.output
+    assert "key [secret]" in outcome.output
+    assert "\x1b" not in outcome.output
+    assert "\0" not in outcome.output
+    assert "hunter2" not in outcome.summary
+    assert len(outcome.summary) <= 4000

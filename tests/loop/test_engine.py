@@ -1,0 +1,167 @@
+"""The crank of the fix loop: every way that it ends, on a site that keeps state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.errors import LimitError
+from rlm_ci.findings import Finding, Severity
+from rlm_ci.loop.engine import Acted, Judged, Terms, run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EDIT = Finding("tamper/protected-path", Severity.HIGH, "conftest.py is edited")
+FOREVER = Terms(max_iterations=None, max_minutes=None)
+
+
+class Tree:
+    """A tree that is green once it holds ``goal``, and tampered with while it holds ``x``.
+
+    The agent appends one text of its script a turn; an error in the script is raised. The
+    fresh tree of the last verdict lacks whatever stands behind a dot.
+    """
+
+    def __init__(self, script: Sequence[str | LimitError], *, minutes: float = 0.0) -> None:
+        self.text = ""
+        self.script = list(script)
+        self.minutes = minutes
+        self.judgements: list[str] = []
+        self.told: list[str] = []
+        self.notes: list[tuple[int, bool, int]] = []
+
+    def elapsed(self, iteration: int) -> float:
+        return (iteration - 1) * self.minutes
+
+    def judge(self, label: str) -> Judged:
+        self.judgements.append(label)
+        return self._look(self.text)
+
+    @staticmethod
+    def _look(text: str) -> Judged:
+        return Judged(passed=True) if "goal" in text else Judged(passed=False, feedback=text)
+
+    def act(self, _iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+        self.told.append("forbidden" if tampering else last.feedback)
+        step = self.script.pop(0) if self.script else ""
+        if isinstance(step, LimitError):
+            self.text += step.hint
+            raise step
+        self.text = self.text.replace("x", "") if step == "mend" else self.text + step
+        return Acted(step, changed=bool(step))
+
+    def tampering(self) -> tuple[Finding, ...]:
+        return (EDIT,) if "x" in self.text else ()
+
+    def confirm(self) -> Judged:
+        self.judgements.append("final")
+        return self._look(self.text.partition(".")[0])
+
+    def note(
+        self, iteration: int, _acted: Acted, judged: Judged, tampering: tuple[Finding, ...]
+    ) -> None:
+        self.notes.append((iteration, judged.passed, len(tampering)))
+
+
+def end(tree: Tree, terms: Terms = FOREVER) -> tuple[str, int]:
+    final = run(tree, terms).final
+    assert final.reason
+    return final.status, final.exit_code
+
+
+def test_it_ends_when_the_validator_passes() -> None:
+    tree = Tree(["a", "goal", "never"])
+    assert end(tree) == ("passed", 0)
+    assert tree.judgements == ["0", "1", "2", "final"]
+    assert tree.notes == [(1, False, 0), (2, True, 0)]
+    assert tree.script == ["never"]
+
+
+def test_the_agent_hears_what_the_validator_said() -> None:
+    tree = Tree(["a", "b", "goal"])
+    run(tree, FOREVER)
+    assert tree.told == ["", "a", "ab"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "code"),
+    [
+        (Terms(3, None), ("max_iterations", 3)),
+        (Terms(None, 3.0), ("max_minutes", 3)),
+        (Terms(3, None, validated=False), ("budget_complete", 0)),
+        (Terms(None, 3.0, validated=False), ("budget_complete", 0)),
+    ],
+    ids=str,
+)
+def test_a_budget_ends_it(terms: Terms, code: tuple[str, int]) -> None:
+    tree = Tree("abcdefgh", minutes=1.0)
+    assert end(tree, terms) == code
+    assert tree.text == "abc"
+    assert tree.judgements == (["0", "1", "2", "3"] if terms.validated else [])
+
+
+@pytest.mark.parametrize("budget", ["max_calls", "max_tokens", "budget_usd"])
+def test_a_budget_of_the_models_ends_it(budget: str) -> None:
+    tree = Tree(["a", LimitError("it is used up", budget=budget)])
+    assert end(tree) == (budget, 3)
+    assert [one[0] for one in tree.notes] == [1, 2]
+
+
+def test_what_was_edited_before_the_budget_ended_may_be_green() -> None:
+    tree = Tree([LimitError("it is used up", budget="max_calls", hint="goal")])
+    assert end(tree) == ("passed", 0)
+
+
+def test_without_a_validator_the_budget_of_the_models_completes_it() -> None:
+    tree = Tree(["a", LimitError("it is used up", budget="max_calls")])
+    assert end(tree, Terms(None, None, validated=False)) == ("budget_complete", 0)
+
+
+def test_two_turns_without_an_edit_are_enough() -> None:
+    tree = Tree(["a", "", "b", "", ""])
+    assert end(tree) == ("no_progress", 3)
+    assert len(tree.notes) == 5
+
+
+def test_without_a_validator_idle_turns_are_no_end() -> None:
+    tree = Tree([])
+    assert end(tree, Terms(4, None, validated=False)) == ("budget_complete", 0)
+    assert len(tree.notes) == 4
+
+
+def test_green_by_a_forbidden_edit_is_not_green() -> None:
+    tree = Tree(["goal x", "more"])
+    assert end(tree) == ("tampered", 1)
+    assert tree.notes == [(1, True, 1), (2, True, 1)]
+    assert "final" not in tree.judgements
+
+
+def test_a_forbidden_edit_that_is_taken_back_is_forgiven() -> None:
+    tree = Tree(["goal x", "mend"])
+    assert end(tree) == ("passed", 0)
+    assert tree.told == ["", "forbidden"]
+
+
+def test_a_budget_that_ends_on_a_forbidden_edit_says_so() -> None:
+    ended = run(Tree(["x"]), Terms(1, None))
+    assert (ended.final.status, ended.tampering) == ("tampered", (EDIT,))
+
+
+def test_without_a_validator_forbidden_edits_are_told_and_do_not_fail() -> None:
+    ended = run(Tree(["x"]), Terms(1, None, validated=False))
+    assert (ended.final.exit_code, ended.tampering) == (0, (EDIT,))
+
+
+def test_only_the_fresh_tree_counts() -> None:
+    tree = Tree([".goal", "goal", ""])
+    assert end(tree) == ("no_progress", 3)
+    assert tree.judgements[:3] == ["0", "1", "final"]
+    assert tree.notes[0] == (1, False, 0)
+
+
+def test_no_iteration_at_all_when_the_time_was_over() -> None:
+    tree = Tree(["goal"], minutes=1.0)
+    assert end(tree, Terms(None, 0.0)) == ("max_minutes", 3)
+    assert tree.notes == []

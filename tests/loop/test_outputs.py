@@ -1,0 +1,288 @@
+"""What tools print becomes findings: real outputs as cases, hostile ones by chance.
+
+A case is a text as the tool printed it (jest, vitest, node, mocha, eslint, tsc, npm, go, cargo,
+pytest, unittest, ruff, mypy and make were all run for it) and beside it what must be found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlm_ci.findings import Severity
+from rlm_ci.loop import outputs
+from rlm_ci.loop.outputs._printout import LONGEST_MESSAGE, MOST_FINDINGS, Printout
+from rlm_ci.loop.transcript import transcribe
+from rlm_ci.process import Clipped
+from rlm_ci.texts import printable
+
+CASES = Path(__file__).parent / "cases" / "outputs"
+NAMES = sorted(path.stem for path in CASES.glob("*.json"))
+ROOT = "/home/ada/shop"
+
+
+def plain(text: str) -> str:
+    return text
+
+
+def lines_of(data: bytes) -> tuple[str, ...]:
+    return transcribe(Clipped(data), plain).lines
+
+
+def case(name: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+    record: dict[str, Any] = json.loads((CASES / f"{name}.json").read_text(encoding="utf-8"))
+    return lines_of((CASES / f"{name}.txt").read_bytes()), record
+
+
+def told(reading: outputs.Reading) -> dict[str, Any]:
+    """A reading in the form of a case."""
+    return {
+        "findings": [
+            {
+                "rule": one.rule,
+                "severity": one.severity.label,
+                "source": one.source,
+                "message": one.message,
+                "places": [
+                    f"{place.path}:{place.line_start}" if place.line_start else place.path
+                    for place in one.evidence
+                ],
+            }
+            for one in reading.findings
+        ],
+        "tallies": {tool: [tally.passed, tally.failed] for tool, tally in reading.tallies},
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_real_output(name: str) -> None:
+    lines, wanted = case(name)
+    reading = outputs.read(lines, wanted["root"], set(wanted["files"]).__contains__)
+    assert told(reading) == {key: wanted[key] for key in ("findings", "tallies")}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_output_in_colour_and_with_the_line_ends_of_windows(name: str) -> None:
+    lines, wanted = case(name)
+    dressed = "".join(f"\x1b[1;31m{line}\x1b[0m\x1b[K\r\n" for line in lines).encode()
+    reading = outputs.read(lines_of(dressed), wanted["root"], set(wanted["files"]).__contains__)
+    assert told(reading) == {key: wanted[key] for key in ("findings", "tallies")}
+
+
+def test_every_family_has_a_case() -> None:
+    tools = {
+        one["source"].partition(":")[2]
+        for name in NAMES
+        for one in case(name)[1]["findings"]
+    }  # fmt: skip
+    assert {outputs.load(name).TOOL for name in outputs.names()} <= tools
+    assert len(NAMES) > 30
+
+
+def test_every_rule_is_explained() -> None:
+    document = Path(__file__).parents[2] / "docs" / "validators.md"
+    explained = set(
+        re.findall(r"^\| `(validator/[a-z-]+)`", document.read_text("utf-8"), re.MULTILINE)
+    )
+    sources = "".join(
+        (Path(outputs.__file__).parent / f"{name}.py").read_text("utf-8")
+        for name in outputs.names()
+    )
+    found = {one["rule"] for name in NAMES for one in case(name)[1]["findings"]}
+    assert found <= explained
+    for rule in explained - {"validator/flake8"}:
+        assert f'"{rule.partition("/")[2]}"' in sources
+
+
+# -- places -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ("src/a.py", "src/a.py"),
+        ("./src/../src/a.py", "src/a.py"),
+        ("/home/ada/shop/src/a.py", "src/a.py"),
+        ("file:///home/ada/shop/src/a.py", "src/a.py"),
+        ("file:///home/ada/shop/with%20space.py", "with space.py"),
+        ("../shop/src/a.py", None),
+        ("/home/ada/shop/../other/a.py", None),
+        ("/home/ada/shopping/a.py", None),
+        ("/etc/passwd", None),
+        ("node_modules/x/a.py", None),
+        (".venv/lib/a.py", None),
+        ("missing.py", None),
+        (".", None),
+        ("", None),
+        ("//home/ada/shop/src/a.py", None),
+        ("src/a.py\0", None),
+    ],
+)
+def test_a_place_is_a_file_of_the_repository(said: str, path: str | None) -> None:
+    everything = {"src/a.py", "with space.py", "node_modules/x/a.py", ".venv/lib/a.py", "a.py"}
+    place = Printout((), ROOT, everything.__contains__).place(said, "3")
+    assert (place.path if place else None) == path
+    assert place is None or (place.line_start, place.line_end) == (3, 3)
+
+
+@pytest.mark.parametrize("line", ["0", "-1", "9" * 400, "٣", "", "x"])
+def test_a_line_that_is_none_leaves_the_file(line: str) -> None:
+    place = Printout((), ROOT, lambda _: True).place("a.py", line)
+    assert place is not None
+    assert place.line_start is None
+
+
+def test_a_path_outside_stays_in_the_message() -> None:
+    reading = outputs.read(["/etc/x.py:3: error: bad  [misc]"], ROOT, lambda _: True)
+    (one,) = reading.findings
+    assert one.evidence == ()
+    reading = outputs.read(["panic: in /etc/x.go:3", "FAIL\tpkg\t0.1s"], ROOT, lambda _: True)
+    assert "/etc/x.go:3" in reading.findings[0].message
+
+
+def test_names_without_end_are_not_looked_up_without_end() -> None:
+    asked: list[str] = []
+    lines = [f"f{number}.py:1: error: x  [misc]" for number in range(20_000)]
+
+    def exists(path: str) -> bool:
+        asked.append(path)
+        return True
+
+    reading = outputs.read(lines, ROOT, exists)
+    assert len(reading.findings) == MOST_FINDINGS
+    assert len(asked) <= 5000
+
+
+def test_a_long_message_is_cut() -> None:
+    (one,) = outputs.read([f"a.py:1: error: {'x' * 100_000}"], ROOT, lambda _: True).findings
+    assert len(one.message) == LONGEST_MESSAGE
+
+
+# -- particular forms ---------------------------------------------------------------------------
+
+
+def test_a_parameter_may_hold_what_parts_a_row() -> None:
+    lines = [
+        "=== short test summary info ===",
+        "FAILED tests/test_a.py::test_x[a - b] - assert 1 == 2",
+        "=== 1 failed in 0.1s ===",
+    ]
+    (one,) = outputs.read(lines, ROOT, {"tests/test_a.py"}.__contains__).findings
+    assert one.subject == "tests/test_a.py::test_x[a - b]"
+    assert one.message.endswith("assert 1 == 2")
+
+
+def test_tests_of_one_name_in_two_files_keep_their_tracebacks() -> None:
+    lines = ["=== FAILURES ==="]
+    for name in ("b", "a"):
+        lines += ["___ test_x ___", f"E   assert '{name}'", "", f"tests/test_{name}.py:5: Error"]
+    lines += ["=== short test summary info ==="]
+    lines += [f"FAILED tests/test_{name}.py::test_x - assert" for name in ("a", "b")]
+    found = outputs.read(lines, ROOT, lambda _: True).findings
+    assert [(one.evidence[0].path, one.message[-3:]) for one in found] == [
+        ("tests/test_a.py", "'a'"), ("tests/test_b.py", "'b'"),
+    ]  # fmt: skip
+
+
+def test_words_that_look_like_another_tool_are_left_alone() -> None:
+    harmless = ["ok  \texample.com/shop\t0.1s", "okay", "FAILED to connect", "error: retrying"]
+    reading = outputs.read(harmless, ROOT, lambda _: True)
+    assert [one.source for one in reading.findings] == ["analyzer:rustc"]
+    assert dict(reading.tallies).keys() == {"go"}
+
+
+def test_make_is_idle_only_where_it_says_nothing_else() -> None:
+    idle = "make[1]: Nothing to be done for 'all'."
+    assert dict(outputs.read([idle], ROOT, bool).tallies)
+    assert not outputs.read([idle, "cc -c a.c"], ROOT, bool).tallies
+
+
+# -- hostile outputs ----------------------------------------------------------------------------
+
+#: Pieces of all formats, so that chance makes what parsers nearly know.
+PIECES = sorted({
+    word
+    for name in NAMES
+    for line in case(name)[0]
+    for word in (line, line[: len(line) // 2], *line.split()[:3])
+})  # fmt: skip
+hostile_line = st.one_of(
+    st.sampled_from(PIECES),
+    st.text(max_size=40),
+    st.tuples(st.sampled_from(PIECES), st.text(max_size=8), st.sampled_from(PIECES)).map("".join),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(hostile_line, max_size=40), st.booleans())
+def test_no_output_breaks_a_parser_or_leads_outside(lines: list[str], exists: bool) -> None:
+    data = "\n".join(lines).encode("utf-8", "surrogatepass")
+    reading = outputs.read(lines_of(data), ROOT, lambda _: exists)
+    for one in reading.findings:
+        assert one.rule.startswith("validator/")
+        assert one.severity in (Severity.HIGH, Severity.MEDIUM)
+        assert 0 < len(one.message) <= LONGEST_MESSAGE
+        assert printable(one.message) == one.message
+        assert exists or not one.evidence
+        for place in one.evidence:
+            assert not place.path.startswith(("/", "../"))
+            assert ".." not in place.path.split("/")
+    for _, tally in reading.tallies:
+        assert tally.passed >= 0
+        assert tally.failed >= 0
+
+
+#: What makes a careless expression try again and again.
+REPEATED = (
+    "(", "[", " ", "_", "_ ", "=", "1:", ":1", "a:1:1: ", "a.go:", "1 a", "1 a, ", "at ", "✖ ",
+    " > ", " - ", "# ", "(1", ".py:1: error: ", " [x]", "FAIL ", "\t/", "a.js ", "'", "::", "[ ] ",
+)  # fmt: skip
+BEGINNINGS = (
+    "", "___ ", "=== ", "FAIL ", " FAIL  ", "FAILED ", "  ● ", "error: ", "--- FAIL: ", "✖ ",
+    "not ok 1 - ", "::error title=ruff (", "thread 'x' panicked at ", "a.ts(1,1): error TS1: ",
+)  # fmt: skip
+
+
+def everything_of(printout: Printout) -> int:
+    """How much all parsers find, with nothing bounded for them."""
+    found = 0
+    for name in outputs.names():
+        family = outputs.load(name)
+        found += sum(1 for _ in family.parse(printout))
+        if hasattr(family, "tally"):
+            family.tally(printout)
+    return found
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", REPEATED)
+def test_a_line_that_repeats_itself_takes_the_time_of_any_other(piece: str) -> None:
+    # Fifty times longer than a line is ever let through: linear work takes a fraction of a
+    # second, work that grows with the square of it hours, which the timeout tells.
+    printout = Printout((), ROOT, lambda _: True)
+    printout.lines = tuple(f"{start}{piece * (100_000 // len(piece))}x" for start in BEGINNINGS)
+    assert everything_of(printout) <= len(BEGINNINGS) * len(outputs.names())
+
+
+@pytest.mark.timeout(60)
+def test_an_output_of_many_lines_takes_no_more_for_each() -> None:
+    once = [line for name in NAMES for line in case(name)[0]]
+    found = everything_of(Printout(once, ROOT, lambda _: True))
+    assert found > 50
+    assert everything_of(Printout(once * 60, ROOT, lambda _: True)) >= 50 * found
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "piece", ["\x1b[1", "\x1b]", "\x1b", "\x1b[;", "\x9b1", "\r", "a\r", "\u202e"]
+)
+def test_terminal_sequences_without_end_are_taken_out_in_one_go(piece: str) -> None:
+    data = (piece * (1 << 20)).encode()[: 1 << 20]
+    for line in lines_of(data):
+        assert printable(line) == line

@@ -1,0 +1,336 @@
+"""The way home: patches that give back every byte, and a work tree that is never half done."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from histories import GitRepo
+
+from rlm_ci.git import Repository, discover
+from rlm_ci.loop.landing import STAGING
+from rlm_ci.loop.workspace import Workspace
+
+
+def opened(root: Path) -> Repository:
+    top, git_dir = discover(str(root))
+    return Repository(top, git_dir, dict(os.environ))
+
+
+def workspace(root: GitRepo, place: Path) -> Workspace:
+    return Workspace.create(str(place), opened(root.path), dict(os.environ))
+
+
+def shape(root: str | Path) -> dict[bytes, tuple[str, bytes]]:
+    """Kind and content of all files below, git's own and the staging left out."""
+    found = {}
+    top = os.fsencode(root)
+    for folder, names, files in os.walk(top):
+        if folder == top:
+            names[:] = [name for name in names if name not in (b".git", b".runs")]
+        links = [name for name in names if os.path.islink(os.path.join(folder, name))]
+        for name in files + links:
+            path = os.path.join(folder, name)
+            if os.path.islink(path):
+                kind, content = "link", os.readlink(path)
+            else:
+                kind = "script" if os.access(path, os.X_OK) else "file"
+                content = Path(os.fsdecode(path)).read_bytes()
+            found[os.path.relpath(path, top)] = (kind, content)
+    return found
+
+
+# ── random trees ──
+
+_NAMES = (
+    b"a", b"b.py", b"c d", b"\xe4\xf6", "ü".encode(), b"n\nl", b"q\"uo'te", b"-x", b"t\tab", b"z\\",
+    b" lead", b"trail ", b"#h", b"!e", b"*", b"[a]", b"cr\r", b".hid",
+)  # fmt: skip
+
+
+def content(rand: random.Random) -> bytes:
+    kind = rand.randrange(6)
+    if kind == 0:
+        return b""
+    if kind == 1:
+        return rand.randbytes(rand.randrange(1, 3000))
+    lines = [rand.choice((b"alpha", b"beta", b"\xff", b"+++ b/x", b"", b"diff --git a/a b/a"))
+             for _ in range(rand.randrange(1, 40))]  # fmt: skip
+    return rand.choice((b"\n", b"\r\n")).join(lines) + rand.choice((b"", b"\n"))
+
+
+def scribble(root: bytes, rand: random.Random, changes: int) -> None:
+    """Change the folder at random: write, delete, rename, link, switch kinds and modes."""
+    for _ in range(changes):
+        depth = rand.randrange(1, 4)
+        path = os.path.join(root, *(rand.choice(_NAMES) for _ in range(depth)))
+        folder = os.path.dirname(path)
+        here = root
+        for part in os.path.relpath(folder, root).split(b"/"):
+            here = os.path.join(here, part)
+            if os.path.islink(here) or os.path.isfile(here):
+                os.unlink(here)
+        os.makedirs(folder, exist_ok=True)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+        act = rand.randrange(7)
+        if act == 0:
+            continue
+        if act == 1:
+            os.symlink(rand.choice((b"a", b"../b.py", b"/etc/passwd", b"no\nwhere")), path)
+            continue
+        Path(os.fsdecode(path)).write_bytes(content(rand))
+        os.chmod(path, 0o755 if act == 2 else 0o644)
+
+
+def check_round_trip(seed: int, place: Path) -> None:
+    rand = random.Random(seed)
+    repo = GitRepo(place / "repo")
+    scribble(os.fsencode(repo.path), rand, 15)
+    repo.run("add", "-A")
+    repo.run("commit", "-q", "--allow-empty", "-m", "one")
+    scribble(os.fsencode(repo.path), rand, 5)  # and work that is not committed
+    space = workspace(repo, place / "run")
+    assert shape(space.path) == shape(repo.path)
+    scribble(os.fsencode(space.path), rand, 12)
+    tree = space.tree()
+    wanted = shape(space.path)
+    patch = space.patch(tree)
+    assert patch == space.patch(tree)
+    # The patch alone is enough, for a git that knows nothing of us: the same tree, byte by byte.
+    other = GitRepo(place / "other")
+    top = str(repo.path)
+    shutil.copytree(
+        top, other.path, symlinks=True, dirs_exist_ok=True,
+        ignore=lambda folder, _names: [".git"] if folder == top else [],
+    )  # fmt: skip
+    other.run("config", "core.protectNTFS", "false")
+    other.run("add", "-A")
+    assert other.text("write-tree") == space.snapshot.tree
+    other.run("apply", "--cached", "--binary", "--allow-empty", "--whitespace=nowarn", stdin=patch)
+    assert other.text("write-tree") == tree
+    space.restore(space.snapshot.tree)
+    assert shape(space.path) == shape(repo.path)
+    space.restore(tree)
+    assert shape(space.path) == wanted
+    landed = space.apply_to(opened(repo.path), tree)
+    assert landed.reason == ""
+    assert shape(repo.path) == wanted
+    assert not (repo.path / STAGING).exists()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_patch_and_landing_give_back_every_byte(seed: int, tmp_path: Path) -> None:
+    check_round_trip(seed, tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(100, 250))
+def test_patch_and_landing_give_back_every_byte_of_many(seed: int, tmp_path: Path) -> None:
+    check_round_trip(seed, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a /b", "a / b /c", 'q" /b', "ü /b", "x b/x /y", "plain"])
+def test_a_patch_can_be_read_back_whatever_its_names(
+    name: str, repo: GitRepo, tmp_path: Path
+) -> None:
+    # git writes headings that it cannot read where a folder's name ends with a blank.
+    repo.write(name, "").write(f"{name}s", "1\n").write("z", "diff --git a/a /b b/a /b\n").commit()
+    space = workspace(repo, tmp_path / "run")
+    Path(space.path, name).chmod(0o755)
+    Path(space.path, f"{name}s").write_bytes(b"\0binary")
+    Path(space.path, f"{name}t").write_text("")
+    Path(space.path, "z").unlink()
+    tree = space.tree()
+    patch = space.patch(tree)
+    assert b"-diff --git a/a /b b/a /b\n" in patch
+    repo.run("apply", "--index", "--binary", stdin=patch)
+    assert repo.text("write-tree") == tree
+    assert shape(repo.path) == shape(space.path)
+
+
+# ── one result, and what may stand in its way ──
+
+
+@pytest.fixture
+def changed(repo: GitRepo, tmp_path: Path) -> tuple[GitRepo, Workspace, str]:
+    """A repository, a workspace of it, and a result that changes, adds, moves and deletes."""
+    repo.write(".gitignore", "*.log\n").write("app.py", "x = 1\n").write("old/gone.py", "1\n")
+    repo.write("kind", "a file\n").write("private.txt", "1\n").write("run.sh", "echo\n").commit()
+    (repo.path / "private.txt").chmod(0o600)
+    space = workspace(repo, tmp_path / "run")
+    copy = Path(space.path)
+    (copy / "app.py").write_text("x = 2\n")
+    shutil.rmtree(copy / "old")
+    (copy / "new" / "deep").mkdir(parents=True)
+    (copy / "new" / "deep" / "file.py").write_bytes(b"\0\xff")
+    (copy / "kind").unlink()
+    os.symlink("app.py", copy / "kind")
+    (copy / "private.txt").write_text("2\n")
+    (copy / "run.sh").chmod(0o755)
+    return repo, space, space.tree()
+
+
+def test_a_result_lands_whole(changed: tuple[GitRepo, Workspace, str]) -> None:
+    repo, space, tree = changed
+    index = (repo.path / ".git" / "index").read_bytes()
+    landed = space.apply_to(opened(repo.path), tree)
+    assert landed.done
+    assert landed.changed == (
+        "app.py", "kind", "new/deep/file.py", "old/gone.py", "private.txt", "run.sh",
+    )  # fmt: skip
+    assert shape(repo.path) == shape(space.path)
+    assert not (repo.path / "old").exists()
+    assert (repo.path / "private.txt").stat().st_mode & 0o777 == 0o600
+    assert (repo.path / "run.sh").stat().st_mode & 0o111 == 0o111
+    assert (repo.path / ".git" / "index").read_bytes() == index
+
+
+@pytest.mark.parametrize("edit", ["change", "add", "delete", "mode"])
+def test_a_work_tree_that_went_on_is_left_alone(
+    edit: str, changed: tuple[GitRepo, Workspace, str]
+) -> None:
+    repo, space, tree = changed
+    match edit:
+        case "change":
+            repo.write("app.py", "x = 'mine'\n")
+        case "add":
+            repo.write("mine.py", "1\n")
+        case "delete":
+            (repo.path / "app.py").unlink()
+        case "mode":
+            (repo.path / "app.py").chmod(0o755)
+    before = shape(repo.path)
+    landed = space.apply_to(opened(repo.path), tree)
+    assert landed.reason.startswith("the work tree has changed meanwhile: 1 file, ")
+    assert not landed.done
+    assert shape(repo.path) == before
+
+
+def test_an_ignored_file_is_not_written_over(repo: GitRepo, tmp_path: Path) -> None:
+    repo.write(".gitignore", "*.log\n").write("a", "1").commit()
+    space = workspace(repo, tmp_path / "run")
+    Path(space.path, "build").write_text("new\n")
+    repo.write(".git/info/exclude", "build\n").write("build", "precious\n")
+    landed = space.apply_to(opened(repo.path), space.tree())
+    assert landed.reason == "a file that git ignores stands in the way: build"
+    assert (repo.path / "build").read_text() == "precious\n"
+
+
+def test_nothing_is_written_through_a_link(repo: GitRepo, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    repo.write("a", "1").write(".gitignore", "ignored\n").commit()
+    space = workspace(repo, tmp_path / "run")
+    Path(space.path, "ignored").mkdir()
+    repo.write(".git/info/exclude", "data\n")
+    os.symlink(outside, repo.path / "data")
+    Path(space.path, "data").mkdir()
+    Path(space.path, "data", "x").write_text("1")
+    Path(space.path, "a").write_text("2")
+    landed = space.apply_to(opened(repo.path), space.tree())
+    assert landed.reason.startswith("Not a directory")
+    assert os.listdir(outside) == []
+    assert (repo.path / "a").read_text() == "1"
+    assert not (repo.path / STAGING).exists()
+
+
+def test_an_error_in_the_middle_undoes_everything(
+    changed: tuple[GitRepo, Workspace, str],
+) -> None:
+    repo, space, tree = changed
+    # A folder whose files git ignores stands where the last file must go.
+    repo.write("zz/kept.log", "mine\n")
+    before = shape(repo.path)
+    Path(space.path, "zz").write_text("1\n")
+    tree = space.tree()
+    landed = space.apply_to(opened(repo.path), tree)
+    assert landed.reason != ""
+    assert shape(repo.path) == before
+    assert not (repo.path / "new").exists()
+    assert not (repo.path / STAGING).exists()
+    shutil.rmtree(repo.path / "zz")
+    assert space.apply_to(opened(repo.path), tree).done
+    assert shape(repo.path) == shape(space.path)
+
+
+# ── killed in the middle ──
+
+_KILLED = """
+import os, signal, sys
+from rlm_ci.git import Repository, discover
+from rlm_ci.loop.workspace import Workspace
+root, place, tree, when = sys.argv[1:]
+left = int(when)
+def tick(event, args):
+    global left
+    if event in ("os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir", "shutil.rmtree"):
+        if root in str(args[0]) or root in str(args[-1]) or event != "shutil.rmtree":
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+top, git_dir = discover(root)
+repository = Repository(top, git_dir, dict(os.environ))
+space = Workspace.create(place, repository, dict(os.environ))
+sys.addaudithook(tick)
+space.apply_to(repository, tree)
+"""
+
+
+def killed_at(repo: GitRepo, place: Path, tree: str, when: int) -> bool:
+    argv = [sys.executable, "-c", _KILLED, str(repo.path), str(place), tree, str(when)]
+    ended = subprocess.run(argv, check=False, capture_output=True, timeout=60)
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+    return ended.returncode != 0
+
+
+def check_kill(changed: tuple[GitRepo, Workspace, str], place: Path, when: int) -> bool:
+    repo, space, tree = changed
+    before, after = shape(repo.path), shape(space.path)
+    was_killed = killed_at(repo, place, tree, when)
+    now = shape(repo.path)
+    originals = {content for name, (_, content) in now.items() if STAGING.encode() in name}
+    for name, entry in before.items():
+        # Each file is old or new, or its original lies beside.
+        assert now.get(name) in (entry, after.get(name)) or entry[1] in originals, name
+        if now.get(name) != entry and now.get(name) is None:
+            assert entry[1] in originals or name not in after
+    assert space.apply_to(opened(repo.path), tree).reason == ""
+    assert shape(repo.path) == after
+    return was_killed
+
+
+@pytest.mark.parametrize("when", [0, 3, 7, 11, 15])
+def test_killed_in_the_middle_nothing_is_lost(
+    when: int, changed: tuple[GitRepo, Workspace, str], tmp_path: Path
+) -> None:
+    assert check_kill(changed, tmp_path / "run", when)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("when", range(60))
+def test_killed_anywhere_nothing_is_lost(
+    when: int, changed: tuple[GitRepo, Workspace, str], tmp_path: Path
+) -> None:
+    check_kill(changed, tmp_path / "run", when)
+
+
+def test_originals_of_another_landing_are_not_touched(
+    changed: tuple[GitRepo, Workspace, str], tmp_path: Path
+) -> None:
+    repo, space, tree = changed
+    killed_at(repo, tmp_path / "run", tree, 12)
+    originals = os.listdir(repo.path / STAGING / "old")
+    assert originals
+    Path(space.path, "app.py").write_text("x = 3\n")
+    landed = space.apply_to(opened(repo.path), space.tree())
+    assert "originals lie in" in landed.reason
+    assert os.listdir(repo.path / STAGING / "old") == originals

@@ -1,0 +1,98 @@
+"""A conversation stays within its bound, forgets no prompt, tears no call from its result."""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci.recursion.calling import Call
+from rlm_ci.recursion.history import History
+
+
+def long_talk(limit: int, exchanges: int, size: int, written: int | None = None) -> History:
+    history = History(limit)
+    history.prompt("system", "system")
+    history.prompt("GOAL " + "g" * 500)
+    for number in range(exchanges):
+        call = Call(
+            f"c{number}",
+            "write",
+            json.dumps({"path": "a", "content": "w" * (size if written is None else written)}),
+        )
+        history.answer(f"answer {number}", [call])
+        history.result(call, f"begin {number} " + "r" * size + f" end {number}")
+        history.messages()
+    return history
+
+
+def size_of(history: History) -> int:
+    return len(json.dumps(history.messages()))
+
+
+def test_short_talks_are_whole() -> None:
+    history = long_talk(100_000, 5, 1000)
+    assert "left out" not in json.dumps(history.messages())
+    assert len(history.messages()) == 12
+
+
+def test_the_middle_of_old_results_goes_first() -> None:
+    history = long_talk(60_000, 40, 2000, 10)
+    messages = history.messages()
+    assert size_of(history) < 70_000
+    assert messages[1]["content"].startswith("GOAL ")
+    first = next(one for one in messages if one["role"] == "tool")
+    assert first["content"].startswith("begin 0 ")
+    assert first["content"].endswith(" end 0")
+    assert "characters left out" in first["content"]
+    assert "left out" not in messages[-1]["content"]
+    assert len(messages) == 82
+
+
+def test_then_whole_exchanges_go_together() -> None:
+    history = long_talk(20_000, 200, 3000)
+    messages = history.messages()
+    assert size_of(history) < 30_000
+    assert [one["role"] for one in messages[:3]] == ["system", "user", "user"]
+    assert messages[1]["content"].startswith("GOAL ")
+    assert "earlier exchanges left out here" in messages[2]["content"]
+    calls = [call["id"] for one in messages for call in one.get("tool_calls", ())]
+    results = [one["tool_call_id"] for one in messages if one["role"] == "tool"]
+    assert calls == results
+    assert calls[-1] == "c199"
+    for one in messages:
+        for call in one.get("tool_calls", ()):
+            assert json.loads(call["function"]["arguments"])["path"] == "a"
+
+
+def test_a_prompt_is_never_cut() -> None:
+    history = long_talk(5000, 3, 4000)
+    history.prompt("SECOND " + "p" * 50_000)
+    texts = [one["content"] for one in history.messages()]
+    assert texts[-1] == "SECOND " + "p" * 50_000
+    assert texts[1] == "GOAL " + "g" * 500
+
+
+def test_between_two_cuts_a_request_only_grows() -> None:
+    """An endpoint's prompt cache serves a request whose beginning it has seen."""
+    history = History(60_000)
+    history.prompt("goal")
+    before: list[object] = []
+    cuts = 0
+    for number in range(100):
+        call = Call(f"c{number}", "read", "{}")
+        history.answer("", [call])
+        history.result(call, "r" * 2000)
+        now: list[object] = list(history.messages())
+        cuts += now[: len(before)] != before
+        before = now
+    assert 1 <= cuts <= 12
+
+
+def test_messages_that_were_handed_out_do_not_change() -> None:
+    history = long_talk(50_000, 10, 2000)
+    handed_out = history.messages()
+    written = json.dumps(handed_out)
+    for number in range(100):
+        history.answer("x" * 5000)
+        history.correct(f"no {number}")
+        history.messages()
+    assert json.dumps(handed_out) == written
