@@ -27,7 +27,8 @@ class Setting(Value):
     """One row of the table.
 
     ``key`` is ``name`` or ``section.name``; ``kind`` one of text, integer, number, boolean,
-    choice, list, cap (a number, or unlimited), table, tables (by name). Environment:
+    choice, list, cap (a number, or unlimited), table, tables (by name), data
+    (judged elsewhere). Environment:
     ``RLM_CI_<KEY>`` first, then ``env`` in order. ``flag``
     is the option's name, ``input`` that of the action. A row with ``file=False`` belongs to
     one run, or to the machine, and never stands in a config file; a ``secret`` one is read
@@ -236,6 +237,7 @@ def _entry(row: Setting, entry: dict[str, Any], place: str) -> dict[str, Any]:
 
 
 _CONVERT: dict[str, Callable[[Setting, Any, str], Any]] = {
+    "data": lambda _row, raw, _source: raw,
     "table": _table,
     "tables": _tables,
     "cap": _cap,

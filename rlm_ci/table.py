@@ -114,6 +114,8 @@ PUBLISH: tuple[Setting, ...] = (
 )  # fmt: skip
 MACHINE: tuple[Setting, ...] = (
     _machine("ci", "CI", "set in CI", "boolean"),
+    Setting("non_interactive", "never prompt", kind="boolean", own_env=False, file=False,
+            env=("CODEX_NON_INTERACTIVE", "CODEX_NONINTERACTIVE", "CODEX_NO_INTERACTIVE")),
     _machine("no_color", "NO_COLOR", "no colour, whatever its value"),
     _machine("term", "TERM", "kind of terminal: a dumb one gets no colour"),
     _machine("base_sha", "BASE_SHA", "base of the change, where nothing else tells it"),
@@ -141,6 +143,8 @@ MODEL: tuple[Setting, ...] = (
                         required=True, minimum=0),
                 Setting("output_per_million", "USD for a million completion tokens",
                         kind="number", required=True, minimum=0),
+                Setting("cached_per_million", "USD for a million prompt tokens that were cached",
+                        kind="number", minimum=0),
             )),
     # Whoever could set these could have the key sent to a server of their own.
     Setting("openai.base_url", "OpenAI-compatible endpoint (default: OpenAI's own)",
@@ -181,6 +185,8 @@ LOOP: tuple[Setting, ...] = (
             "fresh work tree of the last verdict"),
     Setting("loop.allow_test_edits", "tests are part of the goal, and may be edited",
             default=False, kind="boolean", flag="--allow-test-edits", file=False),
+    Setting("loop.trust_exit_code", "believe a validator that ends with 0, whatever it prints",
+            default=False, kind="boolean"),
     Setting("loop.apply", "put the result into the work tree (default: yes, but not in CI)",
             kind="boolean", flag="--apply", file=False),
     # A repository must not be able to open the door of its own cage.
@@ -190,7 +196,18 @@ LOOP: tuple[Setting, ...] = (
     Setting("out_dir", "folder of the rollups of all tasks, relative to the repository", "out",
             env=("CODEX_ORCHESTRATOR_OUT_DIR",), metavar="DIR", file=False),
 )  # fmt: skip
+PIPELINES: tuple[Setting, ...] = (
+    # What it holds is judged by runs/pipeline.py, beside another program's file of the same.
+    Setting("pipelines", "pipelines of this repository, for rlm-ci start", (), "data"),
+    Setting("stage_timeout_ms", "milliseconds of a stage that does not say its own",
+            kind="integer", env=("CODEX_ORCHESTRATOR_STAGE_TIMEOUT_MS",), own_env=False,
+            minimum=1, file=False),
+)  # fmt: skip
+FIX: tuple[Setting, ...] = (
+    Setting("fix", "goal of a fix loop on the change: an agent edits until the validator passes; "
+            "the patch is kept, nothing is pushed", metavar="GOAL", file=False, input="fix"),
+)  # fmt: skip
 #: What every judging command may need; a hook has no time to look at more.
 CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *OUT, *MACHINE)
 #: What no check has a say in.
-PROGRAM = (*CORE, *PUBLISH)
+PROGRAM = (*CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *PIPELINES)

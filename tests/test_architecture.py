@@ -53,7 +53,10 @@ HOMES = {
     "requests": "publishing/github.py",
     "urllib3": "publishing/github.py",
     "openai": "models/openai_api.py",
+    "httpx2": "models/openai_api.py",
     "genai_prices": "models/prices.py",
+    "orjson": "runs/records.py",
+    "pydantic_monty": "sandbox/monty.py",
     "subprocess": "process.py",
 }
 #: Too heavy for a hook, whose whole budget is some ten milliseconds.

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from rlm_ci.settings import Setting
 
 #: Command to module of this package; each has SUMMARY, USAGE, rows(argv) and run(arguments).
-COMMANDS = ("pr", "check", "publish", "config", "init", "verify")
+COMMANDS = (
+    "pr", "check", "rlm", "start", "list", "status", "wait", "resume", "cancel", "export",
+    "replay", "publish", "doctor", "config", "init", "verify",
+)  # fmt: skip
 
 
 class Terminated(BaseException):

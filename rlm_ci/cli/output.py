@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from rlm_ci.settings import Settings
 
 
+#: Each file of a report, and the renderer that makes it; the safest first.
+FILES = (
+    ("report.json", "json"),
+    ("report.sarif", "sarif"),
+    ("comment.md", "markdown"),
+    ("report.html", "html"),
+)
+
+
 def rendering(settings: Settings, templates: Mapping[str, str] | None = None) -> Options:
     """How to render for whoever reads standard output."""
     width = 80

@@ -9,10 +9,24 @@ from rlm_ci.cli import asking, output, overrides, posting, privileged, say
 from rlm_ci.cli.judging import judge, read_templates
 from rlm_ci.cli.slash import CHECK
 from rlm_ci.findings import CLEAN
-from rlm_ci.runs import derived_task_id, is_task_id
+from rlm_ci.redaction import Redactor
+from rlm_ci.runs import FAILED, SUCCEEDED, derived_task_id, is_task_id
+from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
 from rlm_ci.settings import Settings
-from rlm_ci.table import CHANGE, COMMON, OUT, PROGRAM, PUBLISH, REPORT
+from rlm_ci.table import (
+    BUDGET,
+    CHANGE,
+    COMMON,
+    FIX,
+    LOOP,
+    MODEL,
+    OUT,
+    PROGRAM,
+    PUBLISH,
+    REPORT,
+)  # fmt: skip
+from rlm_ci.texts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,17 +40,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "judge a pull request: checks, one report, every surface"
 USAGE = "[--base REF] [--head REF] [--event FILE] [OPTION...]"
-#: File of the output folder, and the renderer that makes it; the safest first.
-_FILES = (
-    ("report.json", "json"),
-    ("report.sarif", "sarif"),
-    ("comment.md", "markdown"),
-    ("report.html", "html"),
-)
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*COMMON, *CHANGE, *REPORT, *OUT, *PUBLISH, *checks.rows(checks.names()))
+    own = (*COMMON, *CHANGE, *REPORT, *OUT, *PUBLISH)
+    return (*own, *FIX, *MODEL, *BUDGET, *LOOP, *checks.rows(checks.names()))
 
 
 def run(arguments: Arguments) -> int:
@@ -52,24 +60,51 @@ def run(arguments: Arguments) -> int:
         if asked is None:
             return errors.OK
     judgement = _judge(arguments, asked)
+    held = _hold(judgement)
+    if held is None:
+        return _tell(judgement, asked, None).exit_code()
+    with held:
+        held.begin()
+        try:
+            report = _tell(judgement, asked, held)
+        except Exception as error:
+            held.stop(error)
+            raise
+        except BaseException:  # nobody resumes a judgement: it is made again
+            held.cancel()
+            raise
+        code = report.exit_code()
+        status = SUCCEEDED if code == errors.OK else FAILED
+        summary = f"{report.verdict().replace('_', ' ')}: {count(len(report.findings), 'finding')}"
+        held.finish(status, exit_code=code, summary=summary)
+        return code
+
+
+def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report:
+    """Fix if that is asked for, write the report to every surface, post it; the report."""
     settings = judgement.settings
     report = judgement.report
+    run_id = held.id if held else None
+    folder = _folder(judgement, held)
+    if settings.fix and held:
+        from rlm_ci.cli import rlm
+
+        report = rlm.on_change(judgement, held)
     to = posting.destination(settings, report)
-    folder, run_id = _folder(judgement)
     report = report.replace(run_id=run_id)
     in_actions = bool(settings.github.actions)
-    paths = {name: os.path.join(folder, name) for name, _ in _FILES}
+    paths = {name: os.path.join(folder, name) for name, _ in output.FILES}
     # What is known is written before GitHub is asked for anything: it may keep us waiting.
     plain = output.rendering(settings).replace(colour=False)
     _write(paths["report.json"], publishing.render(report, "json", plain), run_id)
     way = posting.Way(settings, asked.way if asked else None)
-    held = overrides.held(settings, report, to, way, asked)
-    report = overrides.apply(report, held)
+    held_back = overrides.held(settings, report, to, way, asked)
+    report = overrides.apply(report, held_back)
     if in_actions:
-        _write_outputs(settings, report, paths, _head(judgement))
+        _write_outputs(settings, report, paths, _head(judgement), _patch(held))
     output.explain_parts(report)
     options = output.rendering(settings)
-    for name, renderer in _FILES:
+    for name, renderer in output.FILES:
         if renderer == "markdown":  # from here on a template may be at fault
             options = options.replace(templates=read_templates(judgement))
             plain = options.replace(colour=False)
@@ -80,7 +115,7 @@ def run(arguments: Arguments) -> int:
     output.emit(publishing.render(report, settings.format, options), settings)
     if in_actions and settings.format == "text" and not settings.output:
         output.emit(publishing.render(report, "github", plain), settings)
-    publication = posting.attempt(judgement, report, to, options, way, overrides=held)
+    publication = posting.attempt(judgement, report, to, options, way, overrides=held_back)
     if publication:
         report = report.replace(publication=publication.to_dict())
         _write(paths["report.json"], publishing.render(report, "json", plain), run_id)
@@ -89,7 +124,7 @@ def run(arguments: Arguments) -> int:
     if not settings.quiet or report.verdict() != CLEAN:
         say(f"report: {paths['report.html']}")
     overrides.require_kept(asked, publication)
-    return report.exit_code()
+    return report
 
 
 def _judge(arguments: Arguments, asked: Asked | None) -> Judgement:
@@ -99,7 +134,7 @@ def _judge(arguments: Arguments, asked: Asked | None) -> Judgement:
         (),
         changes.from_default_branch,
         with_repository_name=True,
-        more=PUBLISH,
+        more=(*PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP),
         change=asked.change if asked else None,
         also=asked.command.checks if asked and asked.command.name == CHECK else (),
     )
@@ -115,29 +150,54 @@ def _write(path: str, text: str, run_id: str | None) -> None:
     files.write(path, text.encode("utf-8", "backslashreplace"), 0o600 if run_id else 0o644)
 
 
-def _folder(judgement: Judgement) -> tuple[str, str | None]:
-    """Where the files go: ``--out``, else a run of its own; with the run's id."""
+def _hold(judgement: Judgement) -> Run | None:
+    """A run of its own for what is written; None where ``--out`` takes all that there is."""
     settings = judgement.settings
+    if settings.out and not settings.fix:
+        return None
     root = judgement.repository.root
-    if settings.out:
-        folder = os.path.abspath(settings.out)
-        for name, _ in _FILES:
-            files.require_inside(root, os.path.join(folder, name))
-        files.make_folder(folder)
-        return folder, None
     files.require_inside(root, os.path.join(root, settings.runs_dir))
     task = settings.task
     if not task or not is_task_id(task):
         task = derived_task_id(judgement.report.subject.repository or root)
-    run_id, folder = Store.at(root, settings.runs_dir).new_run(task)
-    return folder, run_id
+    return Run.create(
+        Store.at(root, settings.runs_dir),
+        task,
+        pipeline_id="pr",
+        redactor=Redactor(settings.environ),
+        out=os.path.join(root, settings.out_dir),
+    )
+
+
+def _folder(judgement: Judgement, held: Run | None) -> str:
+    """Where the files go: ``--out``, else the folder of the run."""
+    settings = judgement.settings
+    if not settings.out:
+        if held is None:
+            raise AssertionError("there is neither a folder nor a run")
+        return held.path
+    folder: str = os.path.abspath(settings.out)
+    for name, _ in output.FILES:
+        files.require_inside(judgement.repository.root, os.path.join(folder, name))
+    files.make_folder(folder)
+    return folder
+
+
+def _patch(held: Run | None) -> str:
+    """Where the result of a fix loop lies; nothing where there is none, or an empty one."""
+    if held is None:
+        return ""
+    path = os.path.join(held.path, "rlm", "result.patch")
+    return path if os.path.exists(path) and os.path.getsize(path) else ""
 
 
 def _head(judgement: Judgement) -> str:
     return judgement.report.subject.head or ""
 
 
-def _write_outputs(settings: Settings, report: Report, paths: Mapping[str, str], head: str) -> None:
+def _write_outputs(
+    settings: Settings, report: Report, paths: Mapping[str, str], head: str, patch: str
+) -> None:
     """The outputs of the action that are known before anything is posted."""
     unsuppressed = sum(finding.suppression is None for finding in report.findings)
     values = {
@@ -148,5 +208,7 @@ def _write_outputs(settings: Settings, report: Report, paths: Mapping[str, str],
         "sarif": paths["report.sarif"],
         "head-sha": head,
         "run-id": report.run_id or "",
+        "cost-usd": "" if report.usage.cost_usd is None else f"{report.usage.cost_usd:.4f}",
+        "patch": patch,
     }
     posting.write_outputs(settings, values)

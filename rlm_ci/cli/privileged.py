@@ -75,3 +75,24 @@ def refuse_checkout(change: ChangeSet, event: str | None) -> None:
         hint="check the base out (actions/checkout with fetch-depth: 0 and without ref); of the "
         f"change its objects are enough: git fetch origin refs/pull/{number}/head",
     )
+
+
+def refuse_execution(change: ChangeSet, event: str | None, *, what: str) -> None:
+    """Raise ConfigError if ``what`` would run a stranger's code, or under one of EVENTS anybody's.
+
+    A model that reads a stranger's texts is asked by nobody who may ask.
+    """
+    if event in EVENTS:
+        raise ConfigError(
+            f"{what} runs the pull request's code, and {event} gives this job secrets and a token "
+            "that may write",
+            where="GITHUB_EVENT_NAME",
+            hint="run it on pull_request, or on workflow_dispatch",
+        )
+    if change.pull_request and change.pull_request.from_fork:
+        raise ConfigError(
+            f"{what} is refused on the pull request of a fork: its author could run code here",
+            where=f"pull request {change.pull_request.number}",
+            hint="a fork's change gets the checks; fetch the branch and run it where nothing "
+            "can be stolen",
+        )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 
 from rlm_ci import errors, evidence, files, resources
-from rlm_ci.cli import output
+from rlm_ci.cli import output, running
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
 from rlm_ci.findings import SCHEMA_VERSION, Report
 from rlm_ci.publishing import neutral
+from rlm_ci.runs import manifest
 from rlm_ci.settings import Settings
 from rlm_ci.table import COMMON, CORE
 from rlm_ci.texts import count, printable
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from rlm_ci.settings import Setting
 
 SUMMARY = "re-check every evidence pointer of a stored report, offline"
-USAGE = "REPORT [OPTION...]"
+USAGE = "REPORT|RUN [OPTION...]"
 _LIMIT = 64 << 20
 
 
@@ -33,11 +35,11 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 def run(arguments: Arguments) -> int:
     if len(arguments.positionals) != 1:
         raise UsageError(
-            "verify takes one report", where="rlm-ci verify", hint=f"rlm-ci verify {USAGE}"
+            "verify takes one report or run", where="rlm-ci verify", hint=f"rlm-ci verify {USAGE}"
         )
-    settings = Settings(CORE, arguments.flags)
+    settings = Settings((*CORE, *running.OUT_DIR), arguments.flags)
     output.require_text_or_json(settings, "verify")
-    report = read_report(arguments.positionals[0])
+    report = read_report(_path(arguments.positionals[0], settings))
     counts, problems = evidence.verify(report, open_repository(settings))
     if settings.format == "json":
         fields = {name: getattr(counts, name) for name in counts._fields}
@@ -50,6 +52,15 @@ def run(arguments: Arguments) -> int:
         text = "".join(f"{neutral.log(line)}\n" for line in lines)
     output.emit(text, settings)
     return errors.FINDINGS if problems else errors.OK
+
+
+def _path(word: str, settings: Settings) -> str:
+    """The report that ``word`` names: itself, or that of a run."""
+    is_manifest = os.path.basename(word) == manifest.NAME
+    is_file = os.path.lexists(word) or word.endswith(".json") or os.sep in word
+    if is_file and not is_manifest:
+        return word
+    return os.path.join(running.Runs(settings).find(word).path, "report.json")
 
 
 def read_report(path: str, limit: int = _LIMIT) -> Report:

@@ -94,7 +94,11 @@ def test_wrong_words(words: list[str], what: str) -> None:
     ("words", "what", "hint"),
     [
         (["chek"], "unknown command 'chek'", "did you mean check?"),
-        (["zzz"], "unknown command 'zzz'", "known are: check, config, init, pr, publish, verify"),
+        (
+            ["zzz"],
+            "unknown command 'zzz'",
+            "known are: cancel, check, config, doctor, export, init, list, pr, publish",
+        ),
         (["a\x1b[31m\n::error::x"], r"unknown command 'a\x1b[31m\n::error::x'", ""),
         (["x" * 5000], "unknown command 'xxxx", ""),
         (["--qiet", "check"], "unknown option '--qiet'", "did you mean --quiet?"),
@@ -111,8 +115,8 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (["config", "x"], "config takes no arguments", ""),
         (["config", "--format", "sarif"], "config has no form 'sarif'", "text or json"),
         (["init", "x"], "init takes no arguments", ""),
-        (["verify"], "verify takes one report", "REPORT"),
-        (["verify", "a", "b"], "verify takes one report", ""),
+        (["verify"], "verify takes one report or run", "REPORT"),
+        (["verify", "a", "b"], "verify takes one report or run", ""),
         (["verify", "a", "--format", "html"], "verify has no form 'html'", ""),
         (["help", "chek"], "unknown command 'chek'", ""),
         (["wiki"], "unknown command 'wiki'", ""),

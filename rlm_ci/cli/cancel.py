@@ -1,0 +1,45 @@
+"""``rlm-ci cancel``: end a run for good, whatever process holds it."""
+
+from __future__ import annotations
+
+import time
+
+from rlm_ci import errors
+from rlm_ci.cli import output
+from rlm_ci.cli.running import ROWS, Runs, one_run, record, standing
+from rlm_ci.publishing import neutral
+from rlm_ci.runs.cancellation import cancel
+from rlm_ci.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.settings import Setting
+
+SUMMARY = "end a run: ask its process to stop, and kill it after 10 seconds"
+USAGE = "RUN [OPTION...]"
+_TOLD = {"": "", "ended": "; its process has ended", "killed": "; its process was killed"}
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return ROWS
+
+
+def run(arguments: Arguments) -> int:
+    word = one_run(arguments, "cancel")
+    settings = Settings(ROWS, arguments.flags)
+    output.require_text_or_json(settings, "cancel")
+    runs = Runs(settings)
+    entry = runs.find(word)
+    outcome = cancel(entry.path, entry.run, redactor=runs.redactor, out=runs.out)
+    entry = entry.replace(manifest=outcome.manifest)
+    if settings.format == "json":
+        output.emit(neutral.record(record(entry) | {"cancelled": outcome.ended_now}), settings)
+    elif outcome.ended_now:
+        output.emit(f"{entry.run_id} is cancelled{_TOLD[outcome.process]}\n", settings)
+    else:
+        told = standing(entry, time.time())
+        output.emit(f"{entry.run_id} had ended already: {told}\n", settings)
+    return errors.OK

@@ -1,0 +1,203 @@
+"""Who takes part in a fix loop: its validator, its agent, its model, by the settings of the run."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.loop import agent as agents
+from rlm_ci.loop.autofix import Autofix
+from rlm_ci.loop.command import Command
+from rlm_ci.loop.external import External
+from rlm_ci.loop.journalled import Journalled
+from rlm_ci.loop.validator import Validator
+from rlm_ci.models.ledger import Ledger
+from rlm_ci.models.prices import Prices
+from rlm_ci.models.recorded import Absent
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from rlm_ci import sandbox
+    from rlm_ci.loop.agent import Agent
+    from rlm_ci.loop.cell import Cell
+    from rlm_ci.loop.site import Clock
+    from rlm_ci.models import Completion, Model, Request
+    from rlm_ci.models.recorded import Record
+    from rlm_ci.settings import Settings
+
+    #: Runs the validator for tests named by paths or ids; what it says.
+    Tests = Callable[[tuple[str, ...]], str]
+
+_BUDGETS = ("max_calls", "max_tokens", "budget_usd")
+
+
+class Agreed(Value):
+    """What holds for a run from its first moment on, however often it is resumed.
+
+    ``validator`` is the text of a command, None without one; ``mark`` a word that nobody could
+    know before, for the fences of the feedback.
+    """
+
+    goal: str
+    validator: str | None
+    reason: str
+    max_iterations: float | None
+    max_minutes: float | None
+    validator_minutes: float
+    setup: str | None
+    roles: str
+    subagents: bool
+    agent: str
+    model: str | None
+    allow_test_edits: bool
+    trust_exit_code: bool
+    sandbox: str
+    isolated: bool
+    mark: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+
+class Crew:
+    """Makes those who take part in one run. In a ``replay`` none of them does anything new."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        agreed: Agreed,
+        cell: Cell,
+        record: Record,
+        redact: Callable[[str], str],
+        *,
+        replay: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._agreed = agreed
+        self._cell = cell
+        self._record = record
+        self._redact = redact
+        self._replay = replay
+
+    def validator(self) -> Validator | None:
+        """The validator that was agreed on, if any."""
+        if self._agreed.validator is None:
+            return None
+
+        def exists(path: str) -> bool:
+            return os.path.isfile(os.path.join(self._cell.root, path))
+
+        return Validator(
+            Command.parse(self._agreed.validator),
+            root=self._cell.place,
+            exists=exists,
+            redact=self._redact,
+            find=self._find,
+            mark=self._agreed.mark,
+            trust_exit_code=self._agreed.trust_exit_code,
+        )
+
+    def _find(self, program: str) -> str | None:
+        """Where a program is; a replay asks for none that was not there."""
+        return program if self._replay else self._cell.find(program)
+
+    def agent(self, clock: Clock, tests: Tests | None) -> Agent:
+        """The agent that was agreed on. Raises ConfigError for budgets that cannot hold."""
+        name = self._agreed.agent
+        if name == "openai":
+            return self._coder(clock, tests)
+        agent: Agent
+        if name == "autofix":
+            validator = self._agreed.validator or ""
+            agent = Autofix(find=self._find, redact=self._redact, validator=validator)
+        else:
+            command = agents.command_of(name)
+            env = {} if self._replay else self._granted()
+            agent = External(name, env=env, find=self._find, redact=self._redact, command=command)
+        settings = self._settings
+        given = [name for name in _BUDGETS if settings.sources[name] != "default"]
+        agents.require_metered(agent, {name: getattr(settings, name) for name in given})
+        return Journalled(agent, self._record.fact, self._cell.workspace)
+
+    def _granted(self) -> dict[str, str]:
+        """The variables that an external agent is given, by name. Raises ConfigError."""
+        environ = self._settings.environ
+        missing = [name for name in self._settings.loop.agent_env if name not in environ]
+        if missing:
+            raise ConfigError(
+                f"{missing[0]} is to be given to the agent, and is not set",
+                where=self._settings.sources["loop.agent_env"],
+                hint="set it, or take it off loop.agent_env",
+            )
+        return {name: environ[name] for name in self._settings.loop.agent_env}
+
+    def _coder(self, clock: Clock, tests: Tests | None) -> Agent:
+        from rlm_ci.recursion.coder import Coder
+        from rlm_ci.recursion.turn import Bounds
+
+        if not self._agreed.model:
+            raise ConfigError(
+                "no model is named", where="--model", hint="say which one: --model NAME"
+            )
+        settings = self._settings
+        prices = Prices(
+            {
+                name: {key: value for key, value in figures.items() if value is not None}
+                for name, figures in settings.models.prices.items()
+            },
+            settings.openai.base_url or "",
+        )
+        money = settings.budget_usd
+        ledger = Ledger(
+            max_calls=settings.max_calls,
+            max_tokens=settings.max_tokens,
+            budget_usd=None if money is None else Decimal(str(money)),
+            max_minutes=self._agreed.max_minutes,
+            price=prices.of,
+            spent=self._record.spent,
+            clock=clock.seconds,
+        )
+        ledger.require_price(self._agreed.model)
+        model = self._model()
+
+        def complete(request: Request, where: str) -> Completion:
+            return self._record.complete(model, ledger, request, where)
+
+        return Coder(
+            complete,
+            self._record.fact,
+            model=self._agreed.model,
+            tests=tests,
+            bounds=Bounds(max_tokens=settings.models.max_completion_tokens),
+        )
+
+    def _model(self) -> Model:
+        from rlm_ci.models.openai_api import OpenAIModel, Patience
+
+        azure = self._settings.openai.api_version or ""
+        if self._replay:
+            return Absent("azure" if azure else "openai")
+        return OpenAIModel(
+            base_url=self._settings.openai.base_url or "",
+            api_key=self._settings.openai.api_key or "",
+            azure_api_version=azure,
+            patience=Patience(read=self._settings.models.timeout),
+        )
+
+
+class Sealed:
+    """The sandbox of a replay: nothing is run in it."""
+
+    name = "replay"
+    isolated = True
+
+    def run(self, job: sandbox.Job, **_options: object) -> sandbox.Ended:
+        raise UnavailableError(
+            f"a replay runs no command, and {job.argv[0]} was to be run",
+            hint="replay with the version and the settings that the run had",
+        )

@@ -1,0 +1,283 @@
+"""``rlm-ci doctor``: what this machine can run, and what keeps it from the rest."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rlm_ci import __version__, errors, process, streaming
+from rlm_ci.cli import output
+from rlm_ci.errors import RlmCiError, UsageError
+from rlm_ci.publishing import neutral
+from rlm_ci.settings import Settings
+from rlm_ci.table import COMMON, LOOP, MACHINE, MODEL, PUBLISH
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.sandbox import Probe
+    from rlm_ci.settings import Setting
+
+SUMMARY = "what this machine can run, and what keeps it from the rest"
+USAGE = "[OPTION...]"
+_OWN = tuple(row for row in LOOP if row.key in ("sandbox", "loop.agent"))
+#: Agents that are programs of somebody else.
+_AGENTS = ("aider", "claude", "codex", "gemini")
+#: ✓ it is there and works, ✗ it does not, · it is not there, and need not be.
+_GOOD, _BAD, _ABSENT = "✓", "✗", "·"
+_COLOURS = {_GOOD: "32", _BAD: "31", _ABSENT: "2"}
+_MOST_SAID = 400
+
+
+class Fact(Value):
+    """One line: a sign, a name, and what there is to say; ``probes`` are the lines below it.
+
+    ``problem`` is why something that is configured cannot run; None where nothing is wrong.
+    """
+
+    sign: str
+    name: str
+    detail: str
+    probes: tuple[Probe, ...] = ()
+    problem: RlmCiError | None = None
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return (*COMMON, *_OWN)
+
+
+def run(arguments: Arguments) -> int:
+    if arguments.positionals:
+        raise UsageError("doctor takes no arguments", where="rlm-ci doctor", hint=USAGE)
+    settings = Settings((*COMMON, *LOOP, *MODEL, *PUBLISH, *MACHINE), arguments.flags)
+    output.require_text_or_json(settings, "doctor")
+    sections = {
+        "machine": tuple(_machine(settings.environ)),
+        "sandbox": tuple(_sandboxes(settings)),
+        "extras": tuple(_extras(settings)),
+        "model": tuple(_model(settings)),
+        "GitHub": tuple(_github(settings)),
+    }
+    problems = [fact for facts in sections.values() for fact in facts if fact.problem]
+    if settings.format == "json":
+        output.emit(_json(sections, problems, settings), settings)
+    else:
+        colour = output.rendering(settings).colour
+        lines = _text(sections, problems, settings)
+        output.emit("".join(f"{_painted(line, colour)}\n" for line in lines), settings)
+    return errors.UNAVAILABLE if problems else errors.OK
+
+
+# ── what there is ──
+
+
+def _machine(environ: Mapping[str, str]) -> Iterator[Fact]:
+    import platform
+
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    yield Fact(_GOOD, "rlm-ci", f"{__version__} on {system}")
+    yield Fact(_GOOD, "python", f"{platform.python_version()}, {sys.executable}")
+    try:
+        ended = process.run(["git", "--version"], env=_path(environ), timeout=20)
+        said = ended.stdout.decode("utf-8", "replace").strip().removeprefix("git version ")
+        yield Fact(_GOOD, "git", said)
+    except RlmCiError as error:
+        yield Fact(_BAD, "git", "no program of that name on PATH", problem=error)
+
+
+def _path(environ: Mapping[str, str]) -> dict[str, str]:
+    return {"PATH": environ.get("PATH", os.defpath)}
+
+
+def _sandboxes(settings: Settings) -> Iterator[Fact]:
+    from rlm_ci.sandbox import monty, probe
+
+    wanted = settings.sandbox != "none"
+    probes = probe(settings.environ)
+    failed = [one for one in probes if not one.passed]
+    if not failed:
+        yield Fact(_GOOD, "bubblewrap", _bubblewrap(settings.environ), probes)
+    else:
+        problem = _complaint(failed[0], settings) if wanted else None
+        sign = _BAD if wanted else _ABSENT
+        yield Fact(sign, "bubblewrap", "does not hold on this machine", probes, problem)
+    probes = monty.probe()
+    if all(one.passed for one in probes):
+        yield Fact(_GOOD, "monty", f"for Python that a model wrote: {monty.LEVEL}", probes)
+    elif len(probes) == 1:  # it could not even be asked
+        yield Fact(_ABSENT, "monty", probes[0].detail)
+    else:
+        yield Fact(_BAD, "monty", "does not hold on this machine", probes)
+    told = "chosen: what runs can do whatever you can" if not wanted else "only if asked for"
+    yield Fact(_ABSENT, "none", f"limits on what is used, no isolation; {told}")
+
+
+def _bubblewrap(environ: Mapping[str, str]) -> str:
+    program = streaming.find("bwrap", environ.get("PATH", os.defpath), "/")
+    ended = process.run([program, "--version"], env=_path(environ), timeout=20)
+    return ended.stdout.decode("utf-8", "replace").strip().removeprefix("bubblewrap ")
+
+
+def _complaint(probe: Probe, settings: Settings) -> RlmCiError:
+    """The very error that a command would end with."""
+    from rlm_ci import sandbox
+
+    try:
+        sandbox.choose(settings.sandbox, settings.environ)
+    except RlmCiError as error:
+        return error
+    return RlmCiError(
+        f"the sandbox does not hold: {probe.title}: {probe.detail}",
+        where="sandbox bubblewrap",
+        hint="see docs/sandbox.md",
+    )
+
+
+def _extras(settings: Settings) -> Iterator[Fact]:
+    needed = {
+        "models": settings.openai.api_key or settings.openai.base_url,
+        "github": settings.github.token,
+    }
+    told = {"models": "a key or a base URL is set", "github": "a token is set"}
+    for extra, packages in _required().items():
+        versions = {name: _version(name) for name in packages}
+        missing = [name for name, version in versions.items() if version is None]
+        install = f"pip install 'rlm-ci[{extra}]'"
+        if not missing:
+            yield Fact(_GOOD, extra, ", ".join(f"{name} {versions[name]}" for name in packages))
+        elif needed.get(extra):
+            problem = errors.UnavailableError(
+                f"{told[extra]}, and {', '.join(missing)} is not installed",
+                where=f"extra {extra}",
+                hint=install,
+            )
+            yield Fact(_BAD, extra, f"without {', '.join(missing)}", problem=problem)
+        else:
+            some = f"without {', '.join(missing)}: " if len(missing) < len(packages) else ""
+            yield Fact(_ABSENT, extra, f"{some}{install}")
+
+
+def _required() -> dict[str, tuple[str, ...]]:
+    """The extras of rlm-ci, as its own metadata have them, each with its packages."""
+    import re
+    from importlib import metadata
+
+    try:
+        lines = metadata.requires("rlm-ci") or []
+    except metadata.PackageNotFoundError:  # run from a checkout that nobody installed
+        return {}
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        name = re.match(r"[A-Za-z0-9._-]+", line)
+        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", line)
+        if name and extra and extra[1] != "all":
+            found.setdefault(extra[1], []).append(name[0])
+    return {extra: tuple(names) for extra, names in found.items()}
+
+
+def _version(package: str) -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _model(settings: Settings) -> Iterator[Fact]:
+    yield _set(settings, "key", "openai.api_key")
+    yield _set(settings, "base URL", "openai.base_url")
+    agent = settings.loop.agent
+    if agent in _AGENTS:
+        try:
+            place = streaming.find(agent, settings.environ.get("PATH", ""), os.getcwd())
+            yield Fact(_GOOD, "agent", f"{agent}, {place}")
+        except RlmCiError as error:
+            yield Fact(_BAD, "agent", f"{agent} is not on PATH", problem=error)
+
+
+def _github(settings: Settings) -> Iterator[Fact]:
+    yield _set(settings, "token", "github.token")
+
+
+def _set(settings: Settings, name: str, key: str) -> Fact:
+    """Whether there is a value, and where from; never which."""
+    if settings.values[key]:
+        return Fact(_GOOD, name, f"set by {settings.sources[key]}")
+    return Fact(_ABSENT, name, f"not set ({settings.rows[key].variables[-1]})")
+
+
+# ── how it is told ──
+
+
+def _text(
+    sections: Mapping[str, Sequence[Fact]], problems: Sequence[Fact], settings: Settings
+) -> Iterator[str]:
+    for title, facts in sections.items():
+        yield f"{title}: {settings.sandbox}" if title == "sandbox" else title
+        for fact in facts:
+            yield f"  {fact.sign} {fact.name:<12}{_said(fact.detail)}"
+            for probe in fact.probes:
+                sign = _GOOD if probe.passed else _BAD
+                if not settings.quiet or not probe.passed:
+                    yield f"      {sign} {probe.title:<58}{_said(probe.detail)}"
+        yield ""
+    if not problems:
+        yield f"{_GOOD} all that is configured can run"
+        return
+    yield f"{_BAD} {count(len(problems), 'thing')} that {_is(problems)} configured cannot run"
+    for fact in problems:
+        yield f"  {_BAD} {printable(str(fact.problem))}"
+        if fact.problem is not None and fact.problem.hint:
+            yield f"    hint: {printable(fact.problem.hint)}"
+
+
+def _is(problems: Sequence[Fact]) -> str:
+    return "is" if len(problems) == 1 else "are"
+
+
+def _said(detail: str) -> str:
+    return printable(detail)[:_MOST_SAID]
+
+
+def _painted(line: str, colour: bool) -> str:  # noqa: FBT001 - it is handed through
+    line = neutral.log(line)
+    sign = line.lstrip()[:1]
+    if not colour or sign not in _COLOURS:
+        return line
+    return line.replace(sign, f"\x1b[{_COLOURS[sign]}m{sign}\x1b[0m", 1)
+
+
+def _json(
+    sections: Mapping[str, Sequence[Fact]], problems: Sequence[Fact], settings: Settings
+) -> str:
+    states = {_GOOD: "ok", _BAD: "failed", _ABSENT: "absent"}
+
+    def shown(fact: Fact) -> dict[str, object]:
+        record: dict[str, object] = {"state": states[fact.sign], "detail": _said(fact.detail)}
+        if fact.probes:
+            record["probes"] = [
+                {name: getattr(probe, name) for name in probe._fields} for probe in fact.probes
+            ]
+        return record
+
+    return neutral.record(
+        {
+            "ready": not problems,
+            "sandbox": settings.sandbox,
+            "problems": [
+                {"what": str(fact.problem), "hint": fact.problem.hint}
+                for fact in problems
+                if fact.problem is not None
+            ],
+            "sections": {
+                title.lower(): {fact.name: shown(fact) for fact in facts}
+                for title, facts in sections.items()
+            },
+        },
+        4,
+    )

@@ -1,0 +1,116 @@
+"""``rlm-ci list``: all runs of the repository, the newest first; ``--prune`` removes old ones."""
+
+from __future__ import annotations
+
+import time
+
+from rlm_ci import errors
+from rlm_ci.cli import output
+from rlm_ci.cli.running import ROWS, Runs, took
+from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.publishing import neutral
+from rlm_ci.runs import listing
+from rlm_ci.settings import Setting, Settings
+from rlm_ci.texts import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.runs.listing import Entry
+
+SUMMARY = "list the runs, the newest first, or remove old ones"
+USAGE = "[--prune [--older-than AGE]] [OPTION...]"
+_UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_PRUNING = (
+    Setting("prune", "remove the runs that are older than --older-than says", default=False,
+            kind="boolean", flag="--prune", file=False, own_env=False),
+    Setting("older_than", "age, since a run was last heard of: 30d, 12h, 90m, 4w", "30d",
+            flag="--older-than", metavar="AGE", file=False, own_env=False),
+)  # fmt: skip
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return (*_PRUNING, *ROWS)
+
+
+def run(arguments: Arguments) -> int:
+    if arguments.positionals or arguments.rest:
+        raise UsageError("list takes no arguments", where="rlm-ci list", hint=USAGE)
+    settings = Settings(rows(()), arguments.flags)
+    output.require_text_or_json(settings, "list")
+    if not settings.prune and settings.sources["older_than"] != "default":
+        raise UsageError(
+            "--older-than says what to remove", where="rlm-ci list", hint="add --prune"
+        )
+    runs = Runs(settings)
+    now = time.time()
+    if settings.prune:
+        removed = listing.prune(runs.store, _age(settings.older_than), now, runs.task)
+        text = _removed(removed, settings.format == "json")
+    else:
+        found = listing.entries(runs.store, runs.task)
+        text = _json(found, now) if settings.format == "json" else _text(found, now)
+    output.emit(text, settings)
+    return errors.OK
+
+
+def _age(text: str) -> float:
+    """Seconds of an age such as ``30d``. Raises ConfigError."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not (number.isascii() and number.isdigit()) or len(number) > 6:
+        raise ConfigError(
+            f"{text[:80]!r} is not an age",
+            where="--older-than",
+            hint="a whole number and one of m, h, d, w: 30d",
+        )
+    return float(int(number) * _UNITS[unit])
+
+
+def _removed(removed: list[Entry], as_json: bool) -> str:  # noqa: FBT001 - the form, nothing else
+    if as_json:
+        return neutral.record({"removed": [entry.run_id for entry in removed]})
+    lines = [entry.run_id for entry in removed]
+    return "".join(f"{line}\n" for line in [*lines, f"removed {count(len(removed), 'run')}"])
+
+
+def _json(found: list[Entry], now: float) -> str:
+    return neutral.record({"runs": [_record(entry, now) for entry in found]})
+
+
+def _record(entry: Entry, now: float) -> dict[str, Any]:
+    run = entry.manifest
+    facts: dict[str, Any] = {
+        "run_id": entry.run_id,
+        "task_id": entry.task_id,
+        "status": entry.standing(now),
+        "manifest": entry.place,
+        "problem": None if entry.problem is None else entry.problem.what,
+    }
+    named = ("pipeline_id", "parent_run_id", "started_at", "completed_at", "exit_code", "summary")
+    return facts | {name: None if run is None else getattr(run, name) for name in named}
+
+
+def _text(found: list[Entry], now: float) -> str:
+    if not found:
+        return "no runs yet\n"
+    heads = ("RUN", "TASK", "PIPELINE", "STATUS", "TOOK", "SUMMARY")
+    table = [heads, *(_cells(entry, now) for entry in found)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]) - 1)]
+    lines = []
+    for row in table:
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    return "".join(f"{neutral.log(line)}\n" for line in lines)
+
+
+def _cells(entry: Entry, now: float) -> tuple[str, ...]:
+    run = entry.manifest
+    word = entry.standing(now).replace("_", " ")
+    if run is None:
+        why = entry.problem.what if entry.problem else ""
+        return entry.run_id, entry.task_id, "-", word, "-", neutral.clip(printable(why), 100)
+    told = neutral.clip(neutral.one_line(run.summary or ""), 60)
+    return entry.run_id, entry.task_id, printable(run.pipeline_id), word, took(run, now), told

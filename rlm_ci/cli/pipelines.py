@@ -1,0 +1,106 @@
+"""The pipelines of a repository, and carrying one out in a run that was started for it."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import changes, files, triggers
+from rlm_ci.cli import configuration, warn
+from rlm_ci.errors import ConfigError
+from rlm_ci.runs import pipeline, stages
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.cli.running import Runs
+    from rlm_ci.git import Repository
+    from rlm_ci.runs.pipeline import Pipeline
+    from rlm_ci.runs.request import Request
+    from rlm_ci.runs.run import Run
+    from rlm_ci.runs.stages import Action
+    from rlm_ci.settings import Settings
+
+#: A stage of this pipeline that calls us must not begin itself again.
+_INSIDE = "CODEX_ORCHESTRATOR_PIPELINE_ID"
+
+
+def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
+    """All pipelines: the configuration's, those of the JSON file, the built-in ones.
+
+    On a change from outside both files are read from its base. Raises ConfigError.
+    """
+    found = changes_of(settings, repository)
+    record: dict[str, object] = {}
+    source, commit = "", None
+    if found:
+        record, source = configuration.read(settings, found[0])
+        commit = found[0].policy_commit
+    own = pipeline.from_settings(record.get("pipelines", []), source or "rlm-ci.toml")
+    data = _json_file(repository, commit)
+    at = f"{pipeline.FILE} at {commit[:12]}" if commit else pipeline.FILE
+    foreign = {} if data is None else pipeline.from_json(data, at)
+    inside = settings.environ.get(_INSIDE)
+    own, foreign = (
+        {name: one for name, one in layer.items() if name != inside} for layer in (own, foreign)
+    )
+    return pipeline.merge(own, foreign)
+
+
+def changes_of(settings: Settings, repository: Repository) -> list[ChangeSet]:
+    """The change that the flags or the event tell; else what is not committed."""
+    return triggers.select(settings, repository, lambda here: changes.from_local(here, "worktree"))
+
+
+def _json_file(repository: Repository, commit: str | None) -> bytes | None:
+    if commit:
+        return repository.read(f"{commit}:{pipeline.FILE}")[0]
+    try:
+        return files.read_inside(repository.root, pipeline.FILE, pipeline.LIMIT)
+    except files.UnreadableError as error:
+        if error.missing:
+            return None
+        raise ConfigError(
+            f"the pipelines cannot be read: {error}",
+            where=pipeline.FILE,
+            hint="make it a regular file, or remove it",
+        ) from None
+
+
+def require_same(pipelines: Mapping[str, Pipeline], asked: Request) -> None:
+    """Raise ConfigError when the pipeline is not what it was when the run was started."""
+    known = asked.pipeline_id in pipelines
+    if not known or pipeline.digest(pipelines, asked.pipeline_id) != asked.definition:
+        what = "has changed since the run was started" if known else "is not there any more"
+        raise ConfigError(
+            f"the pipeline {printable(asked.pipeline_id)[:80]} {what}",
+            where=pipelines[asked.pipeline_id].source if known else "PIPELINE",
+            hint="start a new run, or put the definition back",
+        )
+
+
+def conduct(
+    run: Run,
+    asked: Request,
+    runs: Runs,
+    pipelines: Mapping[str, Pipeline],
+    actions: Mapping[str, Action],
+) -> int:
+    """Carry out in ``run``, which is held, what was asked for; the exit code of the run.
+
+    ``pipelines`` are as they were (``require_same``), ``actions`` is what rlm-ci does itself,
+    by pipeline. Raises what ends the run early, after it has been written down.
+    """
+    milliseconds = runs.settings.stage_timeout_ms
+    place = stages.Setting(
+        runs.store,
+        os.path.abspath(runs.root),
+        runs.settings.environ,
+        pipelines,
+        actions,
+        None if milliseconds is None else milliseconds / 1000,
+        warn,
+    )
+    return stages.conduct(run, asked.pipeline_id, place, asked.goal)

@@ -1,0 +1,140 @@
+"""What a long run is doing, while it does it: one live line on a terminal, else plain lines."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from time import monotonic
+
+from rlm_ci.redaction import Redactor
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Self, TextIO
+
+#: Seconds between two looks of the live line.
+_TICK = 0.5
+_CLEAR = "\r\x1b[2K"
+
+
+def duration(seconds: float) -> str:
+    """``8s``, ``4m 08s``, ``1h 04m``: as a person says it."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    return f"{whole // 3600}h {whole // 60 % 60:02}m"
+
+
+class Progress:
+    """Tells iteration, step, time and what is left of the budget, and the last line heard.
+
+    On a terminal one line is redrawn; elsewhere each new step is a line of its own, and what
+    is heard in between is not shown. ``left`` says in words what remains of the budget.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        stream: TextIO | None = None,
+        live: bool | None = None,
+        quiet: bool = False,
+        left: Callable[[], str] = str,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._live = live if live is not None else _is_live(self._stream, environ)
+        self._quiet = quiet or self._stream is None
+        self._left = left
+        self._clock = clock
+        self._redact = Redactor(environ).text
+        self._began = clock()
+        self._step = ""
+        self._heard = ""
+        self._paused = False
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._ticker: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._live and not self._quiet:
+            self._ticker = threading.Thread(target=self._tick, daemon=True)
+            self._ticker.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()
+        if self._ticker:
+            self._ticker.join()
+            self._write(_CLEAR)
+
+    def step(self, text: str) -> None:
+        """Something new begins."""
+        with self._lock:
+            self._step, self._heard = printable(self._redact(text)), ""
+        if self._quiet:
+            return
+        if self._live:
+            self._draw()
+        else:
+            self._write(f"{self._facts()}  {self._step}\n")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to somebody else meanwhile."""
+        self._paused = True
+        if self._live and not self._quiet:
+            self._write(_CLEAR)
+        try:
+            yield
+        finally:
+            self._paused = False
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if not self._quiet:
+            clear = _CLEAR if self._live else ""
+            self._write(f"{clear}{printable(self._redact(text))}\n")
+
+    def heard(self, chunk: bytes) -> None:
+        """Output of a command; its last line is shown beside the step."""
+        lines = [line for line in chunk.decode("utf-8", "replace").splitlines() if line.strip()]
+        if lines:
+            with self._lock:
+                self._heard = printable(self._redact(lines[-1].strip()[:400]))
+
+    def _facts(self) -> str:
+        facts = [duration(self._clock() - self._began), self._left()]
+        return ", ".join(fact for fact in facts if fact)
+
+    def _tick(self) -> None:
+        while not self._over.wait(_TICK):
+            if not self._paused:
+                self._draw()
+
+    def _draw(self) -> None:
+        with self._lock:
+            heard = f" | {self._heard}" if self._heard else ""
+            line = f"{self._facts()}  {self._step}{heard}"
+        width = shutil.get_terminal_size().columns
+        self._write(_CLEAR + (line if len(line) < width else line[: width - 2] + "…"))
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # nobody listens any more
+            self._stream.write(text)
+            self._stream.flush()
+
+
+def _is_live(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
+    return bool(
+        stream is not None
+        and stream.isatty()
+        and environ.get("TERM", "") not in ("", "dumb")
+        and not environ.get("CI")
+    )

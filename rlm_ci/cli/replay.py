@@ -1,0 +1,119 @@
+"""``rlm-ci replay``: take a run again from its record, with no key, no network, no command run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+from rlm_ci import files, publishing
+from rlm_ci.cli import output, pipelines, rlm, running, say
+from rlm_ci.cli.fixing import CALLS
+from rlm_ci.cli.judging import open_repository
+from rlm_ci.cli.progress import Progress
+from rlm_ci.errors import FINDINGS, ConfigError
+from rlm_ci.runs import pipeline
+from rlm_ci.runs.request import Request
+from rlm_ci.runs.run import Run
+from rlm_ci.settings import Setting, Settings
+from rlm_ci.table import PROGRAM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.runs.listing import Entry
+
+SUMMARY = "take a run again from its record: no key, no network"
+USAGE = "RUN [--check] [OPTION...]"
+_OWN = (
+    Setting("check", "end with 1 if the report differs from the run's own", default=False,
+            kind="boolean", flag="--check", file=False, own_env=False),
+)  # fmt: skip
+#: What two runs of the same may differ in.
+_OWN_KEYS = ("run_id", "usage", "publication")
+#: What the first of its steps left behind: the snapshot, and the objects of every tree.
+_BEGINNING = ("snapshot.json", "git")
+_REPORT_LIMIT = 64 << 20
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return (*running.ROWS, *_OWN)
+
+
+def run(arguments: Arguments) -> int:
+    word = running.one_run(arguments, "replay")
+    table = {row.key: row for row in (*PROGRAM, *running.ROWS, *_OWN)}
+    options = Settings(table.values(), arguments.flags)
+    runs = running.Runs(options)
+    entry = runs.find(word)
+    asked = Request.read(entry.path)
+    if asked.pipeline_id not in pipeline.BUILT_IN:
+        raise ConfigError(
+            f"a run of {asked.pipeline_id} cannot be replayed: its commands are its own",
+            where=entry.run.run_id,
+            hint="replay a run of rlm-ci rlm",
+        )
+    settings = Settings(table.values(), {**asked.flags, **arguments.flags})
+    repository = open_repository(settings)
+    with (
+        Progress(settings.environ, quiet=settings.quiet) as progress,
+        Run.create(
+            runs.store,
+            entry.run.task_id,
+            pipeline_id=asked.pipeline_id,
+            redactor=runs.redactor,
+            out=runs.out,
+            parent_run_id=entry.run.run_id,
+        ) as held,
+    ):
+        asked.write(held.path)
+        _begin_alike(entry, held)
+        progress.say(f"Run: {held.id}, a replay of {entry.run.run_id}")
+        fix = rlm.make(settings, repository, runs, progress, os.path.join(entry.path, CALLS))
+        actions = {asked.pipeline_id: fix}
+        code = pipelines.conduct(held, asked, runs, pipeline.BUILT_IN, actions)
+    if fix.report is not None:
+        options_of = output.rendering(settings)
+        output.emit(publishing.render(fix.report, settings.format, options_of), settings)
+    if settings.check:
+        return _compare(entry.path, held.path)
+    return code
+
+
+def _begin_alike(entry: Entry, held: Run) -> None:
+    """Give the replay the beginning of the run, which stays untouched."""
+    for name in _BEGINNING:
+        source = os.path.join(entry.path, "rlm", name)
+        target = held.path_of("rlm", name)
+        try:
+            if os.path.isdir(source):
+                shutil.copytree(source, target, symlinks=True)
+            elif os.path.exists(source):
+                shutil.copyfile(source, target)
+        except OSError as error:
+            raise files.storage_error(error, target) from None
+
+
+def _compare(before: str, now: str) -> int:
+    """0 when the reports of two runs say the same, times, ids and usage apart; else 1."""
+    reports = [_report(folder) for folder in (before, now)]
+    differing = [key for key in reports[0] if reports[0][key] != reports[1].get(key)]
+    for key in differing:
+        say(f"the report differs in {key}")
+    if not differing:
+        say("the report is the same")
+    return FINDINGS if differing else 0
+
+
+def _report(folder: str) -> dict[str, Any]:
+    path = os.path.join(folder, "report.json")
+    try:
+        record = json.loads(files.read(path, _REPORT_LIMIT))
+    except (files.UnreadableError, ValueError) as error:
+        raise ConfigError(
+            f"the report cannot be read: {error}", where=path, hint="resume the run, then replay it"
+        ) from None
+    return {key: value for key, value in record.items() if key not in _OWN_KEYS}

@@ -1,0 +1,167 @@
+"""``rlm-ci rlm``: fix until green. An agent edits, a validator decides, until it passes."""
+
+from __future__ import annotations
+
+import sys
+
+from rlm_ci import process, publishing
+from rlm_ci.cli import configuration, output, pipelines, privileged, running, warn
+from rlm_ci.cli.fixing import Fix, without_runs
+from rlm_ci.cli.judging import open_repository
+from rlm_ci.cli.progress import Progress
+from rlm_ci.errors import RlmCiError, UsageError
+from rlm_ci.findings import Part
+from rlm_ci.runs import derived_task_id, pipeline, require_task_id
+from rlm_ci.runs.request import Request
+from rlm_ci.runs.run import Run
+from rlm_ci.settings import Settings
+from rlm_ci.table import BUDGET, COMMON, LOOP, MODEL, PROGRAM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.cli.judging import Judgement
+    from rlm_ci.findings import Report
+    from rlm_ci.git import Repository
+    from rlm_ci.runs.stages import Action
+    from rlm_ci.settings import Setting
+
+SUMMARY = "fix until green: an agent edits, a validator decides"
+USAGE = '"GOAL" [OPTION...]'
+PIPELINE = "rlm"
+#: A job has a shorter life than a person's patience.
+_IN_ACTIONS = (("loop.max_minutes", 50.0), ("max_calls", 300))
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return (*COMMON, *LOOP, *MODEL, *BUDGET)
+
+
+def run(arguments: Arguments) -> int:
+    goal = _goal(arguments)
+    flags = {**arguments.flags, **({"loop.goal": goal} if goal else {})}
+    settings = read(flags)
+    goal = settings.loop.goal
+    if not goal or not goal.strip():
+        raise UsageError("there is no goal", where="rlm-ci rlm", hint=f"rlm-ci rlm {USAGE}")
+    repository = open_repository(settings)
+    known = pipelines.load(settings, repository)
+    runs = running.Runs(settings)
+    task = require_task_id(settings.task, settings.sources["task"]) if settings.task else None
+    task = task or derived_task_id(runs.root)
+    asked = Request(
+        PIPELINE,
+        runs.redactor.text(goal),
+        {key: value for key, value in flags.items() if key != "loop.goal"},
+        pipeline.digest(known, PIPELINE),
+    )
+    with (
+        Progress(settings.environ, quiet=settings.quiet) as progress,
+        Run.create(
+            runs.store, task, pipeline_id=PIPELINE, redactor=runs.redactor, out=runs.out
+        ) as held,
+    ):
+        asked.write(held.path)
+        progress.say(f"Task: {task}")
+        progress.say(f"Run: {held.id}")
+        fix = make(settings, repository, runs, progress)
+        try:
+            code = pipelines.conduct(held, asked, runs, known, {PIPELINE: fix})
+        finally:
+            if fix.report is not None:
+                options = output.rendering(settings)
+                output.emit(publishing.render(fix.report, settings.format, options), settings)
+    return code
+
+
+def read(flags: Mapping[str, Any]) -> Settings:
+    """The settings of a fix loop, before its config file is known. Raises ConfigError."""
+    table = {row.key: row for row in (*PROGRAM, *running.ROWS)}
+    return Settings(table.values(), flags)
+
+
+def _goal(arguments: Arguments) -> str | None:
+    """The goal on the command line: one text, or nothing."""
+    words = (*arguments.positionals, *arguments.rest)
+    if len(words) > 1:
+        raise UsageError("rlm takes one goal", where="rlm-ci rlm", hint=f"rlm-ci rlm {USAGE}")
+    return words[0] if words else None
+
+
+def make(
+    settings: Settings,
+    repository: Repository,
+    runs: running.Runs,
+    progress: Progress,
+    replay: str | None = None,
+) -> Fix:
+    """The fix loop that these settings and the config file describe.
+
+    Raises ConfigError, also where a change's code must not be run at all.
+    """
+    process.harden()
+    event = privileged.event_of(settings.github.event_name) if settings.github.actions else None
+    for change in pipelines.changes_of(settings, repository):
+        privileged.refuse_execution(change, event, what="a fix loop")
+        for doubt in configuration.apply(settings, change):
+            warn(doubt)
+    return Fix(
+        settings,
+        repository,
+        progress,
+        skipped=without_runs(runs.root, settings.runs_dir, settings.out_dir),
+        ask=asker(settings, progress),
+        replay=replay,
+    )
+
+
+def actions(
+    asked: Request, flags: Mapping[str, Any], runs: running.Runs, progress: Progress
+) -> dict[str, Action]:
+    """What rlm-ci does itself, for a run that was asked for earlier."""
+
+    def fix(run: Run, goal: str | None) -> tuple[int, str]:
+        settings = read({**asked.flags, **flags})
+        return make(settings, open_repository(settings), runs, progress)(run, goal)
+
+    return {PIPELINE: fix}
+
+
+def on_change(judgement: Judgement, held: Run) -> Report:
+    """The report of a judgement, with what a fix loop on the change came to.
+
+    Nothing is applied or pushed: the result is a patch in the folder of the run.
+    """
+    settings = judgement.settings
+    settings.values["loop.apply"] = False
+    for key, value in _IN_ACTIONS if settings.github.actions else ():
+        if settings.sources[key] == "default":
+            settings.values[key] = value
+    report = judgement.report
+    with Progress(settings.environ, quiet=settings.quiet) as progress:
+        try:
+            fix = make(settings, judgement.repository, running.Runs(settings), progress)
+            fix(held, held.redactor.text(settings.fix))
+        except RlmCiError as error:
+            return report.replace(parts=(*report.parts, Part.from_error(PIPELINE, error)))
+    if fix.report is None:
+        raise AssertionError("a fix loop ends with a report or an error")
+    return report.replace(parts=(*report.parts, *fix.report.parts), usage=fix.report.usage)
+
+
+def asker(settings: Settings, progress: Progress) -> Callable[[str], str] | None:
+    """Puts a question to the person at the terminal; None where there is nobody."""
+    silent = not settings.interactive or settings.non_interactive or settings.ci
+    if silent or sys.stdin is None or not sys.stdin.isatty():
+        return None
+
+    def ask(question: str) -> str:
+        with progress.paused():
+            sys.stderr.write(question)
+            sys.stderr.flush()
+            return sys.stdin.readline()
+
+    return ask

@@ -1,0 +1,208 @@
+"""``rlm-ci start``: begin a pipeline in the background, and say where it can be watched."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rlm_ci import errors, process
+from rlm_ci.cli import COMMANDS, output, pipelines, running
+from rlm_ci.cli.arguments import split_command
+from rlm_ci.cli.judging import open_repository
+from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError, UsageError
+from rlm_ci.publishing import neutral
+from rlm_ci.runs import derived_task_id, is_task_id, pipeline, require_task_id
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.pipeline import OWN
+from rlm_ci.runs.request import Request
+from rlm_ci.runs.run import LOG, Run
+from rlm_ci.settings import Setting, Settings
+from rlm_ci.table import CORE, PIPELINES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.cli.running import Runs
+    from rlm_ci.runs.manifest import Manifest
+
+SUMMARY = "begin a pipeline in the background"
+USAGE = "PIPELINE --goal G [OPTION...]"
+_OWN = (
+    Setting("loop.goal", "what to reach", env=("RLM_GOAL",), own_env=False, file=False,
+            flag="--goal", metavar="G"),
+    Setting("parent_run", "the run that starts this one", flag="--parent-run", metavar="ID",
+            env=("CODEX_ORCHESTRATOR_RUN_ID",), file=False, own_env=False),
+)  # fmt: skip
+#: Flags of this command line alone: whoever carries out the run is told in other ways.
+_HERE = {"repo", "task", "format", "output", "quiet", "verbose", "color", "interactive"}
+_HERE |= {"loop.goal", "parent_run"}
+_OTHERS = {
+    f"CODEX_ORCHESTRATOR_{name}" for name in ("RUN_ID", "PIPELINE_ID", "MANIFEST_PATH", "RUN_DIR")
+}
+
+
+def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
+    """Our own, and those of the command that does in the foreground what is to be started."""
+    mine = (*_OWN, *running.ROWS)
+    known = {row.key for row in mine}
+    return (*mine, *(row for row in _of_pipeline(argv) if row.key not in known))
+
+
+def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
+    try:
+        name, rest = split_command(argv, (*_OWN, *running.ROWS))
+    except UsageError:  # an option of the pipeline before its name; told where it is read
+        return ()
+    if name not in pipeline.BUILT_IN or name not in COMMANDS:
+        return ()
+    from rlm_ci.cli import load
+
+    found: tuple[Setting, ...] = load(name).rows(rest)
+    return found
+
+
+def run(arguments: Arguments) -> int:
+    if len(arguments.positionals) != 1 or arguments.rest:
+        raise UsageError("start takes one pipeline", where="rlm-ci start", hint=USAGE)
+    name = arguments.positionals[0]
+    own = rows((name,))
+    table = {row.key: row for row in (*CORE, *PIPELINES, *own)}
+    settings = Settings(table.values(), arguments.flags)
+    output.require_text_or_json(settings, "start")
+    repository = open_repository(settings)
+    known = pipelines.load(settings, repository)
+    chosen = pipeline.choose(known, name)
+    goal = settings.loop.goal
+    flags = {key: value for key, value in arguments.flags.items() if key not in _HERE}
+    is_own = any(stage.kind == OWN for stage in chosen.stages)
+    if is_own and not goal:
+        raise ConfigError("there is no goal", where="--goal", hint='say it: --goal "make it pass"')
+    if not is_own and flags.keys() - {"config"}:
+        raise UsageError(
+            f"the pipeline {name} takes no options of its own",
+            where=chosen.source,
+            hint="its stages get --goal as RLM_GOAL",
+        )
+    if "config" in flags:
+        flags["config"] = os.path.abspath(flags["config"])
+    runs = running.Runs(settings)
+    clean = runs.redactor.text
+    asked = Request(
+        name,
+        None if goal is None else clean(goal),
+        {key: clean(value) if isinstance(value, str) else value for key, value in flags.items()},
+        pipeline.digest(known, name),
+    )
+    begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings))
+    output.emit(_told(begun, settings), settings)
+    return errors.OK
+
+
+def _task(settings: Settings, root: str) -> str:
+    if settings.task:
+        return require_task_id(settings.task, settings.sources["task"])
+    return derived_task_id(root)
+
+
+def _parent(settings: Settings) -> str | None:
+    parent: str | None = settings.parent_run
+    if parent is not None and not is_task_id(parent):
+        raise UsageError(
+            f"{parent[:80]!r} is not the id of a run",
+            where=settings.sources["parent_run"],
+            hint="rlm-ci list shows the ids",
+        )
+    return parent
+
+
+def _begin(runs: Runs, asked: Request, task: str, parent: str | None) -> Manifest:
+    """A new run on disk, and a process that is about to carry it out."""
+    with Run.create(
+        runs.store,
+        task,
+        pipeline_id=asked.pipeline_id,
+        redactor=runs.redactor,
+        out=runs.out,
+        parent_run_id=parent,
+    ) as run:
+        try:
+            asked.write(run.path)
+        except RlmCiError as error:
+            run.stop(error)
+            raise
+    place = os.path.join(os.path.abspath(run.path), manifests.NAME)
+    # -P: the current folder is not searched for modules; it is the repository's.
+    argv = [sys.executable, "-P", "-m", "rlm_ci", "resume", place]
+    argv += ["--repo", os.path.abspath(runs.root), "--no-interactive"]
+    try:
+        # What a command of another run was told of that run is not true of this one.
+        environ = {
+            name: value for name, value in runs.settings.environ.items() if name not in _OTHERS
+        }
+        _detach(argv, environ, os.path.join(run.path, LOG))
+    except OSError as error:
+        failure = process.unavailable(argv[0], error)
+        with Run.open(run.path, redactor=runs.redactor, out=runs.out) as run:
+            run.stop(failure)
+        raise failure from None
+    return run.manifest
+
+
+def _detach(argv: Sequence[str], environ: Mapping[str, str], log: str) -> None:
+    """Start ``argv`` in a session of its own, with nothing of ours open but the log."""
+    if sys.platform == "win32":
+        raise UnavailableError(
+            "runs in the background need a POSIX system", hint="use Linux, macOS, or WSL"
+        )
+    import signal
+
+    create = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, log, create, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+        # A pipe that we were given would keep whoever reads it waiting for as long as the run.
+        *((os.POSIX_SPAWN_CLOSE, number) for number in _inherited()),
+    ]
+    os.posix_spawn(
+        argv[0],
+        list(argv),
+        dict(environ),
+        file_actions=actions,
+        setsid=True,
+        setsigmask=(),
+        setsigdef=(signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
+    )
+
+
+def _inherited() -> list[int]:
+    """The descriptors above the standard ones that a child would get."""
+    found = []
+    for name in os.listdir("/dev/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+        except OSError:  # that of the listing itself
+            continue
+    return found
+
+
+def _told(begun: Manifest, settings: Settings) -> str:
+    place = f"{begun.artifact_root}/{manifests.NAME}"
+    if settings.format == "json":
+        facts = {"run_id": begun.run_id, "task_id": begun.task_id, "status": begun.status}
+        facts |= {"pipeline_id": begun.pipeline_id, "artifact_root": begun.artifact_root}
+        facts |= {"manifest": place, "log_path": begun.log_path}
+        return neutral.record(facts | {"summary": begun.summary})
+    if settings.quiet:
+        return f"{begun.run_id}\n"
+    lines = [
+        f"run        {begun.run_id}",
+        f"manifest   {place}",
+        f"log        {begun.log_path}",
+        f"status     {begun.status}",
+        f"follow it with: rlm-ci status {begun.run_id} --watch",
+    ]
+    return "".join(f"{line}\n" for line in lines)

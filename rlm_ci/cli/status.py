@@ -1,0 +1,173 @@
+"""``rlm-ci status``: how a run stands; ``--watch`` follows it until it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from rlm_ci import errors
+from rlm_ci.cli import output, write
+from rlm_ci.cli.running import ROWS, Runs, one_run, record, tell
+from rlm_ci.errors import UsageError
+from rlm_ci.publishing import neutral
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.journal import replay
+from rlm_ci.runs.run import EVENTS
+from rlm_ci.settings import Setting, Settings
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.runs.listing import Entry
+
+SUMMARY = "show how a run stands, or follow it to its end"
+USAGE = "RUN [--watch] [OPTION...]"
+_WATCH = Setting("watch", "follow the run until it ends", default=False, kind="boolean",
+                 flag="--watch", file=False, own_env=False)  # fmt: skip
+#: Seconds between two looks at a run.
+_LOOK = 0.5
+#: Events that are shown below a run that is drawn anew.
+_LAST = 8
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return (_WATCH, *ROWS)
+
+
+def run(arguments: Arguments) -> int:
+    word = one_run(arguments, "status")
+    settings = Settings(rows(()), arguments.flags)
+    output.require_text_or_json(settings, "status")
+    entry = Runs(settings).find(word)
+    if settings.watch:
+        if settings.output:
+            raise UsageError(
+                "--watch shows what happens as it happens",
+                where="--output",
+                hint="leave one of the two out",
+            )
+        _watch(entry, _View.of(settings))
+    elif settings.format == "json":
+        output.emit(neutral.record(record(entry)), settings)
+    else:
+        output.emit(tell(entry, time.time()), settings)
+    return errors.OK
+
+
+def _watch(entry: Entry, view: _View) -> None:
+    """Show the run, and every event from its first, until it has ended or its process is gone."""
+    events = _Events(os.path.join(entry.path, EVENTS))
+    while True:
+        # Read before the manifest: what is told before its end has then been seen.
+        now = time.time()
+        entry = entry.read()
+        _ = entry.run  # removed, or damaged, while we look
+        view.show(entry, events.new(), now)
+        if not entry.is_going(now):
+            view.end(entry, events.new())
+            return
+        time.sleep(_LOOK)
+
+
+class _Events:
+    """The events of a run as they come."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._seen = 0
+        self._size = -1
+
+    def new(self) -> list[dict[str, Any]]:
+        """Those that were appended since the last call. Raises DamagedError."""
+        try:
+            size = os.stat(self._path).st_size
+        except FileNotFoundError:
+            return []
+        if size == self._size:
+            return []
+        self._size = size
+        new = [one for one in replay(self._path, live=True) if one["seq"] > self._seen]
+        if new:
+            self._seen = new[-1]["seq"]
+        return new
+
+
+class _View:
+    """Plain lines, one an event, and the whole run at its end."""
+
+    @staticmethod
+    def of(settings: Settings) -> _View:
+        if settings.format == "json":
+            return _Lines()
+        dumb = settings.environ.get("TERM", "") in ("", "dumb") or settings.environ.get("CI")
+        return _View() if dumb or not sys.stdout.isatty() else _Screen()
+
+    def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
+        for event in new:
+            write(f"{_line(event)}\n")
+
+    def end(self, entry: Entry, new: Sequence[Mapping[str, Any]]) -> None:
+        self.show(entry, new, time.time())
+        write(f"\n{tell(entry, time.time())}")
+
+
+class _Lines(_View):
+    """Each event as a line of JSON."""
+
+    def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
+        for event in new:
+            write(neutral.record(event, 0))
+
+    def end(self, entry: Entry, new: Sequence[Mapping[str, Any]]) -> None:
+        self.show(entry, new, time.time())
+
+
+class _Screen(_View):
+    """The run and its last events, drawn over what was drawn before."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+        self._last: list[str] = []
+
+    def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:
+        self._last = [*self._last, *(_line(event) for event in new)][-_LAST:]
+        size = _size()
+        lines = [*tell(entry, now).splitlines(), "", *self._last]
+        # A line that wraps, or leaves the screen, cannot be drawn over.
+        lines = [neutral.clip(line, size.columns - 1) for line in lines][-(size.lines - 1) :]
+        up = f"\x1b[{self._drawn}F" if self._drawn else ""
+        write(f"{up}\x1b[J" + "".join(f"{line}\n" for line in lines))
+        self._drawn = len(lines)
+
+    def end(self, entry: Entry, new: Sequence[Mapping[str, Any]]) -> None:
+        self.show(entry, new, time.time())
+
+
+def _size() -> os.terminal_size:
+    try:
+        found = os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        found = os.terminal_size((0, 0))
+    return os.terminal_size((found.columns or 80, found.lines or 24))  # 0: it does not tell
+
+
+def _line(event: Mapping[str, Any]) -> str:
+    """An event for a person: the time of day, in UTC, and what happened."""
+    payload = event.get("payload")
+    payload = payload if isinstance(payload, dict) else {}
+    said = [str(event.get("event", "")).replace("_", " ")]
+    for name in ("title", "text", "tool", "summary", "status_detail"):
+        value = payload.get(name)
+        if isinstance(value, str) and value:
+            said.append(neutral.clip(neutral.one_line(value), 160))
+    code = payload.get("exit_code")
+    if isinstance(code, int) and code:
+        said.append(f"exit {code}")
+    stamp = event.get("timestamp")
+    clock = stamp[11:19] if isinstance(stamp, str) and manifests.is_time(stamp) else "--:--:--"
+    return neutral.log(printable(f"{clock}  {'  '.join(said)}"))

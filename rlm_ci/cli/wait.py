@@ -1,0 +1,59 @@
+"""``rlm-ci wait``: return when a run has ended, with the exit code of that run."""
+
+from __future__ import annotations
+
+import time
+
+from rlm_ci import errors
+from rlm_ci.cli import complain, output
+from rlm_ci.cli.running import ROWS, Runs, one_run, record, resume_with, tell
+from rlm_ci.errors import RlmCiError
+from rlm_ci.publishing import neutral
+from rlm_ci.runs import SUCCEEDED, listing
+from rlm_ci.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.runs.manifest import Manifest
+    from rlm_ci.settings import Setting
+
+SUMMARY = "wait until a run has ended, and end with its exit code"
+USAGE = "RUN [OPTION...]"
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return ROWS
+
+
+def run(arguments: Arguments) -> int:
+    word = one_run(arguments, "wait")
+    settings = Settings(ROWS, arguments.flags)
+    output.require_text_or_json(settings, "wait")
+    entry = listing.wait_for_end(Runs(settings).find(word))
+    ended = entry.run
+    if settings.format == "json":
+        output.emit(neutral.record(record(entry)), settings)
+    elif not settings.quiet:
+        output.emit(tell(entry, time.time()), settings)
+    if not ended.has_ended:
+        complain(_gone(entry.run_id))
+        return errors.TERMINATED
+    return code_of(ended)
+
+
+def code_of(ended: Manifest) -> int:
+    """The exit code that a run has ended with."""
+    if ended.exit_code is not None:
+        return ended.exit_code
+    return errors.OK if ended.status == SUCCEEDED else errors.INTERNAL
+
+
+def _gone(run_id: str) -> RlmCiError:
+    return RlmCiError(
+        "the process of the run is gone, it has not ended by itself",
+        where=run_id,
+        hint=f"let it go on with: {resume_with(run_id)}",
+    )

@@ -1,0 +1,118 @@
+"""``rlm-ci doctor``: it tells what is there and what is not, and never what is secret."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.sandbox.trials import TITLES
+
+if TYPE_CHECKING:
+    from conftest import Cli
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is for Linux")
+
+SECRET = "sk-canary-0123456789abcdef"
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> str:
+    """A PATH with git and nothing else."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    git = next(
+        place for part in os.environ["PATH"].split(":") if (place := Path(part) / "git").exists()
+    )
+    (folder / "git").symlink_to(git)
+    return str(folder)
+
+
+def test_a_machine_that_has_all_it_needs(cli: Cli) -> None:
+    ended = cli("doctor")
+    assert (ended.code, ended.stderr) == (0, ""), ended
+    lines = ended.stdout.splitlines()
+    assert lines[-1] == "✓ all that is configured can run"
+    assert "sandbox: auto" in lines
+    for title in TITLES.values():
+        assert any(line.startswith(f"      ✓ {title} ") for line in lines), title
+    assert any(line.split()[:3] == ["✓", "python", f"{sys.version.split()[0]},"] for line in lines)
+    assert any(line.startswith("  ✓ git         2.") for line in lines)
+    assert any(line.startswith("  ✓ bubblewrap  ") for line in lines)
+    assert "✗" not in ended.stdout
+
+
+def test_the_same_as_json(cli: Cli) -> None:
+    record = cli("doctor", "--format", "json").json()
+    assert record["ready"] is True
+    assert record["problems"] == []
+    box = record["sections"]["sandbox"]["bubblewrap"]
+    assert box["state"] == "ok"
+    assert [(one["name"], one["passed"]) for one in box["probes"]] == [
+        (name, True) for name in TITLES
+    ]
+    assert record["sections"]["sandbox"]["none"]["state"] == "absent"
+    assert record["sections"]["model"]["key"]["detail"] == "not set (OPENAI_API_KEY)"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_is_set_is_told_and_never_shown(cli: Cli, bare: str, form: str) -> None:
+    env = {
+        "OPENAI_API_KEY": SECRET,
+        "OPENAI_BASE_URL": f"https://user:{SECRET}@models.example.com/v1",
+        "GITHUB_TOKEN": SECRET,
+    }
+    ended = cli("doctor", "--format", form, env={**env, "PATH": bare})
+    assert "canary" not in ended.stdout + ended.stderr
+    assert "models.example.com" not in ended.stdout + ended.stderr
+    for name in env:
+        assert f"set by {name}" in ended.stdout
+
+
+def test_a_machine_without_a_sandbox_is_not_ready(cli: Cli, bare: str) -> None:
+    ended = cli("doctor", env={"PATH": bare})
+    assert ended.code == 4
+    assert "  ✗ bubblewrap  does not hold on this machine" in ended.stdout
+    tail = ended.stdout.splitlines()[-3:]
+    assert tail[0] == "✗ 1 thing that is configured cannot run"
+    assert "bwrap could not be started" in tail[1]
+    assert "--sandbox none" in tail[2]
+
+
+def test_who_asks_for_no_sandbox_is_told_so_and_ready(cli: Cli, bare: str) -> None:
+    ended = cli("doctor", "--sandbox", "none", env={"PATH": bare})
+    assert ended.code == 0, ended
+    assert "chosen: what runs can do whatever you can" in ended.stdout
+
+
+def test_an_agent_that_is_not_there_is_a_problem(cli: Cli, bare: str) -> None:
+    args = ("--sandbox", "none", "--agent", "codex", "--format", "json")
+    record = cli("doctor", *args, env={"PATH": bare}).json()
+    assert record["ready"] is False
+    assert any("codex" in one["what"] and one["hint"] for one in record["problems"])
+
+
+def test_without_git_nothing_can_run(cli: Cli, tmp_path: Path) -> None:
+    ended = cli("doctor", "--sandbox", "none", "--quiet", env={"PATH": str(tmp_path)})
+    assert ended.code == 4
+    assert "  ✗ git " in ended.stdout
+
+
+def test_it_writes_to_a_file_and_leaves_nothing_behind(cli: Cli, tmp_path: Path) -> None:
+    home = Path(os.environ["HOME"])
+    before = sorted(home.iterdir())
+    ended = cli("doctor", "-o", str(tmp_path / "out.txt"))
+    assert (ended.code, ended.stdout) == (0, "")
+    assert "bubblewrap" in (tmp_path / "out.txt").read_text(encoding="utf-8")
+    assert sorted(home.iterdir()) == before
+
+
+@pytest.mark.parametrize("args", [("extra",), ("--format", "sarif"), ("--sandbox", "docker")])
+def test_wrong_use_is_told(cli: Cli, args: tuple[str, ...]) -> None:
+    ended = cli("doctor", *args)
+    assert ended.code in (2, 5)
+    assert ended.stderr.startswith("error: ")
+    assert "hint: " in ended.stderr

@@ -1,0 +1,245 @@
+"""The commands about runs, as a person and a program use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from runs.conftest import Place
+from runs_stage import Stage, eventually
+
+from rlm_ci import resources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Cli
+    from histories import GitRepo
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
+    found = Stage(repo, cli)
+    yield found
+    found.clean()
+
+
+@pytest.fixture
+def made(repo: GitRepo) -> Place:
+    """Makes runs in the repository without a process of their own."""
+    return Place(repo.path, seconds=time.time() - 3600)
+
+
+WRONG = [
+    ((), "takes one run"),
+    (("latest",), "there are no runs yet (RUN)"),
+    (("a", "b"), "takes one run"),
+    (("nope",), "there is no run 'nope' (RUN)"),
+    (("../../etc",), "there is no run at ../../etc (RUN)"),
+    (("a b",), "is not the id of a run"),
+    (("latest", "--format", "html"), "has no form 'html'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "said"),
+    [
+        *(("status", *case) for case in WRONG),
+        *((name, *case) for name in ("wait", "cancel", "export", "resume") for case in WRONG[:2]),
+    ],
+)
+def test_wrong_use(stage: Stage, command: str, args: tuple[str, ...], said: str) -> None:
+    ended = stage.cli(command, *args)
+    assert (ended.code, ended.stdout) == (2, "")
+    assert said in ended.stderr
+    assert "hint: " in ended.stderr
+
+
+def test_a_run_is_listed_shown_and_waited_for(stage: Stage, made: Place) -> None:
+    assert stage.cli("list").stdout == "no runs yet\n"
+    good = made.finished()
+    made.seconds += 60
+    bad = made.finished("failed", 3)
+    lines = stage.cli("list").stdout.splitlines()
+    assert lines[0].split() == ["RUN", "TASK", "PIPELINE", "STATUS", "TOOK", "SUMMARY"]
+    assert [line.split()[0] for line in lines[1:]] == [bad.id, good.id]
+    assert stage.cli("list", "--task", "other").stdout == "no runs yet\n"
+    assert f"run        {bad.id}\n" in stage.cli("status", "latest").stdout
+    shown = stage.cli("status", good.id, "--format", "json").json()
+    assert {name: shown.pop(name) for name in ("manifest", "gone")} == {
+        "manifest": f"{good.manifest.artifact_root}/manifest.json", "gone": False,
+    }  # fmt: skip
+    resources.validate(shown, "manifest.schema.json", "status")
+    assert stage.cli("wait", good.id).code == 0
+    assert stage.cli("wait", "latest").code == 3
+    assert stage.cli("wait", "latest", "--format", "json").json()["exit_code"] == 3
+    assert stage.cli("wait", "latest", "-q").stdout == ""
+
+
+def test_a_damaged_run_is_listed_and_says_what_is_wrong(stage: Stage, made: Place) -> None:
+    run = made.finished()
+    Path(run.path, "manifest.json").write_text('{"version": 9}')
+    assert "damaged" in stage.cli("list").stdout
+    [row] = stage.cli("list", "--format", "json").json()["runs"]
+    assert (row["status"], row["pipeline_id"]) == ("damaged", None)
+    assert "version 9" in row["problem"]
+    for command in ("status", "wait", "cancel", "export", "resume"):
+        ended = stage.cli(command, run.id)
+        assert ended.code == 6, command
+        assert "has version 9, this rlm-ci knows 1" in ended.stderr
+
+
+def test_hostile_texts_are_shown_harmlessly(stage: Stage, made: Place) -> None:
+    with made.create() as run:
+        run.begin()
+        with run.step("::error::title\x1b[2J", "x") as step:
+            step.summary = "\x1b]0;owned\x07\n::set-output name=a::b"
+        run.event("agent_message", {"text": "\x1b[31m\n::stop-commands::x\u202e"})
+        run.finish("failed", exit_code=1, summary="\n::error::##[error]\x9b31m")
+    for args in (("list",), ("status", run.id), ("status", run.id, "--watch"), ("wait", run.id)):
+        said = stage.cli(*args).stdout
+        assert "\x1b" not in said
+        assert "\x9b" not in said
+        assert "\u202e" not in said
+        assert "##[" not in said
+        assert not any(line.lstrip().startswith("::") for line in said.splitlines()), said
+
+
+# -- prune ---------------------------------------------------------------------------------------
+
+
+def test_old_runs_are_removed_when_asked(stage: Stage, made: Place) -> None:
+    made.seconds = time.time() - 40 * 86_400
+    old = made.finished()
+    made.seconds = time.time() - 20 * 86_400
+    young = made.finished()
+    assert stage.cli("list", "--prune").stdout == f"{old.id}\nremoved 1 run\n"
+    ended = stage.cli("list", "--prune", "--older-than", "2w", "--format", "json")
+    assert ended.json() == {"removed": [young.id]}
+    assert stage.cli("list").stdout == "no runs yet\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (("--older-than", "3d"), 2),
+        (("x",), 2),
+        (("--prune", "--older-than", "3"), 5),
+        (("--prune", "--older-than", "-3d"), 5),
+        (("--prune", "--older-than", "1.5d"), 5),
+        (("--prune", "--older-than", "²d"), 5),
+    ],
+)
+def test_what_is_no_age_removes_nothing(
+    stage: Stage, made: Place, args: tuple[str, ...], code: int
+) -> None:
+    made.seconds = 0
+    made.finished()
+    assert stage.cli("list", *args).code == code
+    assert len(stage.ids()) == 1
+
+
+# -- watching ------------------------------------------------------------------------------------
+
+
+def test_watching_follows_a_run_to_its_end(stage: Stage) -> None:
+    stage.pipeline("ci", "while [ ! -e go ]; do sleep 0.05; done; echo went")
+    run_id = stage.start("ci", "--goal", "g")["run_id"]
+    watcher = stage.spawn("status", run_id, "--watch")
+    assert watcher.stdout is not None
+    assert watcher.stdout.readline().endswith("run started\n")
+    assert watcher.stdout.readline().endswith("step started  Stage 1\n")
+    stage.repo.write("go", "")
+    said = watcher.stdout.read()
+    assert watcher.wait(30) == 0
+    assert said.splitlines()[0].endswith("step completed  Stage 1  went")
+    assert "status     succeeded" in said
+
+
+def test_watching_as_json_is_a_line_an_event(stage: Stage, made: Place) -> None:
+    run = made.finished()
+    lines = stage.cli("status", run.id, "--watch", "--format", "json").stdout.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["run_started", "run_completed"]
+    assert stage.cli("status", run.id, "--watch", "-o", "x").code == 2
+
+
+def test_on_a_terminal_the_run_is_drawn_over_itself(stage: Stage) -> None:
+    stage.pipeline("ci", "while [ ! -e go ]; do sleep 0.05; done; echo went")
+    run_id = stage.start("ci", "--goal", "g")["run_id"]
+    stage.wait_for(run_id, "in_progress")
+    ours, theirs = pty.openpty()
+    watcher = subprocess.Popen(
+        [sys.executable, "-I", "-m", "rlm_ci", "status", run_id, "--watch"],
+        cwd=stage.repo, stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    while said.count(b"in progress for") < 2:
+        said += os.read(ours, 4096)
+    stage.repo.write("go", "")
+    while True:
+        try:
+            chunk = os.read(ours, 4096)
+        except OSError:  # the other side has gone
+            break
+        if not chunk:
+            break
+        said += chunk
+    assert watcher.wait(30) == 0
+    os.close(ours)
+    assert b"\x1b[" in said
+    assert b"F\x1b[J" in said
+    last = said.rpartition(b"\x1b[J")[2].decode()
+    assert "status     succeeded" in last
+    assert "step completed  Stage 1  went" in last
+
+
+def test_waiting_ends_with_the_run(stage: Stage) -> None:
+    stage.pipeline("ci", "while [ ! -e go ]; do sleep 0.05; done; exit 5")
+    run_id = stage.start("ci", "--goal", "g")["run_id"]
+    waiter = stage.spawn("wait", run_id)
+    assert not eventually(lambda: waiter.poll() is not None, 0.5)
+    stage.repo.write("go", "")
+    assert waiter.wait(30) == 1
+
+
+# -- export --------------------------------------------------------------------------------------
+
+
+def test_a_run_is_exported_where_one_is_or_where_one_says(
+    stage: Stage, made: Place, tmp_path: Path
+) -> None:
+    run = made.finished()
+    ended = stage.cli("export", "latest")
+    assert ended.code == 0
+    assert f"{run.id}.tar.gz: 2 files" in ended.stdout
+    out = tmp_path / "x.tar.gz"
+    told = stage.cli("export", run.id, "-o", str(out), "--format", "json").json()
+    assert (told["run_id"], told["files"], told["file"]) == (run.id, 2, str(out))
+    assert out.read_bytes() == (stage.repo.path / f"{run.id}.tar.gz").read_bytes()
+    with tarfile.open(out) as archive:
+        archive.extractall(tmp_path, filter="data")
+    checked = subprocess.run(
+        ["sha256sum", "--check", "SHA256SUMS"], cwd=tmp_path / run.id, check=False,
+        capture_output=True,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked
+
+
+def test_runs_outside_of_a_repository_can_be_looked_at(tmp_path: Path, cli: Cli) -> None:
+    place = Place(tmp_path / "kept")
+    run = place.finished()
+    assert run.id in cli("list", cwd=place.root).stdout
+    assert cli("status", "latest", "-C", str(place.root)).code == 0
+    assert cli("list", cwd=tmp_path).stdout == "no runs yet\n"
