@@ -34,6 +34,19 @@ SOURCES = (
 )
 
 
+#: No check, so that it never runs unasked. Goal and agent are arguments, which a configuration
+#: replaces.
+FIX_HOOK, FIX_STAGE = "rlm-fix", "manual"
+FIX_ARGS = ("make the validator pass", "--agent", "autofix")
+FIX_NOTE = f"""\
+The hook `{FIX_HOOK}` is no check. Its stage is `{FIX_STAGE}`: it runs only when asked, by
+`pre-commit run --hook-stage {FIX_STAGE} {FIX_HOOK}`. It is [`rlm-ci rlm`](#rlm-ci-rlm) with the
+arguments `"{FIX_ARGS[0]}" {" ".join(FIX_ARGS[1:])}`, which need no key; `args` in your
+configuration replace them."""
+#: Of a hook that looks at the whole repository.
+WHOLE = ("  always_run: true", "  pass_filenames: false")
+
+
 def hooks() -> str:
     """``.pre-commit-hooks.yaml``."""
     lines = [f"# {NOTICE}"]
@@ -41,22 +54,31 @@ def hooks() -> str:
         check = checks.load(name)
         for hook, spec in check.HOOKS.items():
             flags = [arg for arg in spec["args"] if arg != "--"]
-            lines += [
-                f"- id: {hook}",
-                f"  name: {hook.replace('-', ' ')}",
-                f"  description: {check.SUMMARY}",
-                f"  entry: {' '.join(['rlm-ci', 'check', name, *flags])}",
-                "  language: python",
-                f"  stages: [{', '.join(spec['stages'])}]",
-                "  require_serial: true",
-                "  minimum_pre_commit_version: 3.2.0",
-            ]
+            entry = " ".join(["rlm-ci", "check", name, *flags])
+            lines += _hook(hook, check.SUMMARY, entry, spec["stages"])
             if "files" in spec:
                 # File names follow the arguments; the dashes keep one from being an option.
                 lines += [f"  files: '{spec['files']}'", "  args: ['--']"]
             else:
-                lines += ["  always_run: true", "  pass_filenames: false"]
+                lines += WHOLE
+    summary = "the fixers that the repository has set up run until its validator passes"
+    lines += _hook(FIX_HOOK, summary, "rlm-ci rlm", (FIX_STAGE,))
+    lines += [*WHOLE, f"  args: {json.dumps(FIX_ARGS)}"]
     return "\n".join(lines) + "\n"
+
+
+def _hook(hook: str, description: str, entry: str, stages: Iterable[str]) -> list[str]:
+    """What stands in every hook."""
+    return [
+        f"- id: {hook}",
+        f"  name: {hook.replace('-', ' ')}",
+        f"  description: {description}",
+        f"  entry: {entry}",
+        "  language: python",
+        f"  stages: [{', '.join(stages)}]",
+        "  require_serial: true",
+        "  minimum_pre_commit_version: 3.2.0",
+    ]
 
 
 def _type(row: Setting) -> dict[str, Any]:
@@ -119,8 +141,10 @@ def _cell(text: str) -> str:
 
 def _setting(row: Setting) -> str:
     default = row.default
-    if isinstance(default, tuple):
+    if isinstance(default, tuple | dict):
         default = "empty"
+    if isinstance(default, float):
+        default = f"{default:g}"
     shown = (
         "" if default is None else f"`{str(default).lower() if row.kind == 'boolean' else default}`"
     )
@@ -162,7 +186,8 @@ def reference() -> str:
     lines += ["|---|---|---|---|---|---|", *(_setting(row) for row in TABLE), ""]
     for row in TABLE:
         if row.columns:
-            lines += [f"Keys of `[[{row.key}]]`:", "", "| key | |", "|---|---|"]
+            heading = f'[{row.key}."NAME"]' if row.kind == "tables" else f"[[{row.key}]]"
+            lines += [f"Keys of `{heading}`:", "", "| key | |", "|---|---|"]
             for column in row.columns:
                 required = " (required)" if column.required else ""
                 lines.append(f"| `{column.key}`{required} | {_cell(column.help)} |")
@@ -175,6 +200,7 @@ def reference() -> str:
             lines.append(
                 f"| [`{name}`](checks.md#{name}) | `{hook}` | {stages} | {check.SUMMARY} |"
             )
+    lines += ["", FIX_NOTE]
     lines += ["", "## Exit codes", "", exit_codes(), ""]
     return "\n".join(lines)
 

@@ -138,7 +138,7 @@ MODEL: tuple[Setting, ...] = (
             16384, "integer", minimum=1),
     Setting("models.timeout", "seconds to wait for one answer", 600, "number", minimum=1),
     Setting("models.prices", "prices in USD that the built-in table does not know, by model", {},
-            "tables", columns=(
+            "tables", own_env=False, columns=(
                 Setting("input_per_million", "USD for a million prompt tokens", kind="number",
                         required=True, minimum=0),
                 Setting("output_per_million", "USD for a million completion tokens",
@@ -198,7 +198,8 @@ LOOP: tuple[Setting, ...] = (
 )  # fmt: skip
 PIPELINES: tuple[Setting, ...] = (
     # What it holds is judged by runs/pipeline.py, beside another program's file of the same.
-    Setting("pipelines", "pipelines of this repository, for rlm-ci start", (), "data"),
+    Setting("pipelines", "pipelines of this repository, for rlm-ci start", (), "data",
+            own_env=False),
     Setting("stage_timeout_ms", "milliseconds of a stage that does not say its own",
             kind="integer", env=("CODEX_ORCHESTRATOR_STAGE_TIMEOUT_MS",), own_env=False,
             minimum=1, file=False),

@@ -182,7 +182,9 @@ _OWN = {4, 6, 7, 8, 9}
 @pytest.mark.parametrize("state", [NOT_RUN, INCOMPLETE])
 @pytest.mark.parametrize("kind", _ERRORS)
 def test_one_cause_gives_its_own_code(kind: type[errors.RlmCiError], state: str) -> None:
-    part = Part("demo", "s", state=state, error=kind("x"))
+    limit = kind is errors.LimitError
+    error = errors.LimitError("x", budget="max_calls") if limit else kind("x")
+    part = Part("demo", "s", state=state, error=error)
     expected = kind.code if kind.code in _OWN else _CODES[state]
 
     def code(*parts: Part) -> int:

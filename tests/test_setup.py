@@ -20,12 +20,15 @@ PYTHONS = ("python", "python3", *(f"python3.{minor}" for minor in range(11, 15))
 TOOLS = ("sh", "id", "cat", "rm", "mktemp", "dirname")
 
 
+SANDBOX = ("bwrap", "strace", "prlimit")
+
+
 def _path(folder: Path, *present: str, user: int = 1000, apt: str | None = None) -> str:
     """A PATH with a few tools, ``present`` (which do nothing), a user and perhaps apt-get."""
     folder.mkdir(exist_ok=True)
     for tool in TOOLS:
         (folder / tool).symlink_to(shutil.which(tool) or tool)
-    scripts = dict.fromkeys(present, "exit 0") | {"id": f"echo {user}"}
+    scripts = dict.fromkeys(present, "exit 0") | {"id": f"echo {user}", "uname": "echo Linux"}
     if apt is not None:
         scripts["apt-get"] = apt
     for name, script in scripts.items():
@@ -95,23 +98,30 @@ def test_a_python_without_venv_is_one_line(tmp_path: Path) -> None:
 
 
 def test_nothing_is_done_when_all_is_there(tmp_path: Path) -> None:
-    path = _path(tmp_path / "bin", "chromium", "jq", "node", "npm", apt="exit 9")
+    path = _path(tmp_path / "bin", "chromium", "jq", "node", "npm", *SANDBOX, apt="exit 9")
     ended = _sh(SYSTEM, path=path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac with Chrome has all that is asked for")
 def test_what_is_missing_is_named_in_one_line(tmp_path: Path) -> None:
-    ended = _sh(SYSTEM, path=_path(tmp_path / "bin", "node"))
+    ended = _sh(SYSTEM, path=_path(tmp_path / "bin", "node", "strace", "prlimit"))
     assert ended.returncode == 1
-    assert re.fullmatch(r"error: [^\n]*please install them: chromium jq npm\n", ended.stderr)
+    listed = "chromium jq npm bubblewrap"
+    assert re.fullmatch(rf"error: [^\n]*please install them: {listed}\n", ended.stderr)
+
+
+def test_elsewhere_than_on_linux_no_sandbox_is_asked_for(tmp_path: Path) -> None:
+    path = _path(tmp_path / "bin", "chromium", "jq", "node", "npm")
+    (tmp_path / "bin" / "uname").write_text("#!/bin/sh\necho Darwin\n")
+    assert _sh(SYSTEM, path=path).returncode == 0
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="there is no apt-get")
 @pytest.mark.parametrize(("user", "code"), [(0, 0), (1000, 1)])
 def test_apt_get_installs_them_for_root_only(user: int, code: int, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    path = _path(tmp_path / "bin", "node", "npm", user=user, apt=f'echo "$@" >>{log}')
+    path = _path(tmp_path / "bin", "node", "npm", *SANDBOX, user=user, apt=f'echo "$@" >>{log}')
     assert _sh(SYSTEM, path=path).returncode == code
     done = log.read_text().splitlines() if log.exists() else []
     asked = ["update", "install -y --no-install-recommends chromium jq"]
@@ -119,7 +129,8 @@ def test_apt_get_installs_them_for_root_only(user: int, code: int, tmp_path: Pat
 
 
 def test_a_failed_apt_get_names_them_too(tmp_path: Path) -> None:
-    path = _path(tmp_path / "bin", "chromium", "jq", "npm", user=0, apt="echo no network; exit 100")
+    present = ("chromium", "jq", "npm", *SANDBOX)
+    path = _path(tmp_path / "bin", *present, user=0, apt="echo no network; exit 100")
     ended = _sh(SYSTEM, path=path)
     assert ended.returncode == 1
     first, last = ended.stderr.splitlines()

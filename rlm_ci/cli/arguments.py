@@ -109,7 +109,8 @@ def describe(rows: Iterable[Setting], width: int) -> str:
             continue
         flag = row.flag
         if row.kind == "boolean":
-            flag = f"--no-{flag[2:]}" if row.default is True else flag
+            prefix = {True: "--no-", None: "--[no-]"}.get(row.default, "--")
+            flag = f"{prefix}{flag[2:]}"
             name = f"{row.short}, {flag}" if row.short else f"    {flag}"
         else:
             name = f"{row.short}, {flag} " if row.short else f"    {flag} "
@@ -118,7 +119,8 @@ def describe(rows: Iterable[Setting], width: int) -> str:
         if row.kind == "choice":
             text += f": {', '.join(row.choices)}"
         if row.kind not in ("boolean", "list", "table") and row.default is not None:
-            text += f" (default: {row.default})"
+            default = f"{row.default:g}" if isinstance(row.default, float) else row.default
+            text += f" (default: {default})"
         wrapped = wrap(text, width - 28)
         first = f"  {name}"
         if len(first) > 26:

@@ -8,6 +8,7 @@ import secrets
 from rlm_ci import files, publishing, sandbox
 from rlm_ci.cli import output
 from rlm_ci.cli.crew import Agreed, Crew, Sealed
+from rlm_ci.cli.progress import duration
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.findings import Part, Report, Severity, Subject, Usage
 from rlm_ci.loop import agent as agents
@@ -21,6 +22,7 @@ from rlm_ci.loop.site import Clock, Plan, Site
 from rlm_ci.loop.state import Final, State
 from rlm_ci.loop.workspace import Workspace
 from rlm_ci.models.recorded import Record
+from rlm_ci.texts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -238,9 +240,29 @@ class _Attempt:
             clock=self._clock,
             state=self._state,
             path_of=self._run.path_of,
-            on_step=progress.step,
+            on_step=self._step,
         )
+        progress.left = lambda: self._left(terms)
         return engine.run(site, terms)
+
+    def _left(self, terms: Terms) -> str:
+        """What remains of the budgets, in words."""
+        settings, spent = self._fix.settings, self._record.spent
+        told = []
+        if terms.max_minutes is not None:
+            told.append(duration(max(0.0, terms.max_minutes * 60 - self._clock.seconds())))
+        if settings.max_calls is not None:
+            told.append(count(max(0, settings.max_calls - spent.calls), "call"))
+        if settings.max_tokens is not None:
+            told.append(count(max(0, settings.max_tokens - spent.tokens), "token"))
+        if settings.budget_usd is not None:
+            told.append(f"${max(0.0, settings.budget_usd - float(spent.usd)):.2f}")
+        return f"{', '.join(told)} left" if told else ""
+
+    def _step(self, text: str) -> None:
+        """Tell what begins now to whoever looks on, here or at the run's events."""
+        self._fix.progress.step(text)
+        self._run.event("progress", {"summary": text})
 
     def _conclude(self, agreed: Agreed, workspace: Workspace, ended: Ended) -> Report:
         tree = workspace.tree()
@@ -269,7 +291,7 @@ class _Attempt:
         def produce() -> Mapping[str, Any]:
             if not wanted or ended.final.exit_code:
                 return {"wanted": False, "reason": ""}
-            self._fix.progress.step("applying the result")
+            self._step("applying the result")
             landed = workspace.apply_to(self._fix.repository, tree)
             return {"wanted": True, "reason": landed.reason}
 

@@ -43,7 +43,13 @@ def test_the_files_of_a_run(cli: Cli, feature: tuple[GitRepo, str, str]) -> None
     ended = cli("pr", cwd=repo)
     assert ended.code == 1
     (run,) = (repo.path / ".runs" / "rlm-repo" / "cli").iterdir()
-    assert sorted(path.name for path in run.iterdir()) == FILES
+    kept = {".lock", "events.jsonl", "manifest.json"}
+    assert {path.name for path in run.iterdir()} == {*FILES, *kept}
+    manifest = json.loads((run / "manifest.json").read_text())
+    resources.validate(manifest, "manifest.schema.json", "manifest.json")
+    ending = (manifest["pipeline_id"], manifest["status"], manifest["exit_code"])
+    assert ending == ("pr", "failed", 1)
+    assert manifest["summary"] == "findings: 1 finding"
     assert ended.stderr == f"report: {run / 'report.html'}\n"
     for path in run.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
@@ -253,7 +259,7 @@ def test_actions_is_told_everything(
     assert told == {
         "earlier": "kept", "verdict": "findings", "findings": "1", "failing": "1",
         "report": str(out / "report.json"), "sarif": str(out / "report.sarif"),
-        "head-sha": head, "run-id": "",
+        "head-sha": head, "run-id": "", "cost-usd": "", "patch": "",
     }  # fmt: skip
     assert summary.read_text().startswith("# Earlier\n")
     assert "diff-budget/files" in summary.read_text()
@@ -311,7 +317,8 @@ def test_a_hostile_pull_request_forges_nothing(cli: Cli, repo: GitRepo, tmp_path
             title = line.partition("title=")[2]
             assert title.startswith(("diff-budget/", "policy/", "rlm-ci::")), line
     assert set(_outputs(output.read_text())) == {
-        "verdict", "findings", "failing", "report", "sarif", "head-sha", "run-id",
+        "verdict", "findings", "failing", "report", "sarif", "head-sha", "run-id", "cost-usd",
+        "patch",
     }  # fmt: skip
     run = next((repo.path / ".runs").glob("*/cli/*"))
     assert (run / "comment.md").read_text().count("<!-- rlm-ci:report -->") == 1
