@@ -3,8 +3,10 @@
 
     judge_demo.py own OUT CODE            any verdict, if the exit code agrees with it
     judge_demo.py example OUT CODE REPO   the example: exactly the rules that it breaks
+    judge_demo.py mend OUT CODE REPO      a fix: green, in the work tree, and the tests do pass
+    judge_demo.py cheat OUT CODE REPO     a deleted test: found, and the work tree as it was
 
-``OUT`` is the folder that ``rlm-ci pr`` wrote, ``CODE`` what it ended with. Prints what
+``OUT`` is the folder that rlm-ci wrote its report to, ``CODE`` what it ended with. Prints what
 differs and ends with 1, else ends with 0.
 """
 
@@ -58,6 +60,36 @@ def _differences(report: dict[str, Any], repository: str) -> list[str]:
     return wrong
 
 
+def _status(report: dict[str, Any]) -> str:
+    """How the fix loop of the report ended."""
+    return next(str(part["metrics"]["status"]) for part in report["parts"] if part["id"] == "rlm")
+
+
+def _mended(report: dict[str, Any], out: Path, repository: str) -> list[str]:
+    """What is wrong with a fix that should be in the work tree."""
+    wrong = [] if _status(report) == "passed" else [f"the loop ended with {_status(report)}"]
+    argv = [sys.executable, "-m", "unittest", "--quiet"]
+    if subprocess.run(argv, cwd=repository, capture_output=True, check=False).returncode:
+        wrong.append("the tests fail in the work tree")
+    patch = out / "rlm" / "result.patch"
+    undo = ["git", "-C", repository, "apply", "--check", "--reverse", str(patch)]
+    if subprocess.run(undo, capture_output=True, check=False).returncode:
+        wrong.append("result.patch is not what is in the work tree")
+    return wrong
+
+
+def _refused(report: dict[str, Any], repository: str) -> list[str]:
+    """What is wrong with a fix that must not be taken over."""
+    wrong = [] if _status(report) == "tampered" else [f"the loop ended with {_status(report)}"]
+    if "tamper/test-removed" not in {finding["rule"] for finding in report["findings"]}:
+        wrong.append("tamper/test-removed was not found")
+    argv = ["git", "-C", repository, "diff", "--name-only", "HEAD"]
+    changed = subprocess.run(argv, capture_output=True, check=True, text=True).stdout.split()
+    if changed:
+        wrong.append(f"the work tree was changed: {', '.join(changed)}")
+    return wrong
+
+
 def main(arguments: list[str]) -> int:
     what, out, code, *repository = arguments
     report, wrong = _load(Path(out), int(code))
@@ -65,6 +97,10 @@ def main(arguments: list[str]) -> int:
         if report["verdict"] != "findings":
             wrong.append(f"the verdict is {report['verdict']}, not findings")
         wrong += _differences(report, *repository)
+    elif what == "mend" and not wrong:
+        wrong += _mended(report, Path(out), *repository)
+    elif what == "cheat" and not wrong:
+        wrong += _refused(report, *repository)
     for line in wrong:
         print(f"differs: {line}")
     return 1 if wrong else 0

@@ -28,6 +28,17 @@ def edit(old, new):
 sys.exit(code)
 """
 
+#: Changes the example's work tree after rlm-ci has ended.
+_MEDDLER = """\
+def undo(name):
+    subprocess.call(["git", "-C", out, "checkout", "--quiet", "HEAD", "--", name])
+
+def take(name):
+    (out / name).write_text("")
+
+{lie}
+"""
+
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Path:
@@ -37,8 +48,9 @@ def demo(tmp_path: Path) -> Path:
     return examples
 
 
-def run(demo: Path, programs: Path) -> subprocess.CompletedProcess[str]:
-    argv = ["sh", str(demo / "demo.sh"), str(programs)]
+def run(demo: Path, programs: Path, *acts: str) -> subprocess.CompletedProcess[str]:
+    """The demo with the programs of that folder; all of its acts, where none is named."""
+    argv = ["sh", str(demo / "demo.sh"), str(programs), *acts]
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -48,11 +60,14 @@ def test_it_shows_every_rule_and_ends_well(demo: Path) -> None:
     assert "There is no commit here to look at" in ended.stdout
     for rule in ("no-subagent-manifest", "diff-budget/path-budget", "doc-archive/payload-is-stub"):
         assert rule in ended.stdout
+    assert "+    return round(float(price) * 100)" in ended.stdout
+    assert "tamper/test-removed  high" in ended.stdout
     page = demo.parent / "build" / "demo" / "example" / "report.html"
     assert f"As a page:  {page}" in ended.stdout
     assert page.is_file()
-    again = run(demo, Path(sys.executable).parent)
-    assert (again.returncode, again.stdout) == (0, ended.stdout)
+    again = run(demo, Path(sys.executable).parent, "example")
+    assert again.returncode == 0
+    assert again.stdout.partition("\nWhat you saw")[0] in ended.stdout
 
 
 def test_it_judges_the_last_change_of_its_own_checkout(demo: Path) -> None:
@@ -62,13 +77,14 @@ def test_it_judges_the_last_change_of_its_own_checkout(demo: Path) -> None:
     git("init")
     git("add", "-A")
     git("commit", "-m", "First")
-    assert "has no parent to compare with: skipped" in run(demo, Path(sys.executable).parent).stdout
+    programs = Path(sys.executable).parent
+    assert "has no parent to compare with: skipped" in run(demo, programs, "own").stdout
     git("commit", "--allow-empty", "-m", "Second")
-    ended = run(demo, Path(sys.executable).parent)
+    ended = run(demo, programs, "own")
     assert ended.returncode == 0
     assert "0 of 25 files, 0 of 1,200 lines" in ended.stdout
     git("clone", "--depth=1", demo.parent.as_uri(), "shallow")
-    ended = run(demo.parent / "shallow" / "examples", Path(sys.executable).parent)
+    ended = run(demo.parent / "shallow" / "examples", programs, "own")
     assert ended.returncode == 0
     assert "This clone is shallow" in ended.stdout
 
@@ -91,6 +107,51 @@ def test_it_notices_when_rlm_ci_misbehaves(demo: Path, tmp_path: Path, lie: str,
     out = demo.parent / "build" / "demo" / "example"
     (programs / "rlm-ci").write_text(_LIAR.format(python=sys.executable, out=out, lie=lie))
     (programs / "rlm-ci").chmod(0o755)
-    ended = run(demo, programs)
+    ended = run(demo, programs, "example")
     assert ended.returncode == 1
     assert told in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("lie", "told"),
+    [
+        (
+            "undo('prices.py')",
+            ("the tests fail in the work tree", "result.patch is not what is in the work tree"),
+        ),
+        ("take('test_prices.py')", ("the work tree was changed: test_prices.py",)),
+    ],
+    ids=("taken back", "taken over"),
+)
+def test_it_notices_when_a_fix_is_not_what_it_seems(
+    demo: Path, tmp_path: Path, lie: str, told: tuple[str, ...]
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "python").symlink_to(sys.executable)
+    shop = demo.parent / "build" / "demo" / "prices"
+    text = _LIAR.format(python=sys.executable, out=shop, lie=_MEDDLER.format(lie=lie))
+    (programs / "rlm-ci").write_text(text)
+    (programs / "rlm-ci").chmod(0o755)
+    ended = run(demo, programs, "fix")
+    assert ended.returncode == 1
+    assert all(line in ended.stdout for line in told), ended.stdout
+
+
+def test_without_a_sandbox_it_says_so_and_goes_on(demo: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    needed = ("cat", "dirname", "env", "git", "grep", "ln", "mkdir", "rm", "sed", "sh", "uname")
+    for name in (*needed, "prlimit"):
+        found = shutil.which(name)
+        if found:
+            (programs / name).symlink_to(found)
+    for name in ("python", "rlm-ci"):
+        (programs / name).symlink_to(Path(sys.executable).parent / name)
+    argv = ["sh", str(demo / "demo.sh"), str(programs), "fix"]
+    env = {**os.environ, "PATH": str(programs)}
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120, env=env)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "error: there is no sandbox" in ended.stdout
+    assert "goes on with --sandbox none" in ended.stdout
+    assert "no sandbox held its commands" in ended.stdout

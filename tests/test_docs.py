@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rlm_ci import checks
+import jsonschema
+import pytest
+from test_architecture import LAYERS, PACKAGE
+
+from rlm_ci import checks, cli
+from rlm_ci.cli.arguments import parse, split_command
+from rlm_ci.errors import UsageError
+from rlm_ci.loop.state import ERROR, EXIT_CODES
+from rlm_ci.table import COMMON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TOP = Path(__file__).resolve().parents[1]
+DOCUMENTS = (*sorted(TOP.glob("*.md")), *sorted((TOP / "docs").glob("*.md")))
 RULES = {
     "delegation-guard": {
         "missing-task-id", "unregistered-task", "no-subagent-manifest", "index-unreadable",
@@ -37,8 +52,105 @@ def test_every_rule_has_its_heading() -> None:
     assert own | {"policy": {"edited"}} == RULES
 
 
+def slugs(text: str) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    bare = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^#+ (.+)$", bare, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in found}
+
+
 def test_links_between_documents_lead_somewhere() -> None:
-    for document in (*TOP.glob("*.md"), *(TOP / "docs").glob("*.md")):
+    for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
+        for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", text):
+            place = document.parent / target if target else document
+            assert place.exists(), f"{document.name}: {target}"
+            if anchor and place.suffix == ".md":
+                known = slugs(place.read_text(encoding="utf-8"))
+                assert anchor in known, f"{document.name}: {target}#{anchor}"
+
+
+def command_lines(text: str) -> Iterator[list[str]]:
+    """What the code of a page has behind ``rlm-ci``, in words."""
+    blocks = re.findall(r"^ *```(?:sh|text|toml|yaml)\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    bare = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    for line in (*lines, *re.findall(r"`([^`\n]+)`", bare)):
+        found = re.match(r"(?:\$ )?rlm-ci ((?:\.\.\. )?[a-z].*)$", line.strip())
+        if found:
+            # A comment in a shell's block, and the brackets and bars of a synopsis, are no words.
+            said = re.sub(r"\s#\s.*$|[\[\]…]|\.\.\.", "", found[1])
+            yield re.findall(r'"[^"]*"|[^\s|"]+', said)
+
+
+COMMAND_LINES = sorted(
+    {
+        (document.name, " ".join(words))
+        for document in DOCUMENTS
+        for words in command_lines(document.read_text(encoding="utf-8"))
+    }
+)
+
+
+@pytest.mark.parametrize(("document", "line"), COMMAND_LINES)
+def test_every_command_line_in_the_documents_is_understood(document: str, line: str) -> None:
+    words = re.findall(r'"[^"]*"|\S+', line)
+    command, rest = split_command(words, COMMON)
+    assert command in cli.COMMANDS, f"{document}: {line}"
+    try:
+        parse(rest, cli.load(command).rows(rest), line)
+    except UsageError as error:
+        if "needs a value" not in error.what:  # a flag that is talked about, without its value
+            raise
+
+
+def test_the_documents_say_enough_command_lines_to_be_judged_by_them() -> None:
+    assert {line.split()[0] for _, line in COMMAND_LINES} >= set(cli.COMMANDS)
+
+
+def test_configurations_in_the_documents_are_valid() -> None:
+    schema = json.loads((TOP / "schemas" / "config.schema.json").read_text(encoding="utf-8"))
+    seen = 0
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        for block in re.findall(r"^ *```toml\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
+            jsonschema.validate(tomllib.loads(block), schema)
+            seen += 1
+    assert seen > 3
+
+
+def test_every_end_of_a_fix_loop_is_told_with_its_exit_code() -> None:
+    text = (TOP / "docs" / "fix.md").read_text(encoding="utf-8")
+    told = {
+        status: code
+        for names, code in re.findall(
+            r"^\| ((?:`\w+`(?:, )?)+) \| ([\d, –]+) \|", text, re.MULTILINE
+        )
+        for status in re.findall(r"\w+", names)
+    }
+    told.pop(ERROR)  # that of what happened
+    assert {status: int(code) for status, code in told.items()} == dict(EXIT_CODES)
+
+
+def test_every_rule_of_the_tamper_guard_is_told() -> None:
+    text = (TOP / "docs" / "fix.md").read_text(encoding="utf-8")
+    source = "".join(
+        (PACKAGE / "loop" / name).read_text(encoding="utf-8")
+        for name in ("tamper.py", "grading.py")
+    )
+    rules = set(re.findall(r'_finding\(\s*"([\w-]+)"', source))
+    rules |= set(re.findall(r'^[A-Z]+ = "([\w]+-[\w-]+)"$', source, re.MULTILINE))
+    rules |= set(re.findall(r'Finding\("tamper/([\w-]+)"', source)) - {"more"}
+    assert len(rules) > 10
+    assert set(re.findall(r"`tamper/([\w-]+)`", text)) == rules
+
+
+def test_the_plan_of_the_house_is_the_house() -> None:
+    text = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
+    plan = text.partition("## Layers")[2].partition("```text\n")[2].partition("```")[0]
+    layers = [set(re.findall(r"\w+", line)) for line in plan.splitlines()]
+    assert layers == [set(rooms) for rooms in LAYERS]
+    tree = text.partition("## The tree")[2].partition("## ")[0]
+    rooms = {path.name for path in PACKAGE.iterdir() if not path.name.startswith("_")}
+    named = set(re.findall(r"^[├└]── (\S+?)/?\s", tree, re.MULTILINE))
+    assert named == {room.removesuffix("/") for room in rooms if room != "py.typed"}
