@@ -182,11 +182,12 @@ class Crew:
         azure = self._settings.openai.api_version or ""
         if self._replay:
             return Absent("azure" if azure else "openai")
+        timeout = self._settings.models.timeout
         return OpenAIModel(
             base_url=self._settings.openai.base_url or "",
             api_key=self._settings.openai.api_key or "",
             azure_api_version=azure,
-            patience=Patience(read=self._settings.models.timeout),
+            patience=Patience(read=timeout, total=max(Patience().total, timeout)),
         )
 
 

@@ -96,7 +96,7 @@ class _Attempt:
         self._record = record
         self._clock = Clock(record.fact)
         state = run.path_of("rlm", "state.json")
-        self._state = State(state, {"goal": goal}, run.redactor.text)
+        self._state = State(state, _wanted(goal, fix.settings), run.redactor.text)
         self.error: RlmCiError | None = None
 
     def carry_out(self) -> tuple[Final, Report]:
@@ -242,15 +242,17 @@ class _Attempt:
             path_of=self._run.path_of,
             on_step=self._step,
         )
-        progress.left = lambda: self._left(terms)
+        progress.left = lambda: self._left(agreed)
         return engine.run(site, terms)
 
-    def _left(self, terms: Terms) -> str:
-        """What remains of the budgets, in words."""
+    def _left(self, agreed: Agreed) -> str:
+        """What remains of the budgets, in words; others' calls are not ours to count."""
         settings, spent = self._fix.settings, self._record.spent
         told = []
-        if terms.max_minutes is not None:
-            told.append(duration(max(0.0, terms.max_minutes * 60 - self._clock.seconds())))
+        if agreed.max_minutes is not None:
+            told.append(duration(max(0.0, agreed.max_minutes * 60 - self._clock.seconds())))
+        if agreed.agent != "openai":
+            return f"{told[0]} left" if told else ""
         if settings.max_calls is not None:
             told.append(count(max(0, settings.max_calls - spent.calls), "call"))
         if settings.max_tokens is not None:
@@ -297,6 +299,21 @@ class _Attempt:
 
         told = self._record.fact("landed", "end", {"tree": tree}, produce)
         return Landed(told["reason"]) if told["wanted"] else None
+
+
+def _wanted(goal: str, settings: Settings) -> dict[str, Any]:
+    """The head of the state file as long as nothing is agreed on: what was asked for."""
+    return {
+        "goal": goal,
+        "validator": settings.loop.validator,
+        "validatorReason": None,
+        "roles": settings.loop.roles,
+        "agent": settings.loop.agent,
+        "model": settings.model,
+        "sandbox": settings.sandbox,
+        "maxIterations": settings.loop.max_iterations or 0,
+        "maxMinutes": settings.loop.max_minutes or 0,
+    }
 
 
 def _require_an_end(agreed: Agreed) -> None:

@@ -51,7 +51,8 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._live = live if live is not None else _is_live(self._stream, environ)
         self._quiet = quiet or self._stream is None
-        self._left = left
+        #: What remains of the budget, in words; asked at every look.
+        self.left = left
         self._clock = clock
         self._redact = Redactor(environ).text
         self._began = clock()
@@ -59,6 +60,8 @@ class Progress:
         self._heard = ""
         self._paused = False
         self._lock = threading.Lock()
+        #: Not the lock above: who hears a command need not wait for a slow terminal.
+        self._drawing = threading.Lock()
         self._over = threading.Event()
         self._ticker: threading.Thread | None = None
 
@@ -88,9 +91,10 @@ class Progress:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Leave the terminal to somebody else meanwhile."""
-        self._paused = True
-        if self._live and not self._quiet:
-            self._write(_CLEAR)
+        with self._drawing:
+            self._paused = True
+            if self._live and not self._quiet:
+                self._write(_CLEAR)
         try:
             yield
         finally:
@@ -110,20 +114,23 @@ class Progress:
                 self._heard = printable(self._redact(lines[-1].strip()[:400]))
 
     def _facts(self) -> str:
-        facts = [duration(self._clock() - self._began), self._left()]
+        facts = [duration(self._clock() - self._began), self.left()]
         return ", ".join(fact for fact in facts if fact)
 
     def _tick(self) -> None:
         while not self._over.wait(_TICK):
-            if not self._paused:
-                self._draw()
+            self._draw()
 
     def _draw(self) -> None:
-        with self._lock:
-            heard = f" | {self._heard}" if self._heard else ""
-            line = f"{self._facts()}  {self._step}{heard}"
-        width = shutil.get_terminal_size().columns
-        self._write(_CLEAR + (line if len(line) < width else line[: width - 2] + "…"))
+        with self._drawing:
+            if self._paused:
+                return
+            with self._lock:
+                heard = f" | {self._heard}" if self._heard else ""
+                line = f"{self._step}{heard}"
+            line = f"{self._facts()}  {line}"
+            width = shutil.get_terminal_size().columns
+            self._write(_CLEAR + (line if len(line) < width else line[: width - 2] + "…"))
 
     def _write(self, text: str) -> None:
         with suppress(OSError, ValueError):  # nobody listens any more

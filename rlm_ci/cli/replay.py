@@ -49,13 +49,8 @@ def run(arguments: Arguments) -> int:
     options = Settings(table.values(), arguments.flags)
     runs = running.Runs(options)
     entry = runs.find(word)
+    _require_record(entry)
     asked = Request.read(entry.path)
-    if asked.pipeline_id not in pipeline.BUILT_IN:
-        raise ConfigError(
-            f"a run of {asked.pipeline_id} cannot be replayed: its commands are its own",
-            where=entry.run.run_id,
-            hint="replay a run of rlm-ci rlm",
-        )
     settings = Settings(table.values(), {**asked.flags, **arguments.flags})
     repository = open_repository(settings)
     with (
@@ -81,6 +76,23 @@ def run(arguments: Arguments) -> int:
     if settings.check:
         return _compare(entry.path, held.path)
     return code
+
+
+def _require_record(entry: Entry) -> None:
+    """Raise ConfigError for a run that has nothing to be replayed from."""
+    if entry.run.pipeline_id not in pipeline.BUILT_IN:
+        raise ConfigError(
+            f"a run of {entry.run.pipeline_id} cannot be replayed",
+            where=entry.run.run_id,
+            hint="replay a run of rlm-ci rlm",
+        )
+    if not os.path.exists(os.path.join(entry.path, CALLS)):
+        parent = entry.run.parent_run_id
+        raise ConfigError(
+            "the run has no record: it is a replay itself, or ended before it began",
+            where=entry.run.run_id,
+            hint=f"replay the original: rlm-ci replay {parent}" if parent else "start a new run",
+        )
 
 
 def _begin_alike(entry: Entry, held: Run) -> None:

@@ -16,6 +16,7 @@ from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
 from rlm_ci.settings import Settings
 from rlm_ci.table import BUDGET, COMMON, LOOP, MODEL, PROGRAM
+from rlm_ci.texts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,26 +56,50 @@ def run(arguments: Arguments) -> int:
     asked = Request(
         PIPELINE,
         runs.redactor.text(goal),
-        {key: value for key, value in flags.items() if key != "loop.goal"},
+        {key: value for key, value in flags.items() if key not in running.OF_A_COMMAND},
         pipeline.digest(known, PIPELINE),
     )
-    with (
-        Progress(settings.environ, quiet=settings.quiet) as progress,
-        Run.create(
-            runs.store, task, pipeline_id=PIPELINE, redactor=runs.redactor, out=runs.out
-        ) as held,
-    ):
-        asked.write(held.path)
-        progress.say(f"Task: {task}")
-        progress.say(f"Run: {held.id}")
+    with Progress(settings.environ, quiet=settings.quiet) as progress:
         fix = make(settings, repository, runs, progress)
-        try:
-            code = pipelines.conduct(held, asked, runs, known, {PIPELINE: fix})
-        finally:
-            if fix.report is not None:
-                options = output.rendering(settings)
-                output.emit(publishing.render(fix.report, settings.format, options), settings)
+        with Run.create(
+            runs.store, task, pipeline_id=PIPELINE, redactor=runs.redactor, out=runs.out
+        ) as held:
+            asked.write(held.path)
+            progress.say(f"Task: {task}")
+            progress.say(f"Run: {held.id}")
+            try:
+                code = pipelines.conduct(held, asked, runs, known, {PIPELINE: fix})
+            except RlmCiError:
+                if settings.format != "text":  # the error itself is all that there is to tell
+                    show(fix, settings)
+                raise
+            except BaseException:
+                progress.say(f"go on with it: {running.resume_with(held.id)}")
+                raise
+            tell_result(fix, held, progress)
+    show(fix, settings)
     return code
+
+
+def show(fix: Fix, settings: Settings) -> None:
+    """The report on standard output, or in a file, in the form that was asked for."""
+    if fix.report is not None:
+        options = output.rendering(settings)
+        output.emit(publishing.render(fix.report, settings.format, options), settings)
+
+
+def tell_result(fix: Fix, held: Run, progress: Progress) -> None:
+    """What it cost, and where the patch lies that is not in the work tree yet."""
+    if fix.report is None:
+        return
+    usage = fix.report.usage
+    if usage.calls:
+        tokens = usage.prompt_tokens + usage.completion_tokens
+        cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
+        progress.say(f"Models: {count(usage.calls, 'call')}, {count(tokens, 'token')}{cost}")
+    metrics = fix.report.parts[0].metrics
+    if metrics.get("patch") and not metrics.get("applied"):
+        progress.say(f"Patch: {held.shown(str(metrics['patch']))}")
 
 
 def read(flags: Mapping[str, Any]) -> Settings:
@@ -158,10 +183,19 @@ def asker(settings: Settings, progress: Progress) -> Callable[[str], str] | None
     if silent or sys.stdin is None or not sys.stdin.isatty():
         return None
 
+    has_left = False
+
     def ask(question: str) -> str:
+        nonlocal has_left
+        if has_left:
+            return ""
         with progress.paused():
             sys.stderr.write(question)
             sys.stderr.flush()
-            return sys.stdin.readline()
+            answer = sys.stdin.readline()
+            if not answer:
+                has_left = True
+                sys.stderr.write("\n")
+        return answer
 
     return ask

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
 ROWS: tuple[Setting, ...] = (*COMMON, *OUT_DIR)
+#: Settings of one command line alone: whoever carries out a run is told in other ways.
+OF_A_COMMAND = frozenset((
+    "repo", "task", "format", "output", "quiet", "verbose", "color", "interactive", "loop.goal",
+    "parent_run",
+))  # fmt: skip
 _WIDE = 72
 #: Seconds of silence that are told: two heartbeats are missing.
 _SILENT = 2 * manifests.HEARTBEAT

@@ -35,9 +35,6 @@ _OWN = (
     Setting("parent_run", "the run that starts this one", flag="--parent-run", metavar="ID",
             env=("CODEX_ORCHESTRATOR_RUN_ID",), file=False, own_env=False),
 )  # fmt: skip
-#: Flags of this command line alone: whoever carries out the run is told in other ways.
-_HERE = {"repo", "task", "format", "output", "quiet", "verbose", "color", "interactive"}
-_HERE |= {"loop.goal", "parent_run"}
 _OTHERS = {
     f"CODEX_ORCHESTRATOR_{name}" for name in ("RUN_ID", "PIPELINE_ID", "MANIFEST_PATH", "RUN_DIR")
 }
@@ -75,7 +72,9 @@ def run(arguments: Arguments) -> int:
     known = pipelines.load(settings, repository)
     chosen = pipeline.choose(known, name)
     goal = settings.loop.goal
-    flags = {key: value for key, value in arguments.flags.items() if key not in _HERE}
+    flags = {
+        key: value for key, value in arguments.flags.items() if key not in running.OF_A_COMMAND
+    }
     is_own = any(stage.kind == OWN for stage in chosen.stages)
     if is_own and not goal:
         raise ConfigError("there is no goal", where="--goal", hint='say it: --goal "make it pass"')

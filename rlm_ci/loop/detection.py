@@ -276,5 +276,6 @@ def _problem(detection: Detection) -> str:
 
 
 def _cure(candidates: tuple[Candidate, ...]) -> str:
-    example = candidates[0].text if candidates else "<command>"
-    return f'pass --validator "{example}" (or another command), or --validator none'
+    if not candidates:
+        return 'pass --validator "COMMAND", or --validator none'
+    return f'pass --validator "{candidates[0].text}", or another command, or --validator none'

@@ -136,10 +136,12 @@ def _names(folder: str, inside: str = "") -> Iterator[str]:
 
 
 def _is_working_copy(parent: str, name: str) -> bool:
-    """Whether a folder is a git folder, a checkout, or a copy beside the run's own git folder."""
+    """Whether a folder is a git folder or holds some, is a checkout, or a copy beside the run's."""
     path = os.path.join(parent, name)
     if os.path.lexists(os.path.join(path, ".git")):
         return True
     if os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects")):
+        return True
+    if name == "git" and os.path.isdir(os.path.join(path, "objects", "objects")):
         return True
     return name in _COPIES and os.path.isfile(os.path.join(parent, "git", "HEAD"))
