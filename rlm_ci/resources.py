@@ -27,6 +27,9 @@ SHIPPED = "shipped/"
 #: The largest comment from the shipped template takes less than a tenth of it.
 TEMPLATE_STEPS = 5_000_000
 
+#: So many errors of an instance are weighed against each other; one is enough to refuse it.
+_ERRORS = 50
+
 #: The longest text or list that ``*`` may make in a template.
 TEMPLATE_LENGTH = 4_000_000
 
@@ -71,14 +74,18 @@ def read_schema(name: str) -> dict[str, Any]:
 def validate(instance: object, schema_name: str, where: str) -> None:
     """Check ``instance`` against a shipped schema; ``where`` says what it was read from.
 
-    Raises ConfigError with the JSON path of the deepest error and what is wrong there.
+    Raises ConfigError with the JSON path of the most telling of the first errors, and what is
+    wrong there.
     """
+    from itertools import islice
+
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
     validator = Draft202012Validator(read_schema(schema_name))
     try:
-        error = best_match(validator.iter_errors(instance))
+        # A stranger's file may have millions of them, and each takes longer than its bytes.
+        error = best_match(islice(validator.iter_errors(instance), _ERRORS))
     except RecursionError:
         raise errors.ConfigError(f"nested too deeply for {schema_name}", where=where) from None
     if error is not None:

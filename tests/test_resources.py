@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rlm_ci import errors, resources
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -57,6 +58,27 @@ def test_validate_prints_no_whole_instance_and_nothing_invisible() -> None:
         resources.validate(["\x1b[31m" * 10_000], "report.schema.json", "report.json")
     assert len(str(caught.value)) < 800
     assert "\x1b" not in str(caught.value)
+
+
+def test_validate_of_something_wrong_all_over_ends_early() -> None:
+    """A stranger's report of 5 MiB took minutes when all of its errors were weighed."""
+
+    class Rows(list[int]):
+        looked = 0
+
+        def __iter__(self) -> Iterator[int]:
+            for index in range(len(self)):
+                yield self[index]
+
+        def __getitem__(self, index: Any) -> Any:
+            self.looked += 1
+            return super().__getitem__(index)
+
+    for name in ("parts", "findings", "documents"):
+        rows = Rows([0] * 10_000)
+        with pytest.raises(errors.ConfigError):
+            resources.validate({name: rows}, "report.schema.json", "report.json")
+        assert 0 < rows.looked < 100
 
 
 def test_validate_survives_depth() -> None:

@@ -31,9 +31,12 @@ _CUT = (
 #: Each step sheds more than the one before; the number is that of findings which the step
 #: must be able to show at least. The last one always fits.
 _STEPS: tuple[tuple[int, Limits], ...] = (
-    (0, Limits(quote_lines=12, places=5, omitted=50, opened=20, suppressed=100, text=2000)),
-    (0, Limits(quote_lines=4, places=2, omitted=20, opened=20, suppressed=30, text=1000)),
-    (50, Limits(quote_lines=0, places=1, omitted=10, opened=20, suppressed=10, hints=20, text=400)),
+    (0, Limits(quote_lines=12, places=5, omitted=50, opened=20, suppressed=100, parts=200,
+               text=2000)),
+    (0, Limits(quote_lines=4, places=2, omitted=20, opened=20, suppressed=30, parts=200,
+               text=1000)),
+    (50, Limits(quote_lines=0, places=1, omitted=10, opened=20, suppressed=10, hints=20, parts=200,
+                text=400)),
     (10, Limits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=5, parts=50, text=200)),
     (0, Limits(quote_lines=0, places=1, omitted=0, suppressed=0, hints=0, parts=50,
                overrides=False, text=200)),

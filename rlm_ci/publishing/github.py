@@ -9,12 +9,16 @@ an end, never comes to it: the connection is ours.
 
 from __future__ import annotations
 
+import http.client
+import io
 import logging
 import time
 from urllib.parse import urljoin, urlsplit
 
 import requests
 from github import Auth, Github
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
 from rlm_ci.publishing.answers import AttemptError, decoded, failure, graphql_data
@@ -24,6 +28,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
@@ -67,7 +72,76 @@ class _TooLongError(Exception):
     """An answer beyond what we read."""
 
 
+class _Incoming(io.RawIOBase):
+    """What a server sends in answer, up to ``end``. A timeout alone begins anew with each byte."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._end = time.monotonic() + (sock.gettimeout() or 0.0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer does not come to its end")
+        self._sock.settimeout(left)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer that is bounded in time from its first byte on, headers included."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
+        super().__init__(sock, *args, **more)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Incoming(sock))
+
+
+class _Plain(HTTPConnection):
+    response_class = _Answer
+
+
+class _Secure(HTTPSConnection):
+    response_class = _Answer
+
+
+class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _Plain
+
+
+class _SecurePool(HTTPSConnectionPool):
+    ConnectionCls = _Secure
+
+
+_POOLS = {"http": _PlainPool, "https": _SecurePool}
+
+
+class _Adapter(requests.adapters.HTTPAdapter):
+    """Opens our own connections, through a proxy too."""
+
+    def init_poolmanager(self, *args: Any, **more: Any) -> None:
+        super().init_poolmanager(*args, **more)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, *args: Any, **more: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **more)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
+
+
 class _Session(requests.Session):
+    def __init__(self) -> None:
+        super().__init__()
+        for scheme in _POOLS:
+            self.mount(f"{scheme}://", _Adapter())
+
     def get_redirect_target(self, _answer: requests.Response) -> None:
         """No redirect is any of its business: it would read all of the answer first."""
 
@@ -92,7 +166,6 @@ class _Connection:
 
     def getresponse(self) -> _Connection:
         """Raises _DeviousError, _TooLongError, and what requests raises."""
-        end = time.monotonic() + self.seconds
         with self._session.request(
             **self._asked, timeout=self.seconds, allow_redirects=False, stream=True
         ) as answer:
@@ -100,7 +173,7 @@ class _Connection:
             if status in _REDIRECTS or (status == 202 and self._asked["method"] == "GET"):
                 raise _DeviousError(status, answer.headers.get("location", ""))
             self._answer = answer
-            self._text = _read_until(answer.raw, end)
+            self._text = _content(answer.raw)
         return self
 
     @property
@@ -117,15 +190,13 @@ class _Connection:
         self._session.close()
 
 
-def _read_until(raw: Any, end: float) -> str:
-    """The text of an answer. A timeout alone is none: it begins anew with each byte."""
+def _content(raw: Any) -> str:
+    """The text of an answer."""
     content = bytearray()
     while chunk := raw.read1(_CHUNK, decode_content=True):
         content += chunk
         if len(content) > _LONGEST_ANSWER:
             raise _TooLongError(f"GitHub's answer is longer than {_LONGEST_ANSWER // _MIB} MiB")
-        if time.monotonic() > end:
-            raise requests.exceptions.ReadTimeout("the answer does not come to its end")
     return content.decode("utf-8", "replace")
 
 

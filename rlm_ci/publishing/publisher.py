@@ -112,7 +112,7 @@ class Publisher:
 
             def post() -> str:
                 nonlocal url
-                done, url = self._summary(notes)
+                done, url = self._summary(notes, alone=posted_check != POSTED)
                 return done
 
             summary = self._tried("summary", post)
@@ -211,14 +211,22 @@ class Publisher:
         )  # fmt: skip
         return POSTED
 
-    def _summary(self, notes: Sequence[str]) -> tuple[str, str | None]:
+    def _summary(self, notes: Sequence[str], *, alone: bool) -> tuple[str, str | None]:
+        """``alone`` when no check run has a copy of it, by which another run could put it back."""
         self._author = self._author or threads.viewer(self._client)
         sticky = Sticky(self._client, self._to.repository, self._to.number, self._author)
+
+        def head() -> str:
+            if alone:  # nor could we put back what we write over
+                self._look_at_pull()
+                if self._current != self._to.head:
+                    self._say_moved(self._current)
+            return self._current
 
         def write(last: Checkpoint | None) -> str:
             return self._body(self._now.after(last, self._report.usage), notes)
 
-        done, comment = sticky.put(self._now, self._current, write)
+        done, comment = sticky.put(self._now, head, write)
         self._sticky = sticky
         return done, comment.url or None
 

@@ -58,15 +58,21 @@ class Sticky:
         return found
 
     def put(
-        self, now: Checkpoint, current: str, write: Callable[[Checkpoint | None], str]
+        self,
+        now: Checkpoint,
+        head: Callable[[], str],
+        write: Callable[[Checkpoint | None], str],
     ) -> tuple[str, Comment]:
         """Post or update the summary of ``now``; what was done, and the comment.
 
-        ``current`` is the head of the pull request. ``write`` makes the body, given the last
-        checkpoint. Raises RefusedError or UnreachableError.
+        ``head`` tells that of the pull request, and is asked once, right before the write.
+        ``write`` makes the body, given the last checkpoint. Raises RefusedError or
+        UnreachableError.
         """
         known = self.find()
+        current = head()
         if now.head != current:  # whoever wrote of another head since may know better than we do
+            known = self.find()
             others = [one for one in known if one.last and one.last.head != now.head]
             if others:
                 return SKIPPED, _newest(known, current) or others[-1]

@@ -16,6 +16,11 @@ LABELS = {FINDINGS: "findings", NOT_RUN: "not run", INCOMPLETE: "incomplete", CL
 #: The finding that is about the change as a whole has no path; this stands in its place.
 WHOLE_CHANGE = "the change as a whole"
 
+#: The part of a fix loop: where it leads the report, nothing was judged, something was mended.
+LOOP = "rlm"
+#: What a fix must not do: nobody can wave that through.
+TAMPER = "tamper"
+
 #: How to wave a check's findings through, beyond ``[[suppressions]]``.
 OVERRIDES = {
     "diff-budget": "Set `DIFF_BUDGET_OVERRIDE_REASON` to the reason; or, on a pull request, add "
@@ -50,6 +55,11 @@ def headline(report: Report) -> str:
     if verdict == FINDINGS:
         failing = len(report.failing())
         return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"
+    loop = next((part for part in report.parts if part.id == LOOP), None)
+    if loop and verdict == CLEAN and loop.metrics.get("patch") and not loop.metrics.get("applied"):
+        return "Green with the patch of this run, not without it"
+    if loop and loop is report.parts[0] and verdict in (CLEAN, INCOMPLETE):
+        return "Done" if verdict == CLEAN else "Not done: it stopped before the validator passed"
     stopped = join([part.id for part in report.parts if part.state == verdict])
     if verdict == NOT_RUN:
         return f"Not judged: {stopped or 'no check'} {'did not run' if stopped else 'ran'}"

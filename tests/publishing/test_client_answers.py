@@ -217,8 +217,9 @@ def _dripping(start: bytes, drip: bytes, every: float) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("rest", "drip"),
     [(b"Content-Length: 1000\r\n\r\n", b" "), (b"\r\n", b" "),
-     (b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n")],
-    ids=["length", "open", "chunked"],
+     (b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"), (b"X-Long: ", b"x"),
+     (b"X: y\r\n", b"X: y\r\n"), (b"\r\n", b"")],
+    ids=["length", "open", "chunked", "header", "headers", "silence"],
 )  # fmt: skip
 def test_an_answer_that_drips_is_given_up_in_time(rest: bytes, drip: bytes) -> None:
     with _dripping(b"HTTP/1.1 200 OK\r\n" + rest, drip, 0.2) as url:

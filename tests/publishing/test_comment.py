@@ -221,6 +221,14 @@ def test_the_work_grows_with_the_findings_and_no_faster() -> None:
         assert many < 6000 * 1000, surface
 
 
+def test_of_too_many_checks_some_are_shown_and_the_rest_is_counted() -> None:
+    """A stranger's report can have 150,000 of them: to write each took half a minute."""
+    parts = tuple(Part(f"x{number}", "fine") for number in range(1_000))
+    text = render(Report(Subject(), Severity.HIGH, parts), "markdown")
+    assert text.count("| fine |") == 200
+    assert "There was no room here for 800 of the checks." in text
+
+
 @pytest.mark.parametrize("char", ["x", "$", "`", "|", "@", "🙂", "\u202e", "\n", "\udcff"])
 def test_one_text_of_any_size_fits(char: str) -> None:
     long = char * 400_000

@@ -202,3 +202,30 @@ def test_the_newer_words_are_taken_from_nobody_else(stage: Stage, app: str) -> N
     else:
         assert "problem 10" in stage.summary
         assert stage.last.head != race.head
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
+@pytest.mark.parametrize("denied", [False, True], ids=["switched off", "not allowed"])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("path", [f"*/pulls/{NUMBER}", "/graphql", f"*/issues/{NUMBER}/comments"])
+def test_without_a_check_run_a_late_run_looks_before_it_writes(
+    stage: Stage, path: str, when: str, denied: bool, known: bool
+) -> None:
+    """Nobody has a copy of what it would write over."""
+    race = Race(stage, same=False, known=known, wishes=STICKY.replace(check_run=denied))
+    results: list[Publication] = []
+
+    def meanwhile() -> None:
+        race.push()
+        results.append(race.new.publish())
+
+    hook = once(meanwhile)
+    if denied:
+        stage.github.fault("*", "*/check-runs", times=None, status=403)
+    stage.github.fault(
+        "*", path, before=hook if when == "before" else None,
+        after=hook if when == "after" else None,
+    )  # fmt: skip
+    results.append(race.old.publish())
+    assert [one.summary for one in results] == ["updated" if known else "posted", "skipped"]
+    race.judge()
