@@ -3,7 +3,7 @@
 :func:`run_in_act` executes a whole workflow with nektos/act on this host: expressions, outputs,
 workflow commands, ``if``. act sets ``INPUT_*`` and ``GITHUB_ACTION_*`` for the steps of a
 composite action, GitHub does not, so it cannot show that an input was never handed over.
-:func:`run_as_github` can: it executes the two scripts of ``action.yml`` with exactly the
+:class:`Runner` can: it executes the scripts of ``action.yml`` with exactly the
 environment that they get there.
 
 Neither has a network: pip reads the wheels that ``make setup`` put beside the environment.
@@ -35,7 +35,29 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 WHEELS = Path(sys.prefix) / "wheels"
 #: All that a pinned action consists of when it runs: no build, no metadata, no repository.
-SHIPPED = ("action.yml", "requirements.lock", "rlm_ci", "templates", "schemas")
+SHIPPED = (
+    "action.yml", "requirements.lock", "requirements-models.lock", "rlm_ci", "templates", "schemas",
+)  # fmt: skip
+#: In place of actions/upload-artifact, which needs GitHub: keeps what it is given, and refuses a
+#: name that is taken, unless it may overwrite it.
+UPLOAD = """
+name: upload
+inputs:
+  {name: {}, path: {}, include-hidden-files: {}, overwrite: {}, if-no-files-found: {},
+   retention-days: {}}
+runs:
+  using: composite
+  steps:
+    - shell: bash
+      env:
+        FILE: ${{ inputs.path }}
+        NAME: ${{ inputs.name }}
+        OVERWRITE: ${{ inputs.overwrite }}
+      run: |
+        [ "$OVERWRITE" != true ] || rm -rf "$PROBE/artifacts/$NAME"
+        mkdir -p "$PROBE/artifacts" && mkdir "$PROBE/artifacts/$NAME"
+        cp "$FILE" "$PROBE/artifacts/$NAME/"
+"""
 
 
 def load_yaml(text: str | bytes) -> Any:
@@ -55,6 +77,15 @@ def ship_action(to: Path) -> Path:
     return to
 
 
+def put_upload(folder: Path) -> str:
+    """Write :data:`UPLOAD`; what act's ``--local-repository`` must be told of it."""
+    folder.mkdir()
+    (folder / "action.yml").write_text(UPLOAD)
+    pinned = re.search(r"actions/upload-artifact@\w+", (ROOT / "action.yml").read_text("utf-8"))
+    assert pinned, "the action uploads its patch"
+    return f"{pinned[0]}={folder}"
+
+
 def put_python(folder: Path, *names: str, real: str | None = None, broken: bool = False) -> Path:
     """A folder for PATH in which ``names`` are this Python, or, ``broken``, one far too old."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,15 +102,20 @@ def offline_pip() -> dict[str, str]:
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(WHEELS), "PIP_CONFIG_FILE": os.devnull}
 
 
-def bare_environment(home: Path, python: Path | None = None) -> dict[str, str]:
-    """What every run starts from: no variable, tool or identity of this machine."""
+def bare_environment(
+    home: Path, python: Path | None = None, programs: Sequence[Path] = ()
+) -> dict[str, str]:
+    """What every run starts from: no variable, tool or identity of this machine.
+
+    ``programs`` are folders of further ones, behind all others on PATH.
+    """
     home.mkdir(parents=True, exist_ok=True)
     python = python or put_python(home / "python")
     # git's own folder may lie outside /usr/bin (macOS, Homebrew).
     git = Path(shutil.which("git") or "/usr/bin/git").parent
     return {
         "HOME": str(home),
-        "PATH": os.pathsep.join([str(python), str(git), "/usr/bin", "/bin"]),
+        "PATH": os.pathsep.join([str(python), str(git), "/usr/bin", "/bin", *map(str, programs)]),
         "LANG": "C.UTF-8",
         **offline_pip(),
     }
@@ -92,9 +128,11 @@ def bare_environment(home: Path, python: Path | None = None) -> dict[str, str]:
 class Job:
     """What became of a job: act's exit code, and what the action's step left behind.
 
-    ``files`` is a folder with copies of the files that the outputs name. ``printed`` are the
-    lines that the step wrote, in order; ``commands`` the workflow commands among them as
-    ``(name, properties, text)``, the way that the runner understood them.
+    ``files`` is a folder with copies of the files that the outputs name, ``runs`` one with those
+    of the runs; ``artifacts`` are the files that were uploaded, by the name of the artifact.
+    ``status`` is what git says of the work tree afterwards. ``printed`` are the lines that the
+    step wrote, in order; ``commands`` the workflow commands among them as ``(name, properties,
+    text)``, the way that the runner understood them.
     """
 
     code: int
@@ -104,7 +142,17 @@ class Job:
     printed: Sequence[str]
     commands: Sequence[tuple[str, Mapping[str, str], str]]
     files: Path
+    status: str
     log: str = field(repr=False)
+
+    @property
+    def runs(self) -> Path:
+        return self.files / "runs"
+
+    @property
+    def artifacts(self) -> dict[str, list[Path]]:
+        folders = sorted((self.files / "artifacts").glob("*"))
+        return {folder.name: sorted(folder.iterdir()) for folder in folders}
 
 
 _PROBE = """
@@ -115,10 +163,13 @@ _PROBE = """
           OUTCOME: ${{ steps.rlm.outcome }}
           REPORT: ${{ steps.rlm.outputs.report }}
           SARIF: ${{ steps.rlm.outputs.sarif }}
+          PATCH: ${{ steps.rlm.outputs.patch }}
         run: |
           printf '%s' "$OUTPUTS" >"$PROBE/outputs"
           printf '%s' "$OUTCOME" >"$PROBE/outcome"
-          for file in "$REPORT" "$SARIF"; do
+          git status --porcelain >"$PROBE/status"
+          [ ! -d .runs ] || cp -R .runs "$PROBE/runs"
+          for file in "$REPORT" "$SARIF" "$PATCH"; do
             [ ! -f "$file" ] || cp "$file" "$PROBE/"
           done
 """
@@ -133,11 +184,14 @@ def run_in_act(
     action: Path | None = None,
     event_name: str = "pull_request",
     variables: Mapping[str, str] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    programs: Sequence[Path] = (),
 ) -> Job:
     """One job: check ``repo`` out, use the action with ``inputs``, all within ``tmp``.
 
-    ``variables`` are put into the job's environment. Raises subprocess.TimeoutExpired after
-    two minutes.
+    ``variables`` are put into the job's environment, folders of ``programs`` on its PATH.
+    ``secrets`` are what an input may name; nothing masks them in the log.
+    Raises subprocess.TimeoutExpired after two minutes.
     """
     action = action or ship_action(tmp / "action")
     probe = tmp / "probe"
@@ -164,10 +218,13 @@ def run_in_act(
         "--artifact-server-addr", "127.0.0.1", "--cache-server-addr", "127.0.0.1",
         "--no-cache-server", "--local-repository", f"rlm-ci/rlm-ci@v1={action}",
         "--env", f"PROBE={probe}",
+        "--local-repository", put_upload(tmp / "upload"), "--insecure-secrets",
         *(word for name, text in (variables or {}).items() for word in ("--env", f"{name}={text}")),
+        *(word for name in secrets or {} for word in ("--secret", name)),
     ]  # fmt: skip
     ended = subprocess.run(
-        argv, cwd=repo.path, env=bare_environment(tmp / "home"), stdin=subprocess.DEVNULL,
+        argv, cwd=repo.path, stdin=subprocess.DEVNULL,
+        env=bare_environment(tmp / "home", programs=programs) | dict(secrets or {}),
         capture_output=True, timeout=120, check=False,
     )  # fmt: skip
     log = ended.stdout.decode("utf-8", "replace") + ended.stderr.decode("utf-8", "replace")
@@ -183,6 +240,7 @@ def run_in_act(
         [str(record["msg"]).rstrip("\n") for record in ours if record.get("raw_output")],
         [(r["command"], r.get("kvPairs") or {}, r["arg"]) for r in ours if "arg" in r],
         probe,
+        (probe / "status").read_text(),
         log,
     )
 
@@ -228,6 +286,8 @@ class Runner:
         context: dict[str, Any] = {"inputs": known | dict(inputs or {}), "steps": {}}
         ended: list[Step] = []
         for number, step in enumerate(self._metadata["runs"]["steps"]):
+            if "uses" in step:  # GitHub's own action, which needs GitHub; act shows when it is used
+                continue
             assert step["shell"] == "bash", "every step is a bash step"
             variables = {k: _expand(str(v), context) for k, v in step.get("env", {}).items()}
             ended.append(self._run(step["run"], variables, number))

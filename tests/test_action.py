@@ -18,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rlm_ci import checks
+from rlm_ci.cli import init
 from rlm_ci.settings import Settings
 from rlm_ci.table import PROGRAM
 
@@ -32,6 +33,7 @@ INPUT_ROWS = [row for row in (*PROGRAM, *checks.rows(checks.names())) if row.inp
 #: What the contract promises under these names.
 OUTPUTS = {
     "verdict", "findings", "failing", "report", "sarif", "comment-url", "head-sha", "run-id",
+    "patch", "cost-usd",
 }  # fmt: skip
 
 #: Stands in for the program: writes down what reached it.
@@ -64,7 +66,7 @@ HOSTILE = [
 
 def _environment_names() -> dict[str, str]:
     """Input to variable, as the step that runs the program hands them over."""
-    (step,) = [step for step in STEPS if "rlm_ci" in step["run"].splitlines()[-1]]
+    (step,) = [step for step in STEPS if step.get("id") == "pr"]
     pairs = {}
     for name, text in step["env"].items():
         if match := re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", text):
@@ -90,6 +92,22 @@ def test_every_output_comes_from_the_step_that_runs_the_program() -> None:
     values = {name: row["value"] for name, row in METADATA["outputs"].items()}
     assert values == {name: f"${{{{ steps.pr.outputs.{name} }}}}" for name in OUTPUTS}
     assert all(row["description"].strip() for row in METADATA["outputs"].values())
+
+
+def test_a_patch_is_uploaded_as_the_workflows_that_we_write_upload_a_report() -> None:
+    step = STEPS[-1]
+    written = load_yaml(
+        init.workflows("1" * 40, fork_safe=True, slash_commands=False)["rlm-ci.yml"]
+    )
+    report = written["jobs"]["judge"]["steps"][-1]
+    assert step["uses"] == report["uses"]
+    assert step["if"] == "${{ !cancelled() && steps.pr.outputs.patch != '' }}"
+    kept = ("include-hidden-files", "if-no-files-found", "retention-days")
+    assert {name: step["with"][name] for name in kept} == {
+        name: report["with"][name] for name in kept
+    }
+    assert step["with"]["name"] == "rlm-ci-patch-${{ steps.pr.outputs.run-id }}"
+    assert step["with"]["path"] == METADATA["outputs"]["patch"]["value"]
 
 
 def test_an_empty_variable_is_a_setting_that_was_not_given() -> None:
@@ -225,17 +243,34 @@ def _job(tmp_path: Path, **options: Any) -> Runner:
     return Runner(tmp_path / "job", action, workspace, environment, **options)
 
 
-def test_exactly_the_lock_is_installed_and_once_in_a_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("inputs", "lock"),
+    [
+        pytest.param({}, "requirements.lock", id="checks"),
+        pytest.param({"fix": "make it green"}, "requirements-models.lock", id="fix"),
+    ],
+)
+def test_exactly_the_lock_is_installed_and_once_in_a_job(
+    inputs: dict[str, str], lock: str, tmp_path: Path
+) -> None:
     job = _job(tmp_path)
-    python = job.use()[0].outputs["python"]
-    assert _packages(python) == _locked(ROOT / "requirements.lock")
+    python = job.use(inputs)[0].outputs["python"]
+    assert _packages(python) == _locked(ROOT / lock)
 
     marker = Path(python).parent / "marker"
     marker.touch()
     # A second use must not ask the index again: here is none.
     job.environment = {**job.environment, "PIP_FIND_LINKS": str(tmp_path / "nowhere")}
-    assert [step.code for step in job.use()] == [0, 0]
+    assert [step.code for step in job.use(inputs)] == [0, 0]
     assert marker.exists()
+
+
+def test_a_fix_after_the_checks_in_the_same_job_gets_what_it_needs(tmp_path: Path) -> None:
+    job = _job(tmp_path)
+    python = job.use()[0].outputs["python"]
+    assert "openai" not in _packages(python)
+    assert [step.code for step in job.use({"fix": "make it green"})] == [0, 0]
+    assert "openai" in _packages(python)
 
 
 def test_another_version_in_the_same_job_gets_its_own_lock_and_code(tmp_path: Path) -> None:
@@ -351,6 +386,8 @@ def test_a_clean_pull_request(repo: GitRepo, base: str, tmp_path: Path) -> None:
     assert json.loads((job.files / "report.sarif").read_text("utf-8"))["version"] == "2.1.0"
     assert "clean" in job.summary.lower()
     assert _annotations(job) == []
+    assert (job.outputs["patch"], job.outputs["cost-usd"]) == ("", "")
+    assert job.artifacts == {}, "without a patch the step that uploads it is skipped"
 
 
 def test_a_pull_request_over_budget_fails_the_job(repo: GitRepo, base: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is built and locked: wheel, sdist, editable install, checkout, and the three locks."""
+"""What is built and locked: wheel, sdist, editable install, checkout, and the locks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ import rlm_ci
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 DATA = ("templates", "schemas")
-EXPORTS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock")
+EXPORTS = (
+    "requirements.lock", "requirements-models.lock", "requirements-build.lock",
+    "requirements-dev.lock",
+)  # fmt: skip
 #: Where a stranger's uv and pip get the packages from.
 PUBLIC = ("https://pypi.org/simple", "https://files.pythonhosted.org/packages/")
 
@@ -254,6 +257,7 @@ def test_the_lock_fits_the_project(tree: Path, tmp_path: Path) -> None:
     ("lock", "groups"),
     [
         ("requirements.lock", ["--no-dev", "--extra", "github"]),
+        ("requirements-models.lock", ["--no-dev", "--extra", "github", "--extra", "models"]),
         ("requirements-build.lock", ["--no-dev", "--group", "build"]),
         ("requirements-dev.lock", []),
     ],
@@ -280,10 +284,20 @@ def test_the_locks_name_public_places_only() -> None:
         assert "--find-links" not in text
 
 
+def _pins(lock: str) -> list[str]:
+    """What a lock holds, each pin with its hashes and without uv's remark who wants it."""
+    text = re.sub(r"\n +#.*", "", (ROOT / lock).read_text("utf-8").strip())
+    return re.split(r"\n(?=\S)", text)
+
+
+def test_what_the_action_installs_for_a_fix_is_what_it_always_installs_and_more() -> None:
+    """So that the wheels of one are enough to test both."""
+    assert set(_pins("requirements.lock")) < set(_pins("requirements-models.lock"))
+
+
 @pytest.mark.parametrize("lock", EXPORTS)
 def test_every_pin_is_exact_and_hashed(lock: str) -> None:
-    pins = re.split(r"\n(?=\S)", (ROOT / lock).read_text("utf-8").strip())
-    for pin in pins:
+    for pin in _pins(lock):
         assert re.match(r"[\w.-]+(\[[\w,-]+\])?==[\w.!+]+", pin), pin
         assert "--hash=sha256:" in pin
 

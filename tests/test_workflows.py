@@ -215,7 +215,11 @@ def test_a_whole_workflow_satisfies_the_pedant(where: str, place: Path) -> None:
 DEFECTS = {
     "an unknown input": ("inputs.base ", "inputs.bass "),
     "an unknown step": ("steps.install.outputs.python", "steps.instal.outputs.python"),
-    "an unquoted variable": ('cp "$action/requirements.lock"', "cp $action/requirements.lock"),
+    "an unquoted variable": ('cp "$lock"', "cp $lock"),
+    "a condition on an unknown step": (
+        "steps.pr.outputs.patch != ''",
+        "steps.pt.outputs.patch != ''",
+    ),
     "an injected expression": (
         'exec "$INTERPRETER"',
         "echo ${{ github.event.pull_request.title }}",

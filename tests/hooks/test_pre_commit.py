@@ -24,6 +24,7 @@ repos:
       - {{id: diff-budget, verbose: true}}
       - {{id: doc-archive, verbose: true}}
       - {{id: delegation-guard, verbose: true}}
+      - {{id: rlm-fix, verbose: true}}
 """
 
 
@@ -130,3 +131,27 @@ def test_documents_are_judged_by_name(project: GitRepo, env: dict[str, str]) -> 
     code, said = run(project, env, "run", "doc-archive", "--files", "docs/other.md")
     assert code == 0, said
     assert "no stubs" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
+def test_fixing_when_asked(project: GitRepo, env: dict[str, str]) -> None:
+    # The validator and the fixer are the project's own, and on its PATH.
+    env = {**env, "CI": "", "PATH": f"{PRE_COMMIT.parent}{os.pathsep}{os.environ['PATH']}"}
+    project.write(".gitignore", ".runs/\nout/\n").write("ruff.toml", "")
+    project.write("rlm-ci.toml", '[loop]\nvalidator = "ruff check ."\n')
+    project.write("shop.py", "import os\nimport sys\n\nprint(sys.path)\n")
+    project.run("add", "-A")
+    ended = project.attempt("commit", "-m", "Lint", env=env | {"SKIP": "delegation-guard"})
+    said = (ended.stdout + ended.stderr).decode()
+    assert ended.returncode == 0, said
+    assert "rlm fix" not in said, "it runs only when asked"
+
+    asked = ("run", "--hook-stage", "manual", "rlm-fix")
+    code, said = run(project, env, *asked)
+    assert code == 1, said
+    assert "files were modified by this hook" in said
+    assert (project.path / "shop.py").read_text() == "import sys\n\nprint(sys.path)\n"
+    project.run("add", "-A")
+    code, said = run(project, env, *asked)
+    assert code == 0, said
+    assert "the validator passes" in said
