@@ -177,6 +177,7 @@ def main() -> int:
         name, path = arguments.one
         measured(name, path, arguments.count)
         return 0
+    load = os.getloadavg()[0]
     try:
         import orjson
 
@@ -190,7 +191,7 @@ def main() -> int:
     )
     machine = (
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"{encoder}, {time.strftime('%Y-%m-%d', time.gmtime())}."
+        f"{encoder}, load {load:.1f} before, {time.strftime('%Y-%m-%d', time.gmtime())}."
     )
     lines = ["# The journal beside its peers", "", method, "", machine, ""]
     lines += [

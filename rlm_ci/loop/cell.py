@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from rlm_ci.loop.command import finder
 from rlm_ci.sandbox import Job, Limits, Mount, toolchain_mounts, toolchain_variables
@@ -34,6 +35,8 @@ def search_path(environ: Mapping[str, str], repository: str) -> str:
     folders = [os.path.join(repository, name, "bin") for name in _ENVIRONMENTS]
     own = [folder for folder in folders if os.path.isfile(os.path.join(folder, "python"))]
     ours = [one for one in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(one)]
+    if environ.get("PRE_COMMIT"):  # the environment of our own hook comes first there
+        ours = [one for one in ours if one != os.path.dirname(sys.executable)]
     system = ["/usr/local/bin", "/usr/bin", "/bin"]
     return os.pathsep.join(dict.fromkeys([*own[:1], *ours, *system]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.errors import LIMIT
+from rlm_ci.errors import OK
 from rlm_ci.findings import INCOMPLETE, Evidence, Part, Report, Severity
 from rlm_ci.texts import count
 from rlm_ci.values import Value
@@ -57,7 +57,7 @@ def build(
                 "applied": bool(account.landed and account.landed.done),
                 "patch": account.patch,
             },
-            state=INCOMPLETE if final.exit_code == LIMIT else None,
+            state=INCOMPLETE if final.exit_code != OK else None,
         )
     ]
     if account.validator and not ended.judged.passed:

@@ -7,6 +7,8 @@ journal and taken as it was.
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 
 from rlm_ci import files
 from rlm_ci.loop import collected, protected, tamper
@@ -40,6 +42,8 @@ PROTECTED = (
 )  # fmt: skip
 #: Lines of a status in the state file.
 _SHOWN = 40
+#: Files that are written at the same time.
+_WRITERS = 4
 
 
 class Plan(Value):
@@ -115,6 +119,10 @@ class Site:
         self._path_of = path_of
         self._on_step = on_step
         self._base = cell.workspace.snapshot.tree
+        #: A tree, and what has changed from the base to it.
+        self._noted = (self._base, "")
+        #: The tree of the copy, and nobody was at work in it since; None when we must look.
+        self._settled: str | None = None
         self._began = ""
         self._iteration = 0
         self._tests = 0
@@ -136,14 +144,14 @@ class Site:
 
     def judge(self, label: str) -> Judged:
         self._on_step(f"iteration {label}: validator" if label != "0" else "validator, as it is")
-        verdict = self._validate(label, self._cell.tree())
+        verdict = self._validate(label, self._tree())
         if label == "0":
             self._collected_first = self._collected
         return Judged(verdict.passed, verdict.feedback, verdict.findings)
 
     def confirm(self) -> Judged:
         self._on_step(f"iteration {self._iteration}: last verdict, in a fresh tree")
-        tree = self._cell.tree()
+        tree = self._tree()
         copy = self._cell.workspace.fresh(tree, self._is_protected)
         label = f"{self._iteration}-final"
         if self._plan.setup:
@@ -201,8 +209,13 @@ class Site:
         """How a command ended on ``tree``; what it changed in the copy is taken back."""
 
         def produce() -> Mapping[str, Any]:
-            ended = self._cell.command(argv, self._timeout(), copy)
-            if copy is None:
+            if copy is not None:
+                return record_of(self._cell.command(argv, self._timeout(), copy))
+            settled, self._settled = self._settled, None
+            ended = self._cell.command(argv, self._timeout())
+            if self._cell.tree() == tree:
+                self._settled = settled
+            else:
                 self._cell.workspace.restore(tree)
             return record_of(ended)
 
@@ -221,38 +234,52 @@ class Site:
     def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
         self._iteration, self._tests = iteration, 0
         self._on_step(f"iteration {iteration}: agent")
-        before = self._cell.tree()
+        before = self._tree()
         brief = Brief(
             self._plan.goal,
             iteration,
             validator=self._validator.command.text if self._validator else "",
             feedback=last.feedback,
-            changes=self._cell.status(self._base, before),
+            changes=self._status(before),
             findings="\n".join(one.message for one in tampering),
             protected=PROTECTED,
             allow_test_edits=self._plan.allow_test_edits,
         )
+        self._settled = None
         turns = self._cast.perform(brief)
         self._write_turns(iteration, turns)
         outcome = _edited(turns).outcome
         summary = outcome.summary or outcome.reason or "it said nothing"
-        return Acted(summary, self._cell.tree() != before, outcome.exit_code)
+        return Acted(summary, self._tree() != before, outcome.exit_code)
 
     def _write_turns(self, iteration: int, turns: tuple[Turn, ...]) -> None:
+        texts = {}
         for number, turn in enumerate(turns, 1):
             said = turn.outcome.output or turn.outcome.summary
             reason = f"\n\nended early: {turn.outcome.reason}" if turn.outcome.reason else ""
-            for name, text in (("prompt", turn.prompt), ("answer", f"{said}{reason}\n")):
-                self._write(iteration, f"{number}-{turn.role}-{name}.md", text)
+            texts[f"{number}-{turn.role}-prompt.md"] = turn.prompt
+            texts[f"{number}-{turn.role}-answer.md"] = f"{said}{reason}\n"
+        self._write(iteration, texts)
 
     def tampering(self) -> tuple[Finding, ...]:
         return tamper.findings(
             self._cell.workspace,
-            self._cell.tree(),
+            self._tree(),
             self._collected_first,
             self._collected,
             allow_test_edits=self._plan.allow_test_edits,
         )
+
+    def _tree(self) -> str:
+        """The id of the tree that the copy holds; looked up only if it may be another one."""
+        if self._settled is None:
+            self._settled = self._cell.tree()
+        return self._settled
+
+    def _status(self, tree: str) -> str:
+        """What has changed from the base to ``tree``; nearly always the last turn's end."""
+        known, status = self._noted
+        return status if known == tree else self._cell.status(self._base, tree)
 
     def _is_protected(self, path: str) -> bool:
         return protected.is_protected(path, allow_test_edits=self._plan.allow_test_edits)
@@ -262,11 +289,10 @@ class Site:
     def note(
         self, iteration: int, acted: Acted, judged: Judged, tampering: tuple[Finding, ...]
     ) -> None:
-        tree = self._cell.tree()
-        status = self._cell.status(self._base, tree)
-        self._write(iteration, "status.txt", status)
-        patch = self._cell.workspace.patch(tree)
-        self._write(iteration, "diff.patch", patch)
+        tree = self._tree()
+        status, patch = self._cell.workspace.account(tree)
+        self._noted = (tree, status)
+        self._write(iteration, {"status.txt": status, "diff.patch": patch})
         verdict = self._verdict
         self._state.add(
             {
@@ -284,9 +310,15 @@ class Site:
             }
         )
 
-    def _write(self, iteration: int, name: str, text: str | bytes) -> None:
-        data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
-        files.write(self._path_of("rlm", f"iteration-{iteration}", name), data, 0o600)
+    def _write(self, iteration: int, contents: Mapping[str, str | bytes]) -> None:
+        """Write files of a turn, side by side: all that they take is time of the disk."""
+        paths = [self._path_of("rlm", f"iteration-{iteration}", name) for name in contents]
+        found = [
+            one.encode("utf-8", "backslashreplace") if isinstance(one, str) else one
+            for one in contents.values()
+        ]
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            list(pool.map(files.write, paths, found, repeat(0o600)))
 
 
 def _edited(turns: tuple[Turn, ...]) -> Turn:

@@ -40,6 +40,9 @@ _PATCH = (
 #: A heading that git writes and cannot read back, unless it is quoted: a folder's name ends
 #: with a blank. Within a patch, no other line begins like this.
 _SPACED = re.compile(rb"^diff --git a/(.{0,4096} /.{0,4096}) b/\1$", re.MULTILINE)
+_STATUS = ("--raw", "--numstat", "--no-renames")
+#: Files that a status names, unless more are asked for.
+_MOST_LINES = 100
 #: How git's letters read in a status.
 _LETTERS = {"A": "added", "D": "deleted", "M": "changed", "T": "changed in kind"}
 
@@ -66,6 +69,7 @@ class Workspace:
         self._git = PrivateGit(os.path.join(self._place, "git"), environ)
         self._shown_git = os.path.join(self._git.folder, "shown")
         self.snapshot = self._recorded() or self._take()
+        self._first: Mapping[str, Entry] | None = None
         self._copy = Checkout(self._git, os.path.join(self._place, "work"), "work", bounds)
 
     @classmethod
@@ -136,28 +140,31 @@ class Workspace:
         """Make the copy hold ``tree`` again; what is ignored stays."""
         self._copy.restore(tree)
 
-    def entries(self, tree: str) -> dict[str, Entry]:
-        """All files of a tree by path."""
-        return self._git.objects.tree(tree)
+    def entries(self, tree: str) -> Mapping[str, Entry]:
+        """All files of a tree by path; those of the snapshot are asked for again and again."""
+        if tree != self.snapshot.tree:
+            return self._git.objects.tree(tree)
+        if self._first is None:
+            self._first = self._git.objects.tree(tree)
+        return self._first
 
     def contents(self, oids: Iterable[str]) -> list[bytes | None]:
         """The blobs of these ids; None for one that is not there."""
         wanted = list(oids)
         return self._git.objects.read(*wanted) if wanted else []
 
-    def status(self, base: str, tree: str, limit: int = 100) -> str:
+    def status(self, base: str, tree: str, limit: int = _MOST_LINES) -> str:
         """What changed from ``base`` to ``tree``, a line each, at most ``limit``: for prompts."""
-        rows = self._git.objects.diff_trees(base, tree, "--raw", "--numstat", "--no-renames")
-        letters, counts = _parse_status(rows)
-        lines = [
-            f"{_LETTERS.get(letter, letter)}: {printable(path)} ({counts.get(path, 'binary')})"
-            for path, letter in letters.items()
-        ]
-        if not lines:
-            return "no changes\n"
-        more = len(lines) - limit
-        lines = lines[:limit] + ([f"and {count(more, 'more file')}"] if more > 0 else [])
-        return "".join(f"{line}\n" for line in lines)
+        return _shown(self._git.objects.diff_trees(base, tree, *_STATUS), limit)
+
+    def account(self, tree: str) -> tuple[str, bytes]:
+        """Status and patch from the snapshot to ``tree``; both empty where nothing changed."""
+        base, objects = self.snapshot.tree, self._git.objects
+        if tree == base:
+            return "", b""
+        with objects.start_diff(base, tree, *_STATUS) as rows:  # beside the other one
+            patch = self.diff(base, tree)
+            return _shown(rows.finish()), patch
 
     def diff(self, base: str, tree: str) -> bytes:
         """The whole patch from one tree to the other, binary files included."""
@@ -238,6 +245,20 @@ class Workspace:
         if self._repository.git_dir:
             guests[".git"] = None if self._isolated else f"gitdir: {self._shown_git}\n"
         copy.fill(tree, guests)
+
+
+def _shown(rows: bytes, limit: int = _MOST_LINES) -> str:
+    """A status of at most ``limit`` lines from what git said."""
+    letters, counts = _parse_status(rows)
+    lines = [
+        f"{_LETTERS.get(letter, letter)}: {printable(path)} ({counts.get(path, 'binary')})"
+        for path, letter in letters.items()
+    ]
+    if not lines:
+        return "no changes\n"
+    more = len(lines) - limit
+    lines = lines[:limit] + ([f"and {count(more, 'more file')}"] if more > 0 else [])
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _parse_status(rows: bytes) -> tuple[dict[str, str], dict[str, str]]:

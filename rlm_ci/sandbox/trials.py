@@ -156,7 +156,9 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
 
     tcp = listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
     udp = listen(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
-    listen(socket.AF_UNIX, socket.SOCK_STREAM, f"{outside}/socket")
+    # A home folder may have a longer name than the address of a socket may have.
+    near = stack.enter_context(tempfile.TemporaryDirectory(dir="/tmp"))
+    listen(socket.AF_UNIX, socket.SOCK_STREAM, f"{near}/socket")
     listen(socket.AF_UNIX, socket.SOCK_STREAM, f"\0rlm-ci-{canary}")
     allowed: list[object] = [*Job(()).environment(HOME), "PWD"]
     limits = {
@@ -168,7 +170,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "tcp": [tcp.getsockname()[1]],
         "udp": [udp.getsockname()[1]],
         "internet": [_NOWHERE],
-        "unix": [f"{outside}/socket"],
+        "unix": [f"{near}/socket"],
         "abstract": [f"rlm-ci-{canary}"],
         "outside": [secret, "/usr/rlm-ci", "/etc/rlm-ci", "/rlm-ci"],
         "read_only": ["/work/kept/file", "/work/kept"],

@@ -1,0 +1,132 @@
+"""The place that a loop works at looks at its copy as often as somebody was at work in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from histories import GitRepo
+
+from rlm_ci.git import Repository, discover
+from rlm_ci.loop import engine
+from rlm_ci.loop.agent import Said
+from rlm_ci.loop.cell import Cell
+from rlm_ci.loop.command import Command
+from rlm_ci.loop.engine import Terms
+from rlm_ci.loop.roles import Cast
+from rlm_ci.loop.site import Clock, Plan, Site
+from rlm_ci.loop.state import State
+from rlm_ci.loop.validator import Validator
+from rlm_ci.loop.workspace import Workspace
+from rlm_ci.sandbox import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rlm_ci.loop.agent import Assignment
+
+
+class Writer:
+    """An agent that writes the next text of ``a.txt`` and, in between, asks for the tests."""
+
+    name = "writer"
+    metered = True
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+        self.prompts: list[str] = []
+        self.tests: Callable[[tuple[str, ...]], str] = lambda _names: ""
+
+    def act(self, task: Assignment) -> Said:
+        self.prompts.append(task.prompt)
+        place = Path(task.workspace.root, "a.txt")
+        place.write_text("in between\n")
+        self.tests(())
+        place.write_text(self.texts.pop(0))
+        return Said(0, "written", "written")
+
+
+def produced(
+    _kind: str, _place: str, _key: Mapping[str, Any], produce: Callable[[], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    return produce()
+
+
+@pytest.fixture
+def place(repo: GitRepo, tmp_path: Path) -> tuple[Path, Cell]:
+    repo.write("a.txt", "first\n").commit()
+    top, git_dir = discover(str(repo.path))
+    environ = dict(os.environ)
+    folder = tmp_path / "run"
+    space = Workspace.create(
+        str(folder), Repository(top, git_dir, environ), environ, isolated=False
+    )
+    # The folder of the copy is where commands run without a sandbox.
+    return folder, Cell(choose("none", environ), space, space.path, environ)
+
+
+def run(place: tuple[Path, Cell], validator: str, writer: Writer, iterations: int) -> engine.Ended:
+    folder, cell = place
+    root = cell.workspace.path
+    judge = Validator(Command.parse(validator), root=root, exists=lambda _path: True, redact=str,
+                      find=lambda name: name, mark="mark", trust_exit_code=True)  # fmt: skip
+    diff = lambda: cell.workspace.patch().decode()  # noqa: E731
+    cast = Cast(writer, cell, diff=diff)
+    terms = Terms(iterations, None)
+    folder.joinpath("rlm").mkdir(exist_ok=True)
+
+    def path_of(*parts: str) -> str:
+        path = folder.joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return str(path)
+
+    site = Site(Plan("goal", terms, 60.0), cell, cast, judge, fact=produced,
+                clock=Clock(produced), state=State(path_of("rlm", "state.json"), {}),
+                path_of=path_of)  # fmt: skip
+    writer.tests = site.tests
+    return engine.run(site, terms)
+
+
+def kept(place: tuple[Path, Cell], iteration: int, name: str) -> str:
+    return (place[0] / "rlm" / f"iteration-{iteration}" / name).read_text()
+
+
+def test_every_turn_is_kept_as_it_left_the_copy(place: tuple[Path, Cell]) -> None:
+    writer = Writer(["second\n", "second\nthird\n"])
+    run(place, "false", writer, 2)
+    assert "+second\n" in kept(place, 1, "diff.patch")
+    assert kept(place, 1, "status.txt") == "changed: a.txt (+1 -1)\n"
+    assert kept(place, 2, "status.txt") == "changed: a.txt (+2 -1)\n"
+    assert kept(place, 2, "diff.patch").encode() == place[1].workspace.patch()
+    assert "changed: a.txt" not in writer.prompts[0]
+    assert "changed: a.txt (+1 -1)" in writer.prompts[1]
+
+
+def test_what_the_validator_writes_is_no_part_of_any_turn(place: tuple[Path, Cell]) -> None:
+    writer = Writer(["second\n", "third\n"])
+    run(place, "sh -c 'echo bent > a.txt; echo more > b.txt; false'", writer, 2)
+    for iteration, text in ((1, "+second\n"), (2, "+third\n")):
+        patch = kept(place, iteration, "diff.patch")
+        assert text in patch
+        assert "bent" not in patch
+        assert "b.txt" not in patch
+    root = Path(place[1].workspace.path)
+    assert (root / "a.txt").read_text() == "third\n"
+    assert not (root / "b.txt").exists()
+
+
+def test_a_turn_that_takes_everything_back_has_no_patch(place: tuple[Path, Cell]) -> None:
+    ended = run(place, "false", Writer(["second\n", "first\n", "first\n"]), 3)
+    assert kept(place, 2, "diff.patch") == kept(place, 2, "status.txt") == ""
+    assert ended.final.status == "max_iterations"
+
+
+def test_status_and_patch_are_told_together(place: tuple[Path, Cell]) -> None:
+    space = place[1].workspace
+    first = space.snapshot.tree
+    assert space.account(first) == ("", b"")
+    Path(space.path, "a.txt").write_text("other\n")
+    tree = space.tree()
+    assert space.account(tree) == (space.status(first, tree), space.patch(tree))
