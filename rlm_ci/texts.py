@@ -47,6 +47,22 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def clip(text: str, limit: int) -> str:
+    """Head and tail of a long text: the beginning of a list, and the end of a test run."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
+
+
+def fenced(head: str, body: str) -> str:
+    """``body`` as data under ``head``, in a fence longer than any run of backticks in it."""
+    fence = "```"
+    while fence in body:
+        fence += "`"
+    return f"{head}:\n{fence}\n{body}\n{fence}"
+
+
 def printable(text: str) -> str:
     """``text`` on one line, with whatever cannot be seen written out as an escape.
 

@@ -158,11 +158,3 @@ def require_metered(agent: Agent, budgets: Mapping[str, object]) -> None:
             where=f"agent {agent.name}",
             hint="bound its time instead (--max-minutes, --max-iterations), or use --agent openai",
         )
-
-
-def clip(text: str, limit: int) -> str:
-    """Head and tail of a long text, with a count of what is left out."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"

@@ -13,9 +13,9 @@ from time import monotonic
 
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.loop.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said, clip
+from rlm_ci.loop.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said
 from rlm_ci.loop.transcript import transcribe
-from rlm_ci.texts import count
+from rlm_ci.texts import clip, count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

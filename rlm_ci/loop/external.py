@@ -12,9 +12,9 @@ import tempfile
 from time import monotonic
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.loop.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said, clip
+from rlm_ci.loop.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said
 from rlm_ci.loop.transcript import transcribe
-from rlm_ci.texts import printable
+from rlm_ci.texts import clip, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from rlm_ci import resources
 from rlm_ci.errors import ConfigError
-from rlm_ci.loop.agent import Assignment, clip
-from rlm_ci.texts import encodable, printable
+from rlm_ci.loop.agent import Assignment
+from rlm_ci.texts import clip, encodable, fenced, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -208,12 +208,7 @@ def verdict_of(text: str) -> str:
 def quoted(head: str, text: str) -> str:
     """``text`` as data under ``head``, in a fence that it cannot close; "" when there is none."""
     body = "\n".join(_visible(line) for line in text.strip("\n").split("\n"))
-    if not body.strip():
-        return ""
-    fence = "```"
-    while fence in body:
-        fence += "`"
-    return f"{head}:\n{fence}\n{body}\n{fence}"
+    return fenced(head, body) if body.strip() else ""
 
 
 def _visible(line: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.texts import encodable, printable
+from rlm_ci.texts import encodable, fenced, printable
 
 #: Characters of one observation, and of one line in it.
 OUTPUT_LIMIT = 20_000
@@ -16,20 +16,7 @@ def visible(line: str) -> str:
     return f"{text} [… {left_out:,} characters left out]" if left_out > 0 else text
 
 
-def clipped(text: str, limit: int = OUTPUT_LIMIT) -> str:
-    """Head and tail of a long text: a list's start, and a test run's end."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
-
-
 def quoted(head: str, text: str) -> str:
-    """``text`` as data under ``head``, in a fence longer than any run of backticks in it."""
+    """``text`` as data under ``head``; the head alone where there is none."""
     body = encodable(text).strip("\n")
-    if not body:
-        return f"{head}."
-    fence = "```"
-    while fence in body:
-        fence += "`"
-    return f"{head}:\n{fence}\n{body}\n{fence}"
+    return fenced(head, body) if body else f"{head}."

@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.recursion import replacing
-from rlm_ci.recursion.quoting import OUTPUT_LIMIT, clipped, quoted, visible
+from rlm_ci.recursion.quoting import OUTPUT_LIMIT, quoted, visible
 from rlm_ci.recursion.turn import Observation
 from rlm_ci.recursion.worktree import FILE_LIMIT, Missing, Refused, Worktree, checked, matches
-from rlm_ci.texts import count, printable
+from rlm_ci.texts import clip, count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Coding:
         """Carry out one call; a refusal is an observation too. Raises StorageError."""
         if name == "done":
             summary = arguments["summary"].strip()
-            return Observation(clipped(summary, SUMMARY_LIMIT), final=True)
+            return Observation(clip(summary, SUMMARY_LIMIT), final=True)
         try:
             return Observation(self._tools[name](arguments))
         except Refused as error:
@@ -102,7 +102,7 @@ class Coding:
         head = f"{count(len(found), 'file')} with their bytes"
         if len(found) > PATHS:
             head += f"; the first {PATHS}: name a folder or a glob for others"
-        return quoted(head, clipped("\n".join(found[:PATHS])))
+        return quoted(head, clip("\n".join(found[:PATHS]), OUTPUT_LIMIT))
 
     def _search(self, arguments: Mapping[str, Any]) -> str:
         wanted, glob = arguments["text"], arguments.get("glob", "")
@@ -126,7 +126,7 @@ class Coding:
         head = f"{count(found, 'line')} in {count(files_hit, 'file')}"
         if found > len(hits):
             head += f"; the first {len(hits)}"
-        return quoted(head, clipped("\n".join(hits)))
+        return quoted(head, clip("\n".join(hits), OUTPUT_LIMIT))
 
     def _hits(self, path: str, needle: str, *, fold: bool) -> list[str]:
         try:
@@ -170,7 +170,7 @@ class Coding:
 
 
 def _run_tests(tests: Callable[[tuple[str, ...]], str], arguments: Mapping[str, Any]) -> str:
-    return quoted("The validator", clipped(tests(_named(arguments.get("tests", [])))))
+    return quoted("The validator", clip(tests(_named(arguments.get("tests", []))), OUTPUT_LIMIT))
 
 
 def _named(tests: Sequence[str]) -> tuple[str, ...]:
