@@ -135,8 +135,8 @@ def _overview() -> str:
         for code, name, text in errors.EXIT_CODES
     )
     return (
-        "rlm-ci judges pull requests, by checks that need no key and no network, and mends\n"
-        "what fails, until the validator passes.\n\n"
+        "rlm-ci judges pull requests by checks that need no key and no network, and mends\n"
+        "what fails until a validator passes.\n\n"
         f"usage: rlm-ci COMMAND [OPTION...]\n\ncommands:\n{commands}\n\n"
         f"exit codes:\n{codes}\n\nrlm-ci COMMAND --help tells the options of a command.\n"
     )

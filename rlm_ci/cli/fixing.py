@@ -131,8 +131,11 @@ class _Attempt:
         )
         heard = self._fix.progress.heard
         cell = Cell(place, workspace, self._fix.repository.root, settings.environ, heard)
-        ended = self._turn(agreed, cell)
-        return ended.final, self._conclude(agreed, workspace, ended)
+        try:
+            ended = self._turn(agreed, cell)
+            return ended.final, self._conclude(agreed, workspace, ended)
+        finally:
+            workspace.discard()
 
     # ── the terms ──
 

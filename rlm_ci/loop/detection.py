@@ -35,6 +35,7 @@ NONE = "none"
 #: Bytes of a package.json or a Makefile that are read; a larger one is named as unreadable.
 LIMIT = 1 << 20
 _ANSWERS = 3
+_AMBIGUOUS = "more than one validator is possible"
 #: What `npm init` writes where there are no tests: a statement that nothing can be run.
 PLACEHOLDER = "no test specified"
 
@@ -227,9 +228,11 @@ def select(wanted: str, detection: Detection, ask: Callable[[str], str] | None =
     candidates = detection.candidates
     if len(candidates) == 1:
         return Selection(Command.of(*candidates[0].command), candidates[0].reason)
-    chosen = choose(detection, ask, _problem(detection)) if ask else None
-    if chosen is not None:
-        return chosen
+    if ask:
+        problem = _AMBIGUOUS if candidates else _problem(detection)  # the question lists them
+        chosen = choose(detection, ask, problem)
+        if chosen is not None:
+            return chosen
     raise NoValidatorError(_problem(detection), detection, _cure(candidates))
 
 
@@ -272,7 +275,7 @@ def _problem(detection: Detection) -> str:
         seen = f": {'; '.join(detection.notes)}" if detection.notes else ""
         return f"no validator was found{seen}"
     listed = "; ".join(f"{one.text} ({one.reason})" for one in detection.candidates)
-    return f"more than one validator is possible: {listed}"
+    return f"{_AMBIGUOUS}: {listed}"
 
 
 def _cure(candidates: tuple[Candidate, ...]) -> str:

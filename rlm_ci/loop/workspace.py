@@ -14,7 +14,7 @@ import re
 from rlm_ci import files
 from rlm_ci.errors import DamagedError
 from rlm_ci.loop import snapshot as snapshots
-from rlm_ci.loop.checkout import Checkout, restored
+from rlm_ci.loop.checkout import Checkout, clear, restored
 from rlm_ci.loop.landing import Landed, Landing, changes
 from rlm_ci.loop.private_git import PrivateGit
 from rlm_ci.loop.snapshot import Bounds, Snapshot
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rlm_ci.sandbox import Mount
 
 _RECORD = "snapshot.json"
+_WORK, _VERDICT = _COPIES = ("work", "verdict")
 _RECORD_LIMIT = 64 << 20
 #: A whole patch that every git applies, byte for byte: no renames, no attributes, full ids.
 _PATCH = (
@@ -70,7 +71,7 @@ class Workspace:
         self._shown_git = os.path.join(self._git.folder, "shown")
         self.snapshot = self._recorded() or self._take()
         self._first: Mapping[str, Entry] | None = None
-        self._copy = Checkout(self._git, os.path.join(self._place, "work"), "work", bounds)
+        self._copy = Checkout(self._git, os.path.join(self._place, _WORK), "work", bounds)
 
     @classmethod
     def create(
@@ -129,6 +130,11 @@ class Workspace:
 
         where = (copy or self._copy).path
         return mounts(where, self._shown_git, self._repository, self.snapshot)
+
+    def discard(self) -> None:
+        """Remove the copies; a resumed run makes them anew. Snapshot and objects stay."""
+        for name in _COPIES:
+            clear(os.path.join(self._place, name))
 
     # ── trees ──
 
@@ -192,7 +198,7 @@ class Workspace:
                 self._git.folder, index, "update-index", "-z", "--index-info", stdin=back
             )
         tree = self._git.write_tree(self._git.folder, index)
-        copy = Checkout(self._git, os.path.join(self._place, "verdict"), "verdict", self._bounds)
+        copy = Checkout(self._git, os.path.join(self._place, _VERDICT), "verdict", self._bounds)
         self._fill(copy, tree)
         return copy
 

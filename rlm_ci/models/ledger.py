@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Usage, prices
-from rlm_ci.texts import printable
+from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _ZERO: Final = Decimal(0)
 #: On top of the largest number of tokens a byte that an endpoint has counted.
 _MARGIN: Final = Fraction(6, 5)
-_WORDS: Final = {
-    "max_calls": ("{:,} calls", "--max-calls"),
-    "max_tokens": ("{:,} tokens", "--max-tokens"),
-    "budget_usd": ("${}", "--budget-usd"),
-    "max_minutes": ("{:g} minutes", "--max-minutes"),
+_FLAGS: Final = {
+    "max_calls": "--max-calls",
+    "max_tokens": "--max-tokens",
+    "budget_usd": "--budget-usd",
+    "max_minutes": "--max-minutes",
 }
 
 
@@ -237,13 +237,20 @@ class Ledger:
             "budget_usd": (spent.usd, most.usd if most else 0),
             "max_minutes": (self.max_minutes or 0, 0),
         }[budget]
-        words, flag = _WORDS[budget]
-        what = f"the budget of {words.format(limit)} is used up"
+        what = f"the budget of {_told(budget, limit)} is used up"
         if budget in ("max_tokens", "budget_usd"):
             what = (
-                f"the budget of {words.format(limit)} has no room for another call: "
-                f"{words.format(used)} used, up to {words.format(needed)} more needed"
+                f"the budget of {_told(budget, limit)} has no room for another call: "
+                f"{_told(budget, used)} used, up to {_told(budget, needed)} more needed"
             )
-        return LimitError(
-            what, budget=budget, where=budget, hint=f"raise {flag} and resume the run"
-        )
+        hint = f"raise {_FLAGS[budget]}, and start again"
+        return LimitError(what, budget=budget, where=budget, hint=hint)
+
+
+def _told(budget: str, amount: Any) -> str:
+    """An amount of what ``budget`` limits, in words."""
+    if budget == "budget_usd":
+        return f"${amount}"
+    if budget == "max_minutes":
+        return f"{amount:g} minutes"
+    return count(amount, budget.removeprefix("max_").removesuffix("s"))

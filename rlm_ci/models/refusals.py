@@ -116,7 +116,8 @@ def explained(refused: RefusedError, model: str) -> tuple[str, str]:
         return "the account has no credit left", "add credit or raise its limit, then resume"
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         after = refused.retry_after
-        hint = "resume the run later" if after is None else f"resume after {after:.0f} seconds"
+        soon = after is None or after < 1
+        hint = "resume the run later" if soon else f"resume the run after {after:.0f} seconds"
         return "too many requests (429)", hint
     if code in _TOO_LONG:
         return "the prompt is too long for the model", "use a model with a longer context"

@@ -36,6 +36,8 @@ EVENT_VERSION = 1
 #: Characters of one text that an event, and a summary, may have.
 _EVENT_TEXT = 16_384
 _SUMMARY = 4_000
+#: Folders in a run that are not its own files: trees of somebody's repository.
+_TREES = ("git", "work", "verdict")
 _ENDINGS = {SUCCEEDED: "run_completed", FAILED: "run_failed", CANCELLED: "run_canceled"}
 
 
@@ -125,6 +127,7 @@ class Run:
         lock = Lock.take(os.path.join(path, LOCK))
         try:
             manifest = manifests.read(path)
+            _sweep(path)
             return cls(path, manifest, lock, redactor=redactor, out=out, now=now)
         except BaseException:
             lock.release()
@@ -395,6 +398,16 @@ class Run:
 def holder_of(path: str) -> Holder | None:
     """Who took the run in the folder ``path`` last and has not let go; alive or not."""
     return holder(os.path.join(path, LOCK))
+
+
+def _sweep(path: str) -> None:
+    """Remove what a kill left of files that were being written, in the run's own folders."""
+    for folder, inner, names in os.walk(path):
+        inner[:] = [name for name in inner if name not in _TREES]
+        for name in names:
+            if name.startswith(".") and name.endswith(".tmp"):
+                with suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
 
 
 def _slug(name: str) -> str:

@@ -1,0 +1,152 @@
+"""What a person sees of a long run: a live line, or plain ones; never what could harm them."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+
+import pytest
+
+from rlm_ci.cli.progress import Progress, duration
+
+
+class Terminal(io.StringIO):
+    """Keeps what is written; a terminal unless told otherwise."""
+
+    def __init__(self, *, tty: bool = True) -> None:
+        super().__init__()
+        self.tty = tty
+
+    def isatty(self) -> bool:
+        return self.tty
+
+    @property
+    def screen(self) -> list[str]:
+        """The lines as they stand when every clearing of a line has done its work."""
+        return [line.split("\r\x1b[2K")[-1] for line in self.getvalue().split("\n")]
+
+
+XTERM = {"TERM": "xterm"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (8.9, "8s"),
+        (60, "1m 00s"),
+        (248, "4m 08s"),
+        (3840, "1h 04m"),
+        (90_000, "25h 00m"),
+    ],
+)
+def test_a_duration_as_a_person_says_it(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("environ", [{}, {"TERM": "dumb"}, {"TERM": "xterm", "CI": "true"}])
+def test_plain_lines_where_a_line_cannot_be_redrawn(environ: dict[str, str]) -> None:
+    stream = Terminal()
+    with Progress(environ, stream=stream, clock=lambda: 5.0) as progress:
+        progress.say("Task: one")
+        progress.step("iteration 1: agent")
+        progress.heard(b"not shown\n")
+    assert stream.getvalue() == "Task: one\n0s  iteration 1: agent\n"
+
+
+def test_a_file_gets_plain_lines() -> None:
+    stream = Terminal(tty=False)
+    with Progress(XTERM, stream=stream, left=lambda: "$0.40 left") as progress:
+        progress.step("validator")
+    assert stream.getvalue() == "0s, $0.40 left  validator\n"
+
+
+def test_a_live_line_tells_step_time_budget_and_what_was_heard() -> None:
+    stream = Terminal()
+    now = [0.0]
+    with Progress(XTERM, stream=stream, left=lambda: "3 left", clock=lambda: now[0]) as progress:
+        now[0] = 65.0
+        progress.step("iteration 2: validator")
+        progress.heard(b"first\n  second  \n\n")
+        end = time.monotonic() + 10
+        while "second" not in stream.getvalue() and time.monotonic() < end:
+            time.sleep(0.02)
+        assert stream.screen[-1] == "1m 05s, 3 left  iteration 2: validator | second"
+        progress.say("stays")
+        progress.step("the next")
+        assert "second" not in stream.screen[-1]
+    assert stream.screen[0] == "stays"
+    assert stream.screen[-1] == ""
+
+
+def test_a_live_line_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    stream = Terminal()
+    with Progress(XTERM, stream=stream) as progress:
+        progress.step("x" * 500)
+        assert len(stream.screen[-1]) < 30
+        assert stream.screen[-1].endswith("…")
+
+
+def test_what_a_command_prints_cannot_move_the_cursor_or_tell_a_secret() -> None:
+    key = "sk-0123456789abcdef0123456789abcdef"
+    stream = Terminal()
+    with Progress(XTERM | {"OPENAI_API_KEY": key}, stream=stream) as progress:
+        progress.heard(f"\x1b[2J\x07\u202e {key} \n".encode() + b"\xff\x00")
+        progress.step(f"step\x1b[1A {key}")
+        progress.say(f"said\r {key}")
+        progress.heard(f"\x1b[2J\x07\u202e {key}".encode())
+        progress._draw()
+    told = stream.getvalue().replace("\r\x1b[2K", "")
+    assert key not in told
+    assert not set(told) & set("\x1b\x07\r\u202e\x00")
+
+
+def test_quiet_writes_nothing() -> None:
+    stream = Terminal()
+    with Progress(XTERM, stream=stream, quiet=True) as progress:
+        progress.say("a")
+        progress.step("b")
+        progress.heard(b"c")
+        with progress.paused():
+            pass
+    assert stream.getvalue() == ""
+
+
+def test_the_terminal_is_left_alone_while_somebody_is_asked() -> None:
+    stream = Terminal()
+    with Progress(XTERM, stream=stream) as progress:
+        progress.step("a step")
+        with progress.paused():
+            before = stream.getvalue()
+            assert stream.screen[-1] == ""
+            time.sleep(1.2)  # two looks of the live line
+            assert stream.getvalue() == before
+
+
+def test_a_line_that_is_being_drawn_does_not_land_on_a_question() -> None:
+    stream = Terminal()
+    drawing = threading.Event()
+
+    def left() -> str:
+        drawing.set()
+        time.sleep(0.3)
+        return ""
+
+    with Progress(XTERM, stream=stream) as progress:
+        progress.left = left
+        assert drawing.wait(10)
+        with progress.paused():
+            before = stream.getvalue()
+            time.sleep(0.6)
+            assert stream.getvalue() == before
+
+
+def test_nobody_listens_any_more() -> None:
+    stream = Terminal()
+    progress = Progress(XTERM, stream=stream)
+    stream.close()
+    with progress:
+        progress.step("a step")
+        progress.say("a line")

@@ -1,0 +1,211 @@
+"""Every way that a fix loop ends: exit code, ``final.status``, and what is told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from llm.replies import busy, refusal
+
+from fixing.stage import BUG, MEND, STATE_KEYS, USELESS, Play, call, done, told_plainly, write
+from rlm_ci import resources
+
+if TYPE_CHECKING:
+    from llm.replies import Reply
+
+    from fixing.stage import Outcome, Stage
+
+IDLE = Play([done()])
+
+
+def busy_forever(number: int = 40) -> Play:
+    """Each iteration changes something, and nothing helps."""
+    return Play(*([write("notes.txt", f"{n}\n"), done()] for n in range(number)))
+
+
+def has_ended(run: Outcome, code: int, status: str) -> None:
+    manifest = run.manifest
+    resources.validate(manifest, "manifest.schema.json", "manifest")
+    assert (manifest["status"], manifest["exit_code"]) == ("failed" if code else "succeeded", code)
+    assert manifest["completed_at"]
+    assert set(run.state) == STATE_KEYS
+    final = run.state["final"]
+    assert (final["status"], final["exitCode"]) == (status, code)
+    assert final["reason"]
+    resources.validate(run.report, "report.schema.json", "report")
+
+
+LIMITS = {
+    "max_iterations": ("--max-iterations", "2"),
+    "max_minutes": ("--max-minutes", "0.02"),
+    "max_calls": ("--max-calls", "3"),
+    "max_tokens": ("--max-tokens", "24000"),
+    "budget_usd": ("--budget-usd", "0.18"),
+}
+
+
+@pytest.mark.parametrize("status", LIMITS)
+def test_a_budget_ends_it(stage: Stage, status: str) -> None:
+    stage.llm.script(busy_forever())
+    ended, run = stage.fixed(*LIMITS[status])
+    assert ended.code == 3, ended
+    has_ended(run, 3, status)
+    assert run.report["verdict"] == "incomplete"
+    assert stage.source() == BUG
+    if run.state["iterations"]:  # kept, not applied; a slow machine may have had no time at all
+        assert "notes.txt" in run.text("rlm/result.patch")
+    assert not (stage.repo.path / "notes.txt").exists()
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "status",
+    [one if one == "max_calls" else pytest.param(one, marks=pytest.mark.full) for one in LIMITS],
+)
+def test_without_a_validator_a_budget_completes_it(stage: Stage, status: str) -> None:
+    stage.llm.script(busy_forever())
+    ended, run = stage.fixed("--validator", "none", *LIMITS[status])
+    assert ended.code == 0, ended
+    has_ended(run, 0, "budget_complete")
+    assert run.state["validator"] == "none"
+    assert (stage.repo.path / "notes.txt").exists()
+
+
+def test_no_progress(stage: Stage) -> None:
+    stage.llm.script(IDLE)
+    ended, run = stage.fixed()
+    assert ended.code == 3, ended
+    has_ended(run, 3, "no_progress")
+    assert len(run.state["iterations"]) == 2
+    assert run.text("rlm/result.patch") == ""
+
+
+def test_tampered(stage: Stage) -> None:
+    stage.llm.script(Play([call("delete", path="test_calc.py"), done()]))
+    ended, run = stage.fixed("--validator", "test ! -e test_calc.py")
+    assert ended.code == 1, ended
+    has_ended(run, 1, "tampered")
+    assert "tamper/test-removed" in run.rules
+    assert (stage.repo.path / "test_calc.py").exists()
+    assert run.report["verdict"] == "findings"
+    assert run.report["parts"][0]["verdict"] == "incomplete"
+    assert "✓" not in ended.stdout
+
+
+def test_ambiguous_validators_are_listed(stage: Stage) -> None:
+    stage.repo.write("go.mod", "module calc\n").write("Cargo.toml", "[package]\n").commit()
+    ended, run = stage.fixed("--validator", "auto")
+    assert ended.code == 2, ended
+    has_ended(run, 2, "no_validator")
+    told_plainly(ended)
+    for candidate in ("go test ./...", "cargo test", "--validator"):
+        assert candidate in ended.stderr
+    assert stage.llm.asked == []
+
+
+def test_no_validator_at_all(stage: Stage) -> None:
+    ended, run = stage.fixed("--validator", "auto")
+    assert ended.code == 2, ended
+    has_ended(run, 2, "no_validator")
+    told_plainly(ended)
+    assert "--validator" in ended.stderr
+
+
+CANNOT = {
+    "validator": (("--validator", "no-such-program --fast"), 4, "error", "no-such-program"),
+    "agent": (("--agent", "./no-such-agent -q"), 4, "error", "no-such-agent"),
+    "unbounded": (
+        ("--validator", "none", "--max-iterations", "0", "--max-minutes", "0"),
+        5, "invalid_config", "--max-iterations",
+    ),
+    "unknown agent": (("--agent", "copilot"), 5, "invalid_config", "copilot"),
+    "price": (("--model", "nobody-knows-1", "--budget-usd", "1"), 5, "invalid_config", "price"),
+    "unmetered": (
+        ("--agent", "sh agent.sh", "--budget-usd", "3"), 5, "invalid_config", "budget_usd",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CANNOT)
+def test_what_cannot_be_done_is_told(stage: Stage, case: str) -> None:
+    arguments, code, status, word = CANNOT[case]
+    ended, run = stage.fixed(*arguments)
+    assert ended.code == code, ended
+    has_ended(run, code, status)
+    told_plainly(ended)
+    assert word in ended.stderr
+    assert stage.llm.asked == []
+    assert stage.source() == BUG
+
+
+def test_no_key_and_no_agent(stage: Stage) -> None:
+    ended, run = stage.fixed(env={"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None})
+    assert ended.code == 5, ended
+    has_ended(run, 5, "invalid_config")
+    told_plainly(ended)
+    for way_out in ("OPENAI_API_KEY", "--agent autofix"):
+        assert way_out in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--roles", "quartet"), "quartet"),
+        (("--max-iterations", "many"), "many"),
+        (("--max-minutes", "-1"), "-1"),
+        (("--sandbox", "chroot"), "chroot"),
+    ],
+)
+def test_a_wrong_value_is_told_before_anything_begins(
+    stage: Stage, arguments: tuple[str, ...], word: str
+) -> None:
+    ended = stage.rlm(*arguments)
+    assert ended.code == 5, ended
+    told_plainly(ended)
+    assert word in ended.stderr
+    assert stage.runs() == []
+
+
+REFUSALS: dict[str, Reply] = {
+    "key": refusal(401, "Incorrect API key provided", code="invalid_api_key"),
+    "model": refusal(404, "The model does not exist", code="model_not_found"),
+    "busy": busy("0"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_model_service_that_refuses(stage: Stage, case: str) -> None:
+    stage.llm.script(lambda _asked: REFUSALS[case])
+    ended, run = stage.fixed(timeout=120)
+    assert ended.code == 8, ended
+    has_ended(run, 8, "error")
+    told_plainly(ended)
+    assert 1 <= len(stage.llm.completions) <= 10
+    assert stage.llm.key not in ended.stderr
+
+
+def test_nobody_listens(stage: Stage) -> None:
+    stage.llm.stop()
+    ended, run = stage.fixed(timeout=120)
+    stage.llm.start()
+    assert ended.code == 8, ended
+    has_ended(run, 8, "error")
+    told_plainly(ended)
+
+
+def test_a_goal_is_needed(stage: Stage) -> None:
+    for goal in (None, "", "  \n"):
+        ended = stage.rlm(goal=goal)
+        assert ended.code == 2, ended
+        told_plainly(ended)
+    ended = stage.rlm("another")
+    assert ended.code == 2, ended
+    assert stage.runs() == []
+
+
+def test_what_was_edited_when_the_budget_ended_may_be_green(stage: Stage) -> None:
+    stage.llm.script(Play([MEND, USELESS, done()]))
+    ended, run = stage.fixed("--max-calls", "1")
+    assert ended.code == 0, ended
+    has_ended(run, 0, "passed")
+    assert stage.llm.bill.calls == 1

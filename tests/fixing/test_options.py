@@ -1,0 +1,96 @@
+"""Which value counts: flag, environment, config file, default; and whose run it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fixing.stage import GOAL, MEND, Play, done
+
+if TYPE_CHECKING:
+    from fixing.stage import Stage
+
+FILE = """\
+[loop]
+validator = "test -e from-file"
+max_iterations = 3
+max_minutes = 30
+roles = "triad"
+"""
+ENVIRONMENT = {
+    "RLM_VALIDATOR": "test -e from-environment",
+    "RLM_MAX_ITERATIONS": "2",
+    "RLM_MAX_MINUTES": "20",
+    "RLM_ROLES": "single",
+}
+FLAGS = ("--validator", "test -e from-flag", "--max-iterations", "1", "--max-minutes", "10",
+         "--roles", "triad")  # fmt: skip
+
+
+def terms(stage: Stage, *flags: str, **environ: str) -> tuple[str, float, float, str]:
+    """What holds in a run; it ends at its agent, which is not there."""
+    ended = stage.cli("rlm", GOAL, "--agent", "./nobody", *flags, env=environ)
+    assert ended.code == 4, ended
+    state = stage.runs()[-1].state
+    return state["validator"], state["maxIterations"], state["maxMinutes"], state["roles"]
+
+
+def test_flag_over_environment_over_file_over_default(stage: Stage) -> None:
+    stage.repo.write("pytest.ini", "").commit()
+    assert terms(stage) == ("pytest", 88, 2880, "single")
+    stage.repo.write("rlm-ci.toml", FILE).commit()
+    assert terms(stage) == ("test -e from-file", 3, 30, "triad")
+    assert terms(stage, **ENVIRONMENT) == ("test -e from-environment", 2, 20, "single")
+    assert terms(stage, *FLAGS, **ENVIRONMENT) == ("test -e from-flag", 1, 10, "triad")
+
+
+@pytest.mark.parametrize("word", ["unlimited", "unbounded", "infinite", "Infinity", "0"])
+def test_no_end_has_many_names(stage: Stage, word: str) -> None:
+    """Each is refused where nothing else would end the run."""
+    ended = stage.rlm("--validator", "none", "--max-minutes", "0", env={"RLM_MAX_ITERATIONS": word})
+    assert ended.code == 5, ended
+    assert "--max-iterations" in ended.stderr
+    state = stage.only().state
+    assert (state["maxIterations"], state["maxMinutes"]) == (0, 0)
+
+
+def test_the_goal_of_the_environment(stage: Stage) -> None:
+    """It is the goal where the command line has none."""
+    goals = {None: "from the environment", GOAL: GOAL}
+    for given, goal in goals.items():
+        words = ("--agent", "./nobody")
+        ended, run = stage.fixed(*words, goal=given, env={"RLM_GOAL": "from the environment"})
+        assert ended.code == 4, ended
+        assert run.state["goal"] == goal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "task"),
+    [
+        (("--task", "0105-rlm"), {"MCP_RUNNER_TASK_ID": "0200-other"}, "0105-rlm"),
+        ((), {"MCP_RUNNER_TASK_ID": "0200-other"}, "0200-other"),
+        ((), {}, "rlm-repo"),
+    ],
+)
+def test_the_task(
+    stage: Stage, arguments: tuple[str, ...], environ: dict[str, str], task: str
+) -> None:
+    ended = stage.rlm("--agent", "./nobody", *arguments, env=environ)
+    assert ended.code == 4, ended
+    assert f"Task: {task}\n" in ended.stderr
+    assert stage.only().folder.parts[-3] == task
+
+
+def test_the_task_is_told_beside_a_result_for_machines(stage: Stage) -> None:
+    stage.llm.script(Play([MEND, done()]))
+    ended, run = stage.fixed("--format", "json")
+    assert ended.code == 0, ended
+    assert ended.json()["run_id"] == run.id
+    assert "Task: rlm-repo\n" in ended.stderr
+
+
+def test_a_task_that_is_none_is_refused(stage: Stage) -> None:
+    ended = stage.rlm("--task", "../../etc")
+    assert ended.code == 5, ended
+    assert stage.runs() == []

@@ -1,0 +1,115 @@
+"""A run taken again from its record: no key, no model, no command, and the same report."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fixing.stage import BUG, QUICK, Play, alike, call, done, write
+
+if TYPE_CHECKING:
+    from fixing.stage import Stage
+
+NOTHING = {"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None}
+BUSY = Play(*([write("notes.txt", f"{n}\n"), done()] for n in range(9)))
+#: How a run ends, by what its model says and what is asked for.
+ENDS = {
+    "passed": (None, (), 0),
+    "max_iterations": (BUSY, ("--max-iterations", "2"), 3),
+    "max_calls": (BUSY, ("--max-calls", "3"), 3),
+    "max_minutes": (BUSY, ("--max-minutes", "0.02"), 3),
+    "no_progress": (Play([done()]), (), 3),
+    "tampered": (
+        Play([call("delete", path="test_calc.py"), done()]),
+        ("--validator", "test ! -e test_calc.py"), 1,
+    ),
+    "budget_complete": (BUSY, ("--validator", "none", "--max-iterations", "1"), 0),
+}  # fmt: skip
+
+
+#: The others are of the same kind as one of these.
+_SAMPLE = {"passed", "max_calls", "max_minutes"}
+
+
+@pytest.mark.parametrize(
+    "status", [one if one in _SAMPLE else pytest.param(one, marks=pytest.mark.full) for one in ENDS]
+)
+def test_the_report_is_the_same(stage: Stage, status: str) -> None:
+    play, arguments, code = ENDS[status]
+    if play:
+        stage.llm.script(play)
+    ended, run = stage.fixed(*arguments)
+    assert (ended.code, run.final) == (code, status), ended
+    if code == 0:
+        stage.repo.write("calc.py", BUG)
+    before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    asked = len(stage.llm.asked)
+    stage.llm.stop()
+    replayed = stage.cli("replay", run.id, "--check", env={**NOTHING, "PATH": os.environ["PATH"]})
+    stage.llm.start()
+    assert replayed.code == 0, replayed
+    assert "the report is the same" in replayed.stderr
+    assert len(stage.llm.asked) == asked
+    other = next(one for one in stage.runs() if one.id != run.id)
+    assert other.manifest["parent_run_id"] == run.id
+    assert (other.final, other.report["usage"]["calls"]) == (status, run.report["usage"]["calls"])
+    assert other.report["usage"]["replayed"] == len(run.facts())
+    assert {
+        key: value for key, value in other.report.items() if key not in ("run_id", "usage")
+    } == {key: value for key, value in run.report.items() if key not in ("run_id", "usage")}
+    assert _artifacts(alike(other, run)) == _artifacts(alike(run))
+    after = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
+    assert after == before
+    if code == 0:
+        assert stage.source() == BUG
+
+
+def _artifacts(found: dict[str, str]) -> dict[str, str]:
+    return {name: text for name, text in found.items() if name.startswith("rlm/")}
+
+
+def test_the_work_tree_may_have_moved_on(stage: Stage) -> None:
+    ended, run = stage.fixed("--no-apply")
+    assert ended.code == 0, ended
+    stage.repo.write("calc.py", "something else\n").write("new.txt", "x").commit()
+    replayed = stage.cli("replay", run.id, "--check", env=NOTHING)
+    assert replayed.code == 0, replayed
+    assert stage.source() == "something else\n"
+
+
+def test_a_run_that_was_killed_is_resumed_first(stage: Stage) -> None:
+    child = stage.spawn(*stage.words("--no-apply"))
+    assert child.kill_when(
+        lambda: bool(stage.runs()) and len(stage.only().lines("calls.jsonl")) > 8
+    )
+    child.wait()
+    run = stage.only()
+    replayed = stage.cli("replay", run.id, env=NOTHING)
+    assert replayed.code == 5, replayed
+    assert "hint: resume the run first, then replay it" in replayed.stderr
+    assert stage.cli("resume", run.id).code == 0
+    assert stage.cli("replay", run.id, "--check", env=NOTHING).code == 0
+
+
+def test_a_record_that_was_changed_is_no_record(stage: Stage) -> None:
+    ended, run = stage.fixed("--no-apply")
+    assert ended.code == 0, ended
+    journal = run.folder / "calls.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b"a + b", b"a * b"))
+    replayed = stage.cli("replay", run.id, "--check", env=NOTHING)
+    assert replayed.code == 6, replayed
+    assert "calls.jsonl" in replayed.stderr
+    assert "Traceback" not in replayed.stderr
+
+
+def test_a_report_that_was_changed_differs(stage: Stage) -> None:
+    ended, run = stage.fixed("--no-apply", "--validator", QUICK)
+    assert ended.code == 0, ended
+    path = run.folder / "report.json"
+    path.write_text(path.read_text().replace("1 file changed", "9 files changed", 1)
+                    .replace("2 files changed", "9 files changed", 1))  # fmt: skip
+    replayed = stage.cli("replay", run.id, "--check", env=NOTHING)
+    assert replayed.code == 1, replayed
+    assert "the report differs in parts" in replayed.stderr
