@@ -6,15 +6,21 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from histories import FIRST_COMMIT_AT, GitRepo
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+# Some examples build whole reports: as many as two minutes of all tests allow for.
+settings.register_profile("quick", max_examples=40)
+settings.load_profile("quick")
 
 #: Variables that rlm-ci, git, pre-commit or GitHub Actions would listen to.
 _AMBIENT_PREFIXES = (
@@ -35,6 +41,20 @@ _GIT_CONFIG = """\
 [init]
 \tdefaultBranch = main
 """
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest sorts out by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked ``sample(n)``, all cases but the first n are ``full``."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("sample")
+        if mark is None:
+            continue
+        name = item.nodeid.partition("[")[0]
+        seen[name] += 1
+        if seen[name] > mark.args[0]:
+            item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(autouse=True)

@@ -180,6 +180,7 @@ def test_the_program_runs_isolated_in_the_workspace_and_in_place_of_the_shell(
     assert not [name for name in seen["environ"] if name.startswith("INPUT_")]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("report", "argv"),
     [
@@ -204,6 +205,7 @@ def test_inputs_that_are_not_given_are_empty(spy: Callable[..., dict[str, Any]])
     assert set(given.values()) == {""}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("template", HOSTILE)
 def test_hostile_inputs_arrive_as_they_are(
     template: str, spy: Callable[..., dict[str, Any]], tmp_path: Path
@@ -243,6 +245,7 @@ def _job(tmp_path: Path, **options: Any) -> Runner:
     return Runner(tmp_path / "job", action, workspace, environment, **options)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("inputs", "lock"),
     [
@@ -273,6 +276,7 @@ def test_a_fix_after_the_checks_in_the_same_job_gets_what_it_needs(tmp_path: Pat
     assert "openai" in _packages(python)
 
 
+@pytest.mark.full
 def test_another_version_in_the_same_job_gets_its_own_lock_and_code(tmp_path: Path) -> None:
     first = _job(tmp_path)
     first.use()
@@ -285,6 +289,7 @@ def test_another_version_in_the_same_job_gets_its_own_lock_and_code(tmp_path: Pa
     assert str(first.action) not in json.loads((tmp_path / "spy.json").read_text())["path"]
 
 
+@pytest.mark.full
 def test_the_jobs_own_python_is_left_alone(tmp_path: Path) -> None:
     before = _packages(sys.executable)
     steps = _job(tmp_path).use()  # the harness fails it for a write to GITHUB_ENV or GITHUB_PATH
@@ -323,6 +328,7 @@ def test_a_package_that_is_not_the_locked_one_is_refused(tmp_path: Path) -> None
     assert "::error" in steps[0].text
 
 
+@pytest.mark.full
 def test_a_python_without_pip_will_do(tmp_path: Path) -> None:
     python = tmp_path / "python" / "python3"
     put_python(python.parent)
@@ -390,6 +396,7 @@ def test_a_clean_pull_request(repo: GitRepo, base: str, tmp_path: Path) -> None:
     assert job.artifacts == {}, "without a patch the step that uploads it is skipped"
 
 
+@pytest.mark.full
 def test_a_pull_request_over_budget_fails_the_job(repo: GitRepo, base: str, tmp_path: Path) -> None:
     repo.write_all({f"src/part_{n}.py": "x = 1\n" for n in range(3)})
     head = repo.commit("Add parts")
@@ -403,6 +410,7 @@ def test_a_pull_request_over_budget_fails_the_job(repo: GitRepo, base: str, tmp_
     assert [name for name, _, _ in job.commands if name in COMMANDS] == ["error"]
 
 
+@pytest.mark.full
 def test_the_fail_level_decides_about_the_job(repo: GitRepo, base: str, tmp_path: Path) -> None:
     head = repo.write_all({"a": "1\n", "b": "2\n"}).commit("Two")
     inputs = {"max-files": "1", "fail-level": "critical"}
@@ -411,6 +419,7 @@ def test_the_fail_level_decides_about_the_job(repo: GitRepo, base: str, tmp_path
     assert (job.outputs["findings"], job.outputs["failing"]) == ("1", "0")
 
 
+@pytest.mark.full
 def test_inputs_choose_the_checks_the_task_and_the_folder(
     repo: GitRepo, base: str, tmp_path: Path
 ) -> None:
@@ -468,6 +477,7 @@ def test_a_base_that_is_not_there_is_never_clean(repo: GitRepo, base: str, tmp_p
     assert missing[:7] in said
 
 
+@pytest.mark.full
 def test_a_wrong_input_is_named(repo: GitRepo, base: str, tmp_path: Path) -> None:
     head = repo.append("src/cart.py", "tax = 1\n").commit("Add taxes")
     job = run_in_act(tmp_path / "job", repo, pull_request(base, head), {"fail-level": "hihg"})
@@ -476,6 +486,7 @@ def test_a_wrong_input_is_named(repo: GitRepo, base: str, tmp_path: Path) -> Non
     assert [line for line in job.printed if "error: " in line and "RLM_CI_FAIL_LEVEL" in line]
 
 
+@pytest.mark.full
 def test_the_repository_may_lie_in_a_folder_of_the_workspace(
     base: str, repo: GitRepo, tmp_path: Path
 ) -> None:

@@ -170,6 +170,7 @@ def test_what_makes_the_tests_pass_is_left_as_a_patch_and_nothing_is_pushed(plac
     assert _holding(place.tmp, place.llm.key) == []
 
 
+@pytest.mark.full
 def test_a_job_that_ends_red_leaves_its_patch_too(place: Place) -> None:
     place.llm.script(ASTRAY)
     job = place.in_act(**{"max-calls": "2"})
@@ -200,6 +201,7 @@ def test_a_forks_code_is_not_run(place: Place, jobs: Path) -> None:
     _require_not_run(place, step, "the pull request of a fork")
 
 
+@pytest.mark.full
 def test_in_a_job_with_secrets_of_its_own_nobodys_code_is_run(place: Place, jobs: Path) -> None:
     place.repo.checkout("main")
     event = pull_request(place.base, place.head, number=NUMBER)
@@ -216,12 +218,14 @@ def test_nor_is_the_pull_request_judged_where_it_is_checked_out(place: Place, jo
     assert place.llm.asked == []
 
 
+@pytest.mark.full
 def test_without_a_model_to_ask_it_is_not_run(place: Place, jobs: Path) -> None:
     event = pull_request(place.base, place.head, number=NUMBER)
     step = place.step(jobs, event, inputs=NO_MODEL)
     _require_not_run(place, step, "there is no model to ask")
 
 
+@pytest.mark.full
 def test_fixers_need_no_model(place: Place, jobs: Path) -> None:
     place.repo.write("ruff.toml", "").write("lint.py", "import os\n")
     head = place.repo.commit("Add lint")

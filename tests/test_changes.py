@@ -149,6 +149,7 @@ def test_counts_are_those_of_git(histories: Callable[[str], History], name: str)
     assert sorted(change.names()) == sorted(split_up)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", HISTORIES)
 def test_hunks_are_the_difference(histories: Callable[[str], History], name: str) -> None:
     history = histories(name)
@@ -231,6 +232,7 @@ CONFIG = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["every_kind_of_change", "hostile_names", "random 3"])
 @pytest.mark.parametrize("scope", ["repository", "user"])
 def test_no_configuration_changes_a_number(

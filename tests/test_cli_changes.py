@@ -70,6 +70,7 @@ def refused(ended: Ended, code: int = 5) -> str:
 # -- figures ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("builder", [every_kind_of_change, hostile_names, hostile_messages])
 def test_the_figures_are_git_s_from_anywhere(
     cli: Cli, repo: GitRepo, tmp_path: Path, builder: Any
@@ -94,6 +95,7 @@ def test_no_renames_is_a_flag(cli: Cli, repo: GitRepo) -> None:
     assert (found["files"], found["lines"]) == (len(rows), oracle.budget(rows).lines)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("hiding", SELF_HIDING)
 def test_a_pull_request_cannot_hide_itself(cli: Cli, repo: GitRepo, hiding: str) -> None:
     history = attributed(repo, hiding)
@@ -288,6 +290,7 @@ def test_every_event_by_flag_and_by_the_runner(cli: Cli, repo: GitRepo, tmp_path
             assert f"{files} of 25 files" in ended.stdout, case
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("text", [HOSTILE_TEXTS[n] for n in (2, 3, 4, 5, 10, 11, 13, 14, 16)])
 def test_hostile_texts_in_an_event_reach_nobody(
     cli: Cli, repo: GitRepo, tmp_path: Path, text: str
@@ -414,6 +417,7 @@ def test_a_push_that_git_would_not_tell_is_refused(cli: Cli, repo: GitRepo) -> N
 # -- nothing of the repository runs -------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @posix
 @pytest.mark.parametrize("command", [
     ("check", "--base", "BASE"), ("pr", "--base", "BASE", "--out", "OUT"),

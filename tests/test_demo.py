@@ -89,6 +89,7 @@ def test_it_judges_the_last_change_of_its_own_checkout(demo: Path) -> None:
     assert "This clone is shallow" in ended.stdout
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("lie", "told"),
     [
@@ -112,6 +113,7 @@ def test_it_notices_when_rlm_ci_misbehaves(demo: Path, tmp_path: Path, lie: str,
     assert told in ended.stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("lie", "told"),
     [
@@ -138,6 +140,7 @@ def test_it_notices_when_a_fix_is_not_what_it_seems(
     assert all(line in ended.stdout for line in told), ended.stdout
 
 
+@pytest.mark.full
 def test_without_a_sandbox_it_says_so_and_goes_on(demo: Path, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -347,6 +347,7 @@ def test_hostile_branch_names_are_never_given_to_git(
     assert change_of(history, tmp_path, pushed).target == branch
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 @pytest.mark.parametrize("case", [case for case, to in MEANINGS.items() if to and " " not in to])
 def test_no_event_runs_what_a_repository_configures(

@@ -329,6 +329,7 @@ def test_a_child_may_be_interrupted_though_its_start_was_not() -> None:
     assert not int(fields["SigIgn"], 16) & 1 << (signal.SIGPIPE - 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("names", [("pidfd_open",), ("pidfd_open", "waitid")])
 def test_where_the_system_tells_less_it_means_the_same(
     monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]

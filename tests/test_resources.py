@@ -148,6 +148,7 @@ ENDLESS = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("source", ENDLESS)
 def test_a_template_comes_to_an_end(source: str) -> None:
     start = time.monotonic()

@@ -72,6 +72,7 @@ def test_a_newer_python_beside_an_old_one_is_found(tmp_path: Path) -> None:
     subprocess.run([tmp_path / "venv/bin/python", "-I", "-c", script], check=True)
 
 
+@pytest.mark.full
 def test_a_package_with_another_hash_is_refused(tmp_path: Path) -> None:
     lock = tmp_path / "changed.lock"
     text = (ROOT / "requirements.lock").read_text("utf-8")

@@ -397,6 +397,7 @@ def _judge_under_act(
     return code, log, probe / "rlm-ci-report"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("files", [1, 30])
 def test_the_first_job_leaves_its_report_whether_it_is_green_or_red(
     repo: GitRepo, tmp_path: Path, files: int
@@ -413,6 +414,7 @@ def test_the_first_job_leaves_its_report_whether_it_is_green_or_red(
     assert not report["publication"]
 
 
+@pytest.mark.full
 def test_a_change_that_cannot_be_judged_leaves_a_report_that_says_so(
     repo: GitRepo, tmp_path: Path
 ) -> None:

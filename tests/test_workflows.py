@@ -250,6 +250,7 @@ def _silent_judges(text: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> l
     return silent
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_of_the_action_is_found(
     defect: str, place: Path, monkeypatch: pytest.MonkeyPatch

@@ -116,6 +116,7 @@ def plain(files: int = 1, lines: int = 1, **more: Any) -> ChangeSet:
 # -- what is counted ----------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", HISTORIES)
 def test_the_figures_are_git_s_less_what_is_ignored(
     histories: Callable[[str], History], name: str

@@ -121,6 +121,7 @@ def test_other_files_with_the_marker_are_not_looked_at(cli: Cli, repo: GitRepo) 
     assert metrics(check(cli, repo))["stubs"] == 2
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("others", [0, 3, 8, 40])
 @pytest.mark.parametrize("folder", ["a", "z"])
 def test_stubs_among_other_documents_are_judged_alike(
@@ -275,6 +276,7 @@ def test_what_a_payload_must_be(cli: Cli, repo: GitRepo, payload: Change, rule: 
 # -- the policy ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "text",
     [

@@ -72,6 +72,7 @@ def test_both_at_once_are_refused(cli: Cli, repo: GitRepo) -> None:
         assert ("Not judged" in ended.stdout) == (args != ("config",))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("text", "said"),
     [

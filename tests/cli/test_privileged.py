@@ -67,6 +67,7 @@ def refusal(change: ChangeSet, event: str | None = "issue_comment") -> ConfigErr
     return None
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("event", privileged.EVENTS)
 @pytest.mark.parametrize("place", ["head", "first", "merged", "undone", "part", "follow"])
 def test_the_pull_requests_code_is_refused(
@@ -93,6 +94,7 @@ def test_what_is_not_the_pull_requests_is_fine(
         assert refusal(change_of(repo, history["base"], history["head"]), event) is None
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("event", ["pull_request", "push", "merge_group", "schedule", "", None])
 def test_without_privilege_the_code_may_be_there(
     repo: GitRepo, history: dict[str, str], event: str | None

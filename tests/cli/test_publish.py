@@ -130,6 +130,7 @@ def test_pr_without_permission_is_as_it_was_and_says_what_is_missing(job: Job) -
     ]  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("status", [401, 403, 404, 422])
 def test_pr_keeps_its_exit_code_whatever_github_says(job: Job, status: int) -> None:
     job.stage.github.fault("*", "*", times=None, status=status)
@@ -202,6 +203,7 @@ def test_without_a_token_publish_has_nothing_to_do_it_with(job: Job) -> None:
     assert "GITHUB_TOKEN" in ended.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("lie", [{"repository": "victim/shop"}, {"pull_request": 13}], ids=str)
 def test_a_report_decides_nothing_that_the_event_tells(job: Job, lie: dict[str, Any]) -> None:
     """With a person's token it would reach whatever that person may write to."""
@@ -229,6 +231,7 @@ def test_the_second_job_posts_what_the_first_one_found(job: Job) -> None:
     assert "problem 10" in job.stage.summary
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "lie",
     [
@@ -282,12 +285,14 @@ def test_two_pull_requests_of_one_branch(job: Job) -> None:
     refused(job, job.publish(job.report(10), event=job.after()), 8, "not clear")
 
 
+@pytest.mark.full
 def test_another_pull_request_of_the_same_branch_that_is_closed(job: Job) -> None:
     job.stage.github.pull(NAME, 13, head="feature").state = "closed"
     assert job.publish(job.report(10), event=job.after()).code == 0
     assert len(job.stage.summaries) == 1
 
 
+@pytest.mark.full
 def test_a_fork_that_was_deleted(job: Job) -> None:
     job.stage.state.head_repository = None
     ended = job.publish(job.report(10), event=job.after(head_repository=None))
@@ -295,6 +300,7 @@ def test_a_fork_that_was_deleted(job: Job) -> None:
     assert len(job.stage.summaries) == 1
 
 
+@pytest.mark.full
 def test_the_list_of_the_event_is_not_believed(job: Job) -> None:
     """For a fork it is empty; whatever else stands there is not asked either."""
     job.stage.github.pull(NAME, 13, head="main")
@@ -303,6 +309,7 @@ def test_the_list_of_the_event_is_not_believed(job: Job) -> None:
     assert job.stage.home.pulls[13].comments == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -323,6 +330,7 @@ def test_an_event_that_names_nothing_posts_nothing(job: Job, changed: dict[str, 
     assert {one.path for one in job.stage.github.log} <= {f"/repos/{NAME}/pulls"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "data",
     [
@@ -401,6 +409,7 @@ def test_cancelled_while_github_takes_its_time(
     assert len(job.stage.summaries) == 1
 
 
+@pytest.mark.full
 def test_usage_is_counted_where_the_report_is_our_own(job: Job) -> None:
     report = job.stage.report(10, usage=Usage(calls=3, prompt_tokens=7, cost_usd=0.5))
     path = job.folder / "own.json"

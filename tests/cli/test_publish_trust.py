@@ -43,6 +43,7 @@ def test_what_publish_prints_is_no_report(job: Job) -> None:
     assert job.stage.github.log == []
 
 
+@pytest.mark.full
 def test_the_second_job_tells_where_it_posted(job: Job) -> None:
     ended = job.publish(job.report(10), event=job.after())
     assert ended.code == 0, ended
@@ -51,6 +52,7 @@ def test_the_second_job_tells_where_it_posted(job: Job) -> None:
     assert ended.stdout.strip() in outputs
 
 
+@pytest.mark.full
 def test_the_second_job_asks_no_more_than_it_must(job: Job) -> None:
     assert job.publish(job.report(10), event=job.after()).code == 0
     before = len(job.stage.github.log)

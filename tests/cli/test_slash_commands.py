@@ -104,6 +104,7 @@ def test_base_and_head_are_stronger_than_a_comment(stage: Stage) -> None:
 # -- who may, and what is ignored ---------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("text", "author", "more"),
     [
@@ -125,6 +126,7 @@ def test_what_is_not_for_us(stage: Stage, text: str, author: str, more: dict[str
     assert stage.untouched
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("text", ["/rlm-ci check", "/rlm-ci review", OVERRIDE])
 @pytest.mark.parametrize("role", ["none", "read", "stranger"])
 def test_who_may_not_write_may_not_command(stage: Stage, text: str, role: str) -> None:
@@ -153,6 +155,7 @@ def test_what_the_event_says_of_its_author_is_not_believed(stage: Stage) -> None
     assert stage.untouched
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("permission", "role", "code"),
     [("write", "maintain", 1), ("write", "release manager", 1), ("admin", "admin", 1),
@@ -167,6 +170,7 @@ def test_what_github_says_of_a_role(stage: Stage, permission: Any, role: str, co
     assert (code == 5) == stage.untouched
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("status", [403, 404, 500])
 def test_no_answer_is_no_permission(stage: Stage, status: int) -> None:
     stage.github.fault("GET", "*/permission", status=status, times=None)
@@ -175,6 +179,7 @@ def test_no_answer_is_no_permission(stage: Stage, status: int) -> None:
     assert stage.untouched
 
 
+@pytest.mark.full
 def test_github_is_down(stage: Stage) -> None:
     event = stage.events.comment(OVERRIDE)
     with stage.github.down():
@@ -183,6 +188,7 @@ def test_github_is_down(stage: Stage) -> None:
     assert stage.untouched
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("body", [*list(REFUSED)[::3], "/rlm-ci review"])
 def test_a_refused_command_ends_with_the_list(stage: Stage, body: str) -> None:
     assert stage.say(body) == 5

@@ -114,6 +114,7 @@ def test_a_hostile_reason_is_text(stage: Stage) -> None:
     assert stage.last.overrides[0].reason == HOSTILE.replace("\u202e", "\\u202e")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("letter", ["é", "数", "\U0001f600"])
 def test_the_longest_reason_is_read_back(stage: Stage, letter: str) -> None:
     assert stage.say(f"/rlm-ci override diff-budget: {letter * 300}") == 0
@@ -142,6 +143,7 @@ def _comment(stage: Stage, author: str, body: str) -> None:
     client.close()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("author", ["eve", "ada", "github-actions", "other[bot]"])
 def test_a_forged_marker_changes_nothing(stage: Stage, author: str) -> None:
     _comment(stage, author, _forge(stage))
@@ -158,6 +160,7 @@ def test_what_a_person_commanded_is_confirmed(stage: Stage) -> None:
     assert stage.report["findings"][0]["suppression"] == "forged (override by ada)"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "odd",
     [{"head": "0" * 40}, {"check": "doc-archive"}, {"reason": ""}, {"check": "*"},
@@ -173,6 +176,7 @@ def test_a_marker_under_our_login_is_no_proof(stage: Stage, odd: dict[str, Any])
         assert "note: the override of diff-budget in our summary comment does not" in stage.said
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("odd", "doubt"),
     [

@@ -54,6 +54,7 @@ def test_a_good_report_holds(cli: Cli, stored: tuple[GitRepo, dict[str, Any]]) -
     assert as_json == {"evidence": counts, "problems": []}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -197,6 +198,7 @@ def test_a_forged_report_is_refused(cli: Cli, stored: tuple[GitRepo, dict[str, A
         assert "hint: " in ended.stderr
 
 
+@pytest.mark.full
 def test_a_large_report_takes_seconds_not_minutes(
     cli: Cli, stored: tuple[GitRepo, dict[str, Any]]
 ) -> None:

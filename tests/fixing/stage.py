@@ -229,11 +229,16 @@ class Stage:
         assert len(made) == 1, ended
         return ended, made[0]
 
-    def spawn(self, *args: str, env: Mapping[str, str | None] | None = None) -> Child:
-        """``rlm-ci ARGS`` in a process group of its own."""
+    def spawn(
+        self,
+        *args: str,
+        env: Mapping[str, str | None] | None = None,
+        around: Sequence[str] = (),
+    ) -> Child:
+        """``rlm-ci ARGS`` in a process group of its own, started by the command ``around`` it."""
         changed = {**os.environ, **self.environment(env)}
         child = subprocess.Popen(
-            [sys.executable, "-I", "-m", "rlm_ci", *args],
+            [*around, sys.executable, "-I", "-m", "rlm_ci", *args],
             cwd=self.repo,
             env={name: value for name, value in changed.items() if value is not None},
             stdin=subprocess.DEVNULL,

@@ -44,6 +44,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("status", LIMITS)
 def test_a_budget_ends_it(stage: Stage, status: str) -> None:
     stage.llm.script(busy_forever())
@@ -126,6 +127,7 @@ CANNOT = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", CANNOT)
 def test_what_cannot_be_done_is_told(stage: Stage, case: str) -> None:
     arguments, code, status, word = CANNOT[case]
@@ -173,6 +175,7 @@ REFUSALS: dict[str, Reply] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("case", REFUSALS)
 def test_a_model_service_that_refuses(stage: Stage, case: str) -> None:
     stage.llm.script(lambda _asked: REFUSALS[case])

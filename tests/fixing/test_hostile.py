@@ -73,6 +73,7 @@ def test_green_by_a_forbidden_edit_is_not_green(stage: Stage, way: str) -> None:
     assert untouched(stage)
 
 
+@pytest.mark.full
 def test_an_agent_that_takes_it_back_is_forgiven(stage: Stage) -> None:
     stage.llm.script(Play([write("conftest.py", HOOK), done()],
                           [call("delete", path="conftest.py"), MEND, done()]))  # fmt: skip

@@ -162,6 +162,7 @@ def test_a_torn_record_is_cut_off_and_produced_again(
     goes_on(stage, run, expected)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("number", "code", "where"),
     [(signal.SIGINT, 130, "agent"), (signal.SIGTERM, 143, "validator")],
@@ -230,6 +231,7 @@ def test_a_result_that_was_half_applied_is_applied_whole(stage: Stage) -> None:
     assert "not applied" not in run.report["parts"][0]["summary"]
 
 
+@pytest.mark.full
 def test_a_service_that_stays_away_is_waited_for_by_a_resume(stage: Stage) -> None:
     """What was paid for before it went is not asked for again."""
 
@@ -252,6 +254,7 @@ def test_a_service_that_stays_away_is_waited_for_by_a_resume(stage: Stage) -> No
     assert stage.source() == MENDED
 
 
+@pytest.mark.full
 def test_a_program_that_is_there_by_now(stage: Stage, tmp_path: Path) -> None:
     folder = tmp_path / "programs"
     folder.mkdir()

@@ -45,6 +45,7 @@ def test_flag_over_environment_over_file_over_default(stage: Stage) -> None:
     assert terms(stage, *FLAGS, **ENVIRONMENT) == ("test -e from-flag", 1, 10, "triad")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("word", ["unlimited", "unbounded", "infinite", "Infinity", "0"])
 def test_no_end_has_many_names(stage: Stage, word: str) -> None:
     """Each is refused where nothing else would end the run."""
@@ -65,6 +66,7 @@ def test_the_goal_of_the_environment(stage: Stage) -> None:
         assert run.state["goal"] == goal
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("arguments", "environ", "task"),
     [

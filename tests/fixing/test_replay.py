@@ -79,6 +79,7 @@ def test_the_work_tree_may_have_moved_on(stage: Stage) -> None:
     assert stage.source() == "something else\n"
 
 
+@pytest.mark.full
 def test_a_run_that_was_killed_is_resumed_first(stage: Stage) -> None:
     child = stage.spawn(*stage.words("--no-apply"))
     assert child.kill_when(
@@ -104,6 +105,7 @@ def test_a_record_that_was_changed_is_no_record(stage: Stage) -> None:
     assert "Traceback" not in replayed.stderr
 
 
+@pytest.mark.full
 def test_a_report_that_was_changed_differs(stage: Stage) -> None:
     ended, run = stage.fixed("--no-apply", "--validator", QUICK)
     assert ended.code == 0, ended

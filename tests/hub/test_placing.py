@@ -72,6 +72,7 @@ def test_the_diff_is_three_dot(scene: Scene) -> None:
     assert (compared.status, compared.behind_by) == ("diverged", 1)
 
 
+@pytest.mark.full
 def test_files_come_in_pages_and_end_at_3000(github: GitHub, tmp_path: Path) -> None:
     repo = GitRepo(tmp_path / "big").write("a", "")
     repo.run("add", "-A")

@@ -330,6 +330,7 @@ def test_a_finding_points_to_the_line() -> None:
     assert (found[0].evidence[0].line_start, found[0].evidence[0].side) == (6, "new")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "content",
     ["(" * 100_000, "x = " + "-" * 100_000 + "1", "\0", "\ud800".encode("utf-8", "surrogatepass"),

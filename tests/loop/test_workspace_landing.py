@@ -127,6 +127,7 @@ def check_round_trip(seed: int, place: Path) -> None:
     assert not (repo.path / STAGING).exists()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_patch_and_landing_give_back_every_byte(seed: int, tmp_path: Path) -> None:
     check_round_trip(seed, tmp_path)
@@ -308,6 +309,7 @@ def check_kill(changed: tuple[GitRepo, Workspace, str], place: Path, when: int) 
     return was_killed
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("when", [0, 3, 7, 11, 15])
 def test_killed_in_the_middle_nothing_is_lost(
     when: int, changed: tuple[GitRepo, Workspace, str], tmp_path: Path

@@ -408,6 +408,7 @@ def _real(stage: Stage, limits: Limits) -> Client:
     return made
 
 
+@pytest.mark.full
 def test_the_second_is_one_of_the_wall_and_failures_count(stage: Stage) -> None:
     stage.github.fault("POST", LIST, skip=1, status=502, store=True)
     made = _real(stage, Limits())

@@ -214,6 +214,7 @@ def _dripping(start: bytes, drip: bytes, every: float) -> Iterator[str]:
         waiting.join(2)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("rest", "drip"),
     [(b"Content-Length: 1000\r\n\r\n", b" "), (b"\r\n", b" "),

@@ -229,6 +229,7 @@ def test_of_too_many_checks_some_are_shown_and_the_rest_is_counted() -> None:
     assert "There was no room here for 800 of the checks." in text
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("char", ["x", "$", "`", "|", "@", "🙂", "\u202e", "\n", "\udcff"])
 def test_one_text_of_any_size_fits(char: str) -> None:
     long = char * 400_000
@@ -265,6 +266,7 @@ def test_a_user_template_may_change_one_block() -> None:
     assert "## ❌ 3 findings fail this change" in text
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "template",
     ["{{ headline }}\n" + "long line\n" * 30_000, "x" * 200_000,

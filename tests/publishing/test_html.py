@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from publishing import reports
 from publishing.judges import Page
@@ -52,6 +53,7 @@ def test_hostile_texts_stay_texts(report: Report) -> None:
     assert sorted(messages) == sorted(expected)
 
 
+@pytest.mark.full
 def test_nothing_is_shed() -> None:
     page = Page(render(reports.many(2000), "html"))
     assert len(page.root.all("article")) == 2000

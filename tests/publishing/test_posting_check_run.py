@@ -93,6 +93,7 @@ def test_the_conclusion_stands_from_the_first_request_on(stage: Stage) -> None:
     assert len(check(stage).annotations) == 50
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("store", [True, False])
 @pytest.mark.parametrize("wrong", [{"status": 502}, {"drop": True}], ids=str)
 @pytest.mark.parametrize("skip", range(3))

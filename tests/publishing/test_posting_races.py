@@ -166,11 +166,13 @@ def _race(stage: Stage, seeds: Sequence[int], *, same: bool, wishes: Wishes) -> 
             raise AssertionError("\n".join([f"seed {seed}", *told])) from error
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
 def test_requests_in_any_order(stage: Stage, same: bool) -> None:
     _race(stage, range(12), same=same, wishes=STICKY)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
 def test_review_comments_in_any_order(stage: Stage, same: bool) -> None:
     _race(stage, range(8), same=same, wishes=Wishes())
@@ -204,6 +206,7 @@ def test_the_newer_words_are_taken_from_nobody_else(stage: Stage, app: str) -> N
         assert stage.last.head != race.head
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
 @pytest.mark.parametrize("denied", [False, True], ids=["switched off", "not allowed"])
 @pytest.mark.parametrize("when", ["before", "after"])

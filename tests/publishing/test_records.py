@@ -206,6 +206,7 @@ def test_sarif_says_that_not_everything_was_looked_at(state: str) -> None:
     assert empty["executionSuccessful"] is False
 
 
+@pytest.mark.full
 def test_sarif_has_no_more_results_than_github_takes() -> None:
     (run,) = sarif(reports.many(25_003))["runs"]
     assert len(run["results"]) == 25_000

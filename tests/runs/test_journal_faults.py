@@ -40,6 +40,7 @@ def suffer(path: Path, call: str, fault: str, when: int) -> Ended:
     return ended
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("call", "fault"),
     [
