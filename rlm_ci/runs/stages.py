@@ -64,7 +64,9 @@ def conduct(run: Run, name: str, place: Setting, goal: str | None = None) -> int
     try:
         code, summary = _carry_out(run, name, place, goal)
     except BaseException as error:
-        place.doubt(run.stop(error))
+        doubt = run.stop(error)
+        if str(doubt) != str(error):  # what ended it is told by whoever catches it
+            place.doubt(doubt)
         raise
     status = SUCCEEDED if code == OK else FAILED
     place.doubt(run.finish(status, exit_code=code, summary=summary))

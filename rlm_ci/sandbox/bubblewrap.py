@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 
 from rlm_ci import process, streaming
-from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.errors import ConfigError, StorageError, UnavailableError
 from rlm_ci.sandbox.job import HOME, PATH, Job, is_below, ordered
 from rlm_ci.sandbox.watch import Watch
 
@@ -224,13 +224,23 @@ class _Descriptors:
             os.close(descriptor)
 
     def file(self, text: str) -> int:
-        """A file that holds ``text``, to be read from its start; no path leads to it."""
-        descriptor = os.memfd_create("rlm-ci", os.MFD_CLOEXEC)
-        self._open.append(descriptor)
-        data = memoryview(os.fsencode(text))
-        while data:
-            data = data[os.write(descriptor, data) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
+        """A file that holds ``text``, to be read from its start; no path leads to it.
+
+        Raises StorageError: a limit on the size of files holds for those in memory, too.
+        """
+        try:
+            descriptor = os.memfd_create("rlm-ci", os.MFD_CLOEXEC)
+            self._open.append(descriptor)
+            data = memoryview(os.fsencode(text))
+            while data:
+                data = data[os.write(descriptor, data) :]
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        except OSError as error:
+            raise StorageError(
+                f"what the sandbox is told cannot be written: {error.strerror}",
+                where="memory",
+                hint="raise the limit of the size of files: ulimit -f",
+            ) from None
         return descriptor
 
     def pipe(self) -> int:
