@@ -29,10 +29,10 @@ TERMINATED = 143
 
 #: code, name, meaning: the table of the README and of ``docs/reference.md``.
 EXIT_CODES: tuple[tuple[int, str, str], ...] = (
-    (OK, "ok", "clean"),
+    (OK, "ok", "clean; a fix loop's goal is reached, or its budget without a validator is used"),
     (FINDINGS, "findings", "at least one unsuppressed finding at or above the fail level"),
     (USAGE, "usage", "wrong use of the command line"),
-    (LIMIT, "limit", "a budget ended the run before it was done"),
+    (LIMIT, "limit", "a budget ended the run before it was done, or nothing moved any more"),
     (
         UNAVAILABLE,
         "unavailable",

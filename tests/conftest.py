@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seen: Counter[str] = Counter()
     for item in items:
         mark = item.get_closest_marker("sample")
-        if mark is None:
+        if mark is None or item.get_closest_marker("full"):
             continue
         name = item.nodeid.partition("[")[0]
         seen[name] += 1

@@ -104,6 +104,7 @@ def test_without_the_permission_everything_else_is_there_and_it_is_named(place: 
     assert place.state()["comments"] == []
 
 
+@pytest.mark.full
 def test_without_a_token_nothing_is_asked_of_github(place: Place) -> None:
     job = place.run()
     assert job.outputs["verdict"] == "findings"

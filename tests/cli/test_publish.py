@@ -190,6 +190,7 @@ def test_a_stored_report_is_posted(job: Job) -> None:
     assert len(job.stage.summaries) == 1
 
 
+@pytest.mark.full
 def test_what_cannot_be_posted_is_exit_8(job: Job) -> None:
     ended = job.publish(job.report(10), token=READER)
     assert ended.code == 8, ended
@@ -368,6 +369,7 @@ def test_a_finding_of_another_part_or_place_is_harmless(job: Job) -> None:
 # -- cancelled ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("stalled", ["GET *pulls/12", "POST */reviews", "POST *check-runs",
                                      "POST *issues/12/comments"])  # fmt: skip
 @pytest.mark.parametrize(("number", "code"), [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from fixing.stage import (
     BUG,
     GOAL,
@@ -99,6 +101,7 @@ def test_the_patch_is_the_result(stage: Stage) -> None:
     assert stage.source() == MENDED
 
 
+@pytest.mark.full
 def test_it_works_from_a_subfolder(stage: Stage) -> None:
     stage.repo.write("pkg/deep/x.py", "").commit()
     ended, run = stage.fixed(cwd=stage.repo.path / "pkg/deep")
@@ -123,6 +126,7 @@ def test_work_that_is_not_committed_is_where_it_begins(stage: Stage) -> None:
     assert stage.repo.text("diff", "--cached", "--name-only") == "staged.txt"
 
 
+@pytest.mark.full
 def test_a_work_tree_that_moved_on_keeps_what_it_has(stage: Stage) -> None:
     mine = "def add(a, b):\n    return sum((a, b))\n"
 

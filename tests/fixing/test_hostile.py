@@ -60,6 +60,7 @@ _SAMPLE = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "way", [way if way in _SAMPLE else pytest.param(way, marks=pytest.mark.full) for way in BENT]
 )
@@ -84,6 +85,7 @@ def test_an_agent_that_takes_it_back_is_forgiven(stage: Stage) -> None:
     assert stage.source() == MENDED
 
 
+@pytest.mark.full
 def test_tests_may_be_edited_when_they_are_the_goal(stage: Stage) -> None:
     stage.llm.script(Play([write("test_calc.py", SKIPPED), MEND, done()]))
     ended, run = stage.fixed("--validator", "true", "--allow-test-edits")
@@ -209,6 +211,7 @@ def folders(stage: Stage) -> set[str]:
     return {f"{place}/{name}" for place in places for name in os.listdir(place)}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "way", [pytest.param(way, marks=pytest.mark.full) if way == "disk" else way for way in PROGRAMS]
 )

@@ -97,6 +97,7 @@ def killed_at(stage: Stage, calm: dict[str, dict[str, str]], number: int) -> Non
     goes_on(stage, run, expected)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "number",
     [
@@ -148,6 +149,7 @@ def test_killed_again_and_again(stage: Stage, calm: dict[str, dict[str, str]]) -
     assert alike(run) == expected
 
 
+@pytest.mark.full
 def test_a_torn_record_is_cut_off_and_produced_again(
     stage: Stage, calm: dict[str, dict[str, str]]
 ) -> None:

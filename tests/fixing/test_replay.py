@@ -70,6 +70,7 @@ def _artifacts(found: dict[str, str]) -> dict[str, str]:
     return {name: text for name, text in found.items() if name.startswith("rlm/")}
 
 
+@pytest.mark.full
 def test_the_work_tree_may_have_moved_on(stage: Stage) -> None:
     ended, run = stage.fixed("--no-apply")
     assert ended.code == 0, ended

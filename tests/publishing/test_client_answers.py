@@ -280,6 +280,7 @@ def _thread(**more: Any) -> dict[str, Any]:
     return {**NODE, "comments": {"totalCount": 1, "nodes": [{**COMMENT, **more}]}}
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     "answer",
     [

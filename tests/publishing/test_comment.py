@@ -198,6 +198,7 @@ def test_quotes_go_before_findings_do() -> None:
     assert "There was no room here for quoted lines." in text
 
 
+@pytest.mark.full
 def test_the_summary_has_more_room() -> None:
     report = reports.many(3000)
     text = render(report, "summary")

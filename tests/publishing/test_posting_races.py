@@ -53,6 +53,7 @@ class Race:
 STICKY = Wishes(comment="sticky")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("inner", ["new", "old", "same"])
