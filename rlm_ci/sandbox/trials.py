@@ -93,12 +93,12 @@ def attempts(sandbox: Sandbox, environ: Mapping[str, str]) -> tuple[Probe, ...]:
         program, mounts = interpreter()
         job = Job(
             (program, "-I", "-S", "-c", script()),
-            cwd="/work",
+            cwd="/trial",
             stdin=json.dumps(asked).encode(),
             mounts=(
                 *mounts,
-                Mount(work, "/work", writable=True),
-                Mount(os.path.join(work, "kept"), "/work/kept"),
+                Mount(work, "/trial", writable=True),
+                Mount(os.path.join(work, "kept"), "/trial/kept"),
             ),
             limits=_LIMITS,
         )
@@ -166,14 +166,14 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "NOFILE": _LIMITS.open_files, "NPROC": _LIMITS.processes,
     }  # fmt: skip
     asked: dict[str, list[object]] = {
-        "workplace": ["/work/result"],
+        "workplace": ["/trial/result"],
         "tcp": [tcp.getsockname()[1]],
         "udp": [udp.getsockname()[1]],
         "internet": [_NOWHERE],
         "unix": [f"{near}/socket"],
         "abstract": [f"rlm-ci-{canary}"],
         "outside": [secret, "/usr/rlm-ci", "/etc/rlm-ci", "/rlm-ci"],
-        "read_only": ["/work/kept/file", "/work/kept"],
+        "read_only": ["/trial/kept/file", "/trial/kept"],
         "secret": [secret, canary],
         "environment": allowed,
         "environments": allowed,
@@ -192,7 +192,7 @@ _GREEDY = {
     "time.sleep(60)",
     "cpu": "while True: pass",
     "memory": "try: held = bytearray(1 << 30)\nexcept MemoryError: raise SystemExit(77)",
-    "file_size": "try:\n with open('/work/large', 'wb') as file: file.write(bytes(16 << 20))\n"
+    "file_size": "try:\n with open('/trial/large', 'wb') as file: file.write(bytes(16 << 20))\n"
     "except OSError: raise SystemExit(77)",
     "scratch": "import os\ntry:\n for number in range(4):\n"
     "  with open(f'/tmp/{number}', 'wb') as file: file.write(bytes(7 << 20))\n"
@@ -202,7 +202,7 @@ _GREEDY = {
     "except OSError: raise SystemExit(77)\ntime.sleep(20)",
     "output": "import os\nfor number in range(640): os.write(1, bytes(100_000))",
     "daemon": "import os\nos.posix_spawn('/bin/sh', ['sh', '-c', 'exec <&- >&- 2>&-; sleep 0.3; "
-    "echo alive >/work/alive'], {}, setsid=True)",
+    "echo alive >/trial/alive'], {}, setsid=True)",
 }
 _SIGXCPU = 24
 #: What they end with when they are refused something.
@@ -225,7 +225,7 @@ def _exhaust(sandbox: Sandbox, name: str) -> Probe:
     with tempfile.TemporaryDirectory(prefix="rlm-ci-probe-") as work:
         job = Job(
             (program, "-I", "-S", "-c", _GREEDY[name]),
-            mounts=(*mounts, Mount(work, "/work", writable=True)),
+            mounts=(*mounts, Mount(work, "/trial", writable=True)),
             limits=limits,
             keep=1 << 20,
         )
