@@ -113,20 +113,6 @@ class Completion(Value):
             None if cost is None else Decimal(cost),
         )
 
-    def to_message(self) -> Message:
-        """The answer as the next request's history holds it."""
-        message: Message = {"role": "assistant", "content": self.text or None}
-        if self.tool_calls:
-            message["tool_calls"] = [
-                {
-                    "id": call["id"],
-                    "type": "function",
-                    "function": {"name": call["name"], "arguments": call["arguments"]},
-                }
-                for call in self.tool_calls
-            ]
-        return message
-
 
 class Model(Protocol):
     """Whoever answers. ``name`` is the provider's, such as ``openai``: part of a call's key."""

@@ -78,8 +78,12 @@ def test_the_history_goes_back_as_the_service_wants_it(client: Client, llm: Mode
     llm.script([Answer(None, (Call("read"),)), "done"])
     model = client(llm)
     first = model.complete(question(tools=(TOOL,)))
-    result = {"role": "tool", "tool_call_id": first.tool_calls[0]["id"], "content": "text"}
-    messages = (*question().messages, first.to_message(), result)
+    (made,) = first.tool_calls
+    function = {"name": made["name"], "arguments": made["arguments"]}
+    call = {"id": made["id"], "type": "function", "function": function}
+    answer = {"role": "assistant", "content": None, "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": made["id"], "content": "text"}
+    messages = (*question().messages, answer, result)
     request = question(tools=(TOOL,), response_format={"type": "json_object"})
     assert model.complete(request.replace(messages=messages)).text == "done"
     assert llm.asked[1].body["response_format"] == {"type": "json_object"}
