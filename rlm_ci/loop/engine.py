@@ -69,6 +69,8 @@ class Judged(Value):
 #: Turns without an edit, one after the other, that are enough; so are as many that are green
 #: with an edit that nobody may make.
 ENOUGH = 2
+#: Characters of what an agent said in a reason.
+_SAID = 300
 
 
 class Ended(Value):
@@ -105,13 +107,14 @@ def run(site: Site, terms: Terms) -> Ended:
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
         if terms.validated and stop is None:
-            stop = _stuck(idle, forbidden)
+            stop = _stuck(idle, forbidden, acted)
     return Ended(_final(stop, terms, tampering), judged, tampering)
 
 
-def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:
+def _stuck(idle: int, forbidden: int, acted: Acted) -> tuple[str, str] | None:
     if idle >= ENOUGH:
-        return NO_PROGRESS, f"{idle} turns in a row changed nothing"
+        failed = f" (the agent failed: {acted.summary[:_SAID]})" if acted.exit_code else ""
+        return NO_PROGRESS, f"{idle} turns in a row changed nothing{failed}"
     if forbidden >= ENOUGH:
         return NO_PROGRESS, f"{forbidden} turns in a row were green by forbidden edits"
     return None

@@ -250,6 +250,9 @@ class Site:
         self._write_turns(iteration, turns)
         outcome = _edited(turns).outcome
         summary = outcome.summary or outcome.reason or "it said nothing"
+        if outcome.exit_code:  # why it failed comes before what it said
+            summary = outcome.reason or summary
+            self._on_step(f"iteration {iteration}: agent failed: {summary}")
         return Acted(summary, self._tree() != before, outcome.exit_code)
 
     def _write_turns(self, iteration: int, turns: tuple[Turn, ...]) -> None:

@@ -165,3 +165,14 @@ def test_no_iteration_at_all_when_the_time_was_over() -> None:
     tree = Tree(["goal"], minutes=1.0)
     assert end(tree, Terms(None, 0.0)) == ("max_minutes", 3)
     assert tree.notes == []
+
+
+def test_an_agent_that_fails_is_the_reason() -> None:
+    class Failing(Tree):
+        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+            super().act(iteration, last, tampering)
+            return Acted("it ended with 2: no such option", changed=False, exit_code=2)
+
+    final = run(Failing([]), FOREVER).final
+    assert (final.status, final.exit_code) == ("no_progress", 3)
+    assert "the agent failed: it ended with 2: no such option" in final.reason
