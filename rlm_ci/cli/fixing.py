@@ -285,7 +285,8 @@ class _Attempt:
             landed=self._land(workspace, ended, tree) if patch else None,
             patch=f"rlm/{PATCH}" if patch else None,
         )
-        subject = Subject(head=workspace.snapshot.head, worktree=True)
+        head = workspace.snapshot.head  # what stood there before the loop is looked up in it
+        subject = Subject(base=head, head=head, merge_base=head, worktree=True)
         return report.build(ended, account, subject, self._usage())
 
     def _land(self, workspace: Workspace, ended: Ended, tree: str) -> Landed | None:

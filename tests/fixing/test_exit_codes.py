@@ -91,6 +91,7 @@ def test_tampered(stage: Stage) -> None:
     assert run.report["verdict"] == "findings"
     assert run.report["parts"][0]["verdict"] == "incomplete"
     assert "✓" not in ended.stdout
+    assert stage.cli("verify", "latest").code == 0, "what was there before is looked up there"
 
 
 def test_ambiguous_validators_are_listed(stage: Stage) -> None:
