@@ -8,7 +8,7 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-# Many tests wait, for a process, a server or a pause: one worker more than there are cores.
+# Many tests wait, for a process, a server, the disk or a pause: one worker more than cores.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n + 1)))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 NODE_STAMP := tests/tools/node_modules/.package-lock.json
@@ -93,6 +93,7 @@ bench: setup $(NODE_STAMP)
 	$(BIN)/python benchmarks/journal.py
 	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python benchmarks/context.py
 
 clean:
 	rm -rf $(VENV) tests/tools/node_modules build dist .hypothesis \

@@ -179,7 +179,8 @@ def reference() -> str:
             f"{command.SUMMARY[0].upper()}{command.SUMMARY[1:]}.",
             "",
         ]
-        lines += ["```text", f"rlm-ci {name} {command.USAGE}", "", describe(own, 88), "```", ""]
+        forms = [f"rlm-ci {name} {form}" for form in command.USAGE.split(" | ")]
+        lines += ["```text", *forms, "", describe(own, 88), "```", ""]
     lines += ["### Options of every command", "", "```text", describe(COMMON, 88), "```", ""]
     lines += ["## Settings", "", SOURCES, ""]
     lines += ["| config file | flag | environment | action input | default | |"]

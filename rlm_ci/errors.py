@@ -45,7 +45,7 @@ EXIT_CODES: tuple[tuple[int, str, str], ...] = (
     (STORAGE, "io", "disk full, read-only, or another I/O error"),
     (INTERNAL, "internal", "a bug; the message says where the traceback lies"),
     (INTERRUPTED, "interrupted", "SIGINT"),
-    (TERMINATED, "terminated", "SIGTERM"),
+    (TERMINATED, "terminated", "SIGTERM, or SIGHUP"),
 )
 
 

@@ -6,10 +6,11 @@ from rlm_ci import files
 from rlm_ci.changes import require
 from rlm_ci.findings import Evidence
 from rlm_ci.texts import encodable, printable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from rlm_ci.findings import Location, Report, Subject
     from rlm_ci.git import Repository
@@ -40,8 +41,19 @@ def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None
     return None
 
 
-def verify(report: Report, repository: Repository) -> tuple[Evidence, list[str]]:
-    """Check every pointer of a report; the count, and a line for each that does not hold.
+class Checked(Value):
+    """What became of a report's pointers: ``problems`` and ``notes`` are a line for each.
+
+    A note tells of one that holds in what a run kept, and in the work tree no more.
+    """
+
+    counts: Evidence
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def verify(report: Report, repository: Repository, kept: Container[Location] = ()) -> Checked:
+    """Check every pointer of a report; ``kept`` are places known to hold in the run's own copy.
 
     Needs no network. Raises ConfigError when a commit of the report is not in the clone.
     """
@@ -50,15 +62,21 @@ def verify(report: Report, repository: Repository) -> tuple[Evidence, list[str]]
         (document.path, place) for document in report.documents for place in document.evidence
     ]
     contents = _contents(report.subject, [place for _, place in places], repository)
-    problems = []
+    problems, notes = [], []
     for (claim, place), content in zip(places, contents, strict=True):
         blob = None if content is None or place.blob is None else repository.blob_id(content)
         why = flaw(place, content, blob)
-        if why is not None:
-            line = f":{place.line_start}" if place.line_start else ""
-            problems.append(printable(f"{place.path}{line} ({claim}): {why}"))
+        if why is None:
+            continue
+        line = f":{place.line_start}" if place.line_start else ""
+        told = printable(f"{place.path}{line} ({claim}): {why}")
+        if place in kept:
+            notes.append(f"{told}; what was quoted stands in the run's own copy")
+        else:
+            problems.append(told)
     rejected = len(problems)
-    return Evidence(len(places), len(places) - rejected, 0, rejected), problems
+    counts = Evidence(len(places), len(places) - rejected, 0, rejected)
+    return Checked(counts, tuple(problems), tuple(notes))
 
 
 def _contents(
@@ -113,6 +131,8 @@ def _uncommitted(
         return content is not None and place.blob in (None, repository.blob_id(content))
 
     others = [one for one, content in found.items() if one.blob and not holds(one, content)]
+    if repository.git_dir is None:  # nothing is staged
+        return found
     staged = repository.read(*(f":0:{one.path}" for one in others)) if others else []
     pairs = zip(others, staged, strict=True)
     return found | {place: content for place, content in pairs if holds(place, content)}

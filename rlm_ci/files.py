@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 _READ = os.O_RDONLY | _ALWAYS
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_FOLDER = os.O_RDONLY | _ALWAYS | _NO_FOLLOW | getattr(os, "O_DIRECTORY", 0)
 _CHUNK = 1 << 20
 
 
@@ -143,7 +144,7 @@ def write(path: str, data: bytes, mode: int = 0o644) -> None:
 
     A pipe, a device or the name of an open file is written to, and stays what it is.
     """
-    if _is_channel(path):
+    if is_channel(path):
         _write_to(path, "wb", data)
         return
     folder = os.path.dirname(path) or "."
@@ -199,7 +200,8 @@ def _write_to(path: str, mode: str, data: bytes) -> None:
         raise storage_error(error, path) from None
 
 
-def _is_channel(path: str) -> bool:
+def is_channel(path: str) -> bool:
+    """Whether ``path`` is no file to replace: a pipe, a device, the name of an open file."""
     if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/")):
         return True  # it may lead to a regular file, and is none itself
     try:
@@ -215,6 +217,57 @@ def make_folder(path: str, mode: int = 0o777) -> None:
         os.makedirs(path, mode, exist_ok=True)
     except OSError as error:
         raise storage_error(error, path) from None
+
+
+def clear(place: str) -> None:
+    """Remove ``place`` and all below it, however deep and whatever its modes. Raises OSError.
+
+    A link is removed, never followed. Folders are emptied one after the other at the top: neither
+    the stack, nor the number of open files, nor the length of a path limits the depth.
+    """
+    try:
+        if not stat.S_ISDIR(os.lstat(place).st_mode):
+            os.unlink(place)
+            return
+    except FileNotFoundError:
+        return
+    os.chmod(place, stat.S_IRWXU)
+    top = os.open(place, _FOLDER)
+    try:
+        mark, count = os.urandom(8).hex(), 0
+        waiting = _emptied(top)
+        while waiting:
+            name = waiting.pop()
+            inner = os.open(name, _FOLDER, dir_fd=top)
+            try:
+                for one in _emptied(inner):
+                    count += 1
+                    waiting.append(f"{mark}-{count}")
+                    os.rename(one, waiting[-1], src_dir_fd=inner, dst_dir_fd=top)
+            finally:
+                os.close(inner)
+            os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    try:
+        os.rmdir(place)
+    except PermissionError:  # an agent has closed the folder that holds it
+        os.chmod(os.path.dirname(place), stat.S_IRWXU)
+        os.rmdir(place)
+
+
+def _emptied(folder: int) -> list[str]:
+    """Remove all but the folders in the open ``folder``; their names, each open to us now."""
+    folders = []
+    with os.scandir(folder) as found:
+        entries = list(found)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            os.chmod(entry.name, stat.S_IRWXU, dir_fd=folder)
+            folders.append(entry.name)
+        else:
+            os.unlink(entry.name, dir_fd=folder)
+    return folders
 
 
 def storage_error(error: OSError, path: str) -> StorageError:

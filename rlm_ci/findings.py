@@ -169,11 +169,15 @@ def fingerprints(findings: Iterable[Finding]) -> list[str]:
 
 
 class Document(Value):
-    """A text that a run produced, with the places that its claims rest on."""
+    """A text that a run produced, with the places that its claims rest on.
+
+    ``shown``: it is what was asked for, so that every surface has it in full.
+    """
 
     path: str
     text: str
     evidence: tuple[Location, ...] = ()
+    shown: bool = False
 
 
 def explain(error: errors.RlmCiError) -> str:
@@ -342,6 +346,7 @@ class Report(Value):
                     "path": encodable(document.path),
                     "text": encodable(document.text),
                     "evidence": [place.to_dict() for place in document.evidence],
+                    "shown": document.shown,
                 }
                 for document in self.documents
             ],
@@ -384,7 +389,12 @@ class Report(Value):
         coverage = record["coverage"]
         omitted = tuple((item["path"], item["reason"]) for item in coverage["omitted"])
         documents = tuple(
-            Document(item["path"], item["text"], tuple(map(Location.from_dict, item["evidence"])))
+            Document(
+                item["path"],
+                item["text"],
+                tuple(map(Location.from_dict, item["evidence"])),
+                item.get("shown", False),
+            )
             for item in record["documents"]
         )
         report = cls(

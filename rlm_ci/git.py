@@ -343,7 +343,9 @@ class Repository:
 
     def _object_format(self) -> str:
         if self._hash is None:
-            self._hash = self.config("extensions.objectFormat") or "sha1"
+            # Outside of a repository, files are known by what git would call them in most.
+            known = self.config("extensions.objectFormat") if self.git_dir else None
+            self._hash = known or "sha1"
         return self._hash
 
     def start_listing(self) -> Pending:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT = 600.0
 #: Bytes of one stream that are kept; a command that prints more is stopped.
 DEFAULT_LIMIT = 1 << 30
+#: So many bytes a secret may have, in the longest way of writing it (hex doubles it).
+SEAM = 16 << 10
 _CHUNK = 1 << 18
 _PIPE = 1 << 20
 
@@ -48,6 +50,16 @@ class Clipped(Value):
     head: bytes = b""
     tail: bytes = b""
     omitted: int = 0
+
+    def without_seam(self) -> Clipped:
+        """The same without what lies next to the gap, if there is one.
+
+        A secret that was cut in two there could no longer be told by those who look for it.
+        """
+        if not self.omitted:
+            return self
+        head, tail = self.head[:-SEAM], self.tail[SEAM:]
+        return Clipped(head, tail, self.size - len(head) - len(tail))
 
     @property
     def size(self) -> int:
@@ -226,7 +238,15 @@ if sys.platform != "win32":
     import signal
 
     #: What ends us, and must not do so between the start of a child and the care for it.
-    INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+    INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def defer() -> set[int]:
+        """Let what would end us wait, until ``undefer`` is given what this returns."""
+        return {int(one) for one in signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)}
+
+    def undefer(before: set[int]) -> None:
+        """Hear of it again, at once if it has come meanwhile."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def spawn(
         argv: Sequence[str | bytes],
@@ -398,3 +418,10 @@ if sys.platform != "win32":
 
 else:
     Child = PortableChild
+
+    def defer() -> set[int]:
+        """Nothing can be deferred here."""
+        return set()
+
+    def undefer(before: set[int]) -> None:
+        """So nothing has waited."""

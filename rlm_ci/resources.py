@@ -77,6 +77,14 @@ def validate(instance: object, schema_name: str, where: str) -> None:
     Raises ConfigError with the JSON path of the most telling of the first errors, and what is
     wrong there.
     """
+    wrong = misfit(instance, schema_name)
+    if wrong:
+        hint = f"it must follow schemas/{schema_name}"
+        raise errors.ConfigError(wrong, where=where, hint=hint)
+
+
+def misfit(instance: object, schema_name: str) -> str:
+    """What is wrong with ``instance``, as ``validate`` tells it; "" when nothing is."""
     from itertools import islice
 
     from jsonschema import Draft202012Validator
@@ -87,14 +95,11 @@ def validate(instance: object, schema_name: str, where: str) -> None:
         # A stranger's file may have millions of them, and each takes longer than its bytes.
         error = best_match(islice(validator.iter_errors(instance), _ERRORS))
     except RecursionError:
-        raise errors.ConfigError(f"nested too deeply for {schema_name}", where=where) from None
-    if error is not None:
-        message = error.message if len(error.message) <= 300 else _long_message(error)
-        raise errors.ConfigError(
-            f"{printable(error.json_path[:200])}: {printable(message)}",
-            where=where,
-            hint=f"it must follow schemas/{schema_name}",
-        )
+        return f"nested too deeply for {schema_name}"
+    if error is None:
+        return ""
+    message = error.message if len(error.message) <= 300 else _long_message(error)
+    return f"{printable(error.json_path[:200])}: {printable(message)}"
 
 
 def _long_message(error: Any) -> str:

@@ -1,7 +1,8 @@
 """The settings: the rows of ``table``, read from flags, environment and config file.
 
 This is the only reader of ``os.environ``.
-Order, highest first: flag, environment, config file, default; the winner is remembered.
+Order, highest first: flag, environment, config file, inputs of the pipeline, default; the winner is
+remembered.
 """
 
 from __future__ import annotations

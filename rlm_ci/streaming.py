@@ -300,15 +300,13 @@ else:
             """End the whole group; the status of the command."""
             if self._pid < 0:
                 return self._status or 0
-            if grace and not self._has_ended():
-                with suppress(ProcessLookupError):
-                    os.kill(self._pid, signal.SIGTERM)
-                end = monotonic() + grace
-                while not self._has_ended() and (left := end - monotonic()) > 0:
-                    select.select([], [], [], min(left, _LOOK))
-            # macOS refuses to signal a group of which only the zombie is left.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, signal.SIGKILL)
+            try:
+                if grace and not self._has_ended():
+                    self._ask(grace)
+            finally:  # whoever interrupts the wait, too, wants it to end
+                # macOS refuses to signal a group of which only the zombie is left.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._pid, signal.SIGKILL)
             if self._status is None:
                 try:
                     self._status = os.waitpid(self._pid, 0)[1]
@@ -316,6 +314,14 @@ else:
                     self._status = 0
             self._pid = -1
             return self._status
+
+        def _ask(self, grace: float) -> None:
+            """Tell it to end, and give it time."""
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGTERM)
+            end = monotonic() + grace
+            while not self._has_ended() and (left := end - monotonic()) > 0:
+                select.select([], [], [], min(left, _LOOK))
 
     def _lift(descriptor: int) -> int:
         import fcntl

@@ -137,6 +137,8 @@ MODEL: tuple[Setting, ...] = (
     Setting("models.max_completion_tokens", "most tokens of one answer, hidden reasoning included",
             16384, "integer", minimum=1),
     Setting("models.timeout", "seconds to wait for one answer", 600, "number", minimum=1),
+    Setting("models.cache", "look answers up in the last runs of the same task, before a model is "
+            "asked again", default=False, kind="boolean"),
     Setting("models.prices", "prices in USD that the built-in table does not know, by model", {},
             "tables", own_env=False, columns=(
                 Setting("input_per_million", "USD for a million prompt tokens", kind="number",
@@ -196,6 +198,46 @@ LOOP: tuple[Setting, ...] = (
     Setting("out_dir", "folder of the rollups of all tasks, relative to the repository", "out",
             env=("CODEX_ORCHESTRATOR_OUT_DIR",), metavar="DIR", file=False),
 )  # fmt: skip
+CONTEXT: tuple[Setting, ...] = (
+    Setting("context.target_bytes", "bytes of a chunk", 65536, "integer", minimum=1,
+            env=("RLM_CHUNK_TARGET_BYTES",)),
+    Setting("context.overlap_bytes", "bytes that a chunk shares with the one before", 4096,
+            "integer", minimum=0, env=("RLM_CHUNK_OVERLAP_BYTES",)),
+    Setting("symbolic.top_k", "most hits of one search", 20, "integer", minimum=1,
+            env=("RLM_SEARCH_TOP_K",)),
+    Setting("symbolic.read_bytes", "most bytes of one read", 8192, "integer", minimum=1,
+            env=("RLM_MAX_BYTES_PER_CHUNK_READ",)),
+    Setting("symbolic.preview_bytes", "most bytes of the preview of a hit", 512, "integer",
+            minimum=1, env=("RLM_MAX_PREVIEW_BYTES",)),
+)  # fmt: skip
+SYMBOLIC: tuple[Setting, ...] = (
+    Setting("mode", "fix until green (iterative), answer from a long context (symbolic), or "
+            "whichever fits (auto)", "auto", "choice", choices=("auto", "iterative", "symbolic"),
+            env=("RLM_MODE",), flag="--mode", metavar="NAME"),
+    Setting("context.source", "long text that the question is about: a file, a folder, a glob, "
+            "- for standard input, or a context object", env=("RLM_CONTEXT_PATH",),
+            flag="--context", metavar="PATH", file=False),
+    Setting("symbolic.min_bytes", "size of a goal from which auto is symbolic", 1 << 20, "integer",
+            minimum=1, env=("RLM_SYMBOLIC_MIN_BYTES",)),
+    Setting("symbolic.searches", "most searches of one plan", 4, "integer", minimum=1,
+            env=("RLM_MAX_SEARCHES_PER_ITERATION",)),
+    Setting("symbolic.reads", "most reads of one plan", 8, "integer", minimum=1,
+            env=("RLM_MAX_CHUNK_READS_PER_ITERATION",)),
+    Setting("symbolic.subcalls", "most sub-calls of one plan", 4, "integer", minimum=1,
+            env=("RLM_MAX_SUBCALLS_PER_ITERATION",)),
+    Setting("symbolic.snippets", "most snippets and spans of one sub-call", 8, "integer",
+            minimum=1, env=("RLM_MAX_SNIPPETS_PER_SUBCALL",)),
+    Setting("symbolic.snippet_bytes", "most bytes of one snippet", 8192, "integer", minimum=1,
+            env=("RLM_MAX_BYTES_PER_SNIPPET",)),
+    Setting("symbolic.subcall_bytes", "most bytes of text that one sub-call is given", 120000,
+            "integer", minimum=1, env=("RLM_MAX_SUBCALL_INPUT_BYTES",)),
+    Setting("symbolic.prompt_bytes", "most bytes of one prompt of the planner", 32768, "integer",
+            minimum=1, env=("RLM_MAX_PLANNER_PROMPT_BYTES",)),
+    Setting("symbolic.concurrency", "most sub-calls at the same time", 4, "integer", minimum=1,
+            env=("RLM_MAX_CONCURRENCY",)),
+    _machine("delegation.parent", "CODEX_DELEGATION_PARENT_MANIFEST_PATH",
+             "manifest of the run that delegated this one"),
+)  # fmt: skip
 PIPELINES: tuple[Setting, ...] = (
     # What it holds is judged by runs/pipeline.py, beside another program's file of the same.
     Setting("pipelines", "pipelines of this repository, for rlm-ci start", (), "data",
@@ -211,4 +253,4 @@ FIX: tuple[Setting, ...] = (
 #: What every judging command may need; a hook has no time to look at more.
 CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *OUT, *MACHINE)
 #: What no check has a say in.
-PROGRAM = (*CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *PIPELINES)
+PROGRAM = (*CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *CONTEXT, *SYMBOLIC, *PIPELINES)

@@ -57,9 +57,11 @@ def clip(text: str, limit: int) -> str:
 
 def fenced(head: str, body: str) -> str:
     """``body`` as data under ``head``, in a fence longer than any run of backticks in it."""
-    fence = "```"
-    while fence in body:
-        fence += "`"
+    longest = run = 0
+    for char in body if "```" in body else "":
+        run = run + 1 if char == "`" else 0
+        longest = max(longest, run)
+    fence = "`" * max(3, longest + 1)
     return f"{head}:\n{fence}\n{body}\n{fence}"
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # Some examples build whole reports: as many as two minutes of all tests allow for.
-settings.register_profile("quick", max_examples=40)
+settings.register_profile("quick", max_examples=25)
 settings.load_profile("quick")
 
 #: Variables that rlm-ci, git, pre-commit or GitHub Actions would listen to.

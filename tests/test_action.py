@@ -205,7 +205,7 @@ def test_inputs_that_are_not_given_are_empty(spy: Callable[..., dict[str, Any]])
     assert set(given.values()) == {""}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("template", HOSTILE)
 def test_hostile_inputs_arrive_as_they_are(
     template: str, spy: Callable[..., dict[str, Any]], tmp_path: Path
@@ -268,6 +268,7 @@ def test_exactly_the_lock_is_installed_and_once_in_a_job(
     assert marker.exists()
 
 
+@pytest.mark.full
 def test_a_fix_after_the_checks_in_the_same_job_gets_what_it_needs(tmp_path: Path) -> None:
     job = _job(tmp_path)
     python = job.use()[0].outputs["python"]
@@ -340,6 +341,7 @@ def test_a_python_without_pip_will_do(tmp_path: Path) -> None:
     assert [step.code for step in job.use()] == [0, 0]
 
 
+@pytest.mark.full
 def test_in_a_container_the_action_is_found_where_it_is_mounted(tmp_path: Path) -> None:
     action = _spying_action(tmp_path / "action")
     host = "/home/runner/work/widget/widget/./"

@@ -196,6 +196,7 @@ def _require_not_run(place: Place, step: Step, why: str) -> None:
     assert place.llm.asked == []
 
 
+@pytest.mark.full
 def test_a_forks_code_is_not_run(place: Place, jobs: Path) -> None:
     step = place.step(jobs, from_fork(place.base, place.head, number=NUMBER))
     _require_not_run(place, step, "the pull request of a fork")
@@ -237,6 +238,9 @@ def test_fixers_need_no_model(place: Place, jobs: Path) -> None:
     )
     assert (step.code, step.outputs["verdict"]) == (0, "clean"), step.text
     assert "-import os" in Path(step.outputs["patch"]).read_text()
+    shown = step.outputs["patch"][step.outputs["patch"].index(".runs/") :]
+    assert f"Patch: {shown}" in step.text
+    assert f"its patch is `{shown}`" in Path(step.outputs["report"]).read_text()
     assert step.outputs["cost-usd"] in ("", "0.0000")
     assert place.llm.asked == []
 

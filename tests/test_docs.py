@@ -17,7 +17,7 @@ from test_architecture import LAYERS, PACKAGE
 from rlm_ci import checks, cli
 from rlm_ci.cli.arguments import parse, split_command
 from rlm_ci.errors import UsageError
-from rlm_ci.loop.state import ERROR, EXIT_CODES
+from rlm_ci.runs.state import ERROR, EXIT_CODES
 from rlm_ci.table import COMMON
 
 if TYPE_CHECKING:

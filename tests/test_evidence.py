@@ -58,7 +58,9 @@ def _report(*places: Location, **subject: Any) -> Report:
 
 
 def _verify(repo: GitRepo, report: Report) -> tuple[Evidence, list[str]]:
-    return evidence.verify(report, Repository(*discover(str(repo.path)), os.environ))
+    checked = evidence.verify(report, Repository(*discover(str(repo.path)), os.environ))
+    assert checked.notes == ()
+    return checked.counts, list(checked.problems)
 
 
 def test_each_side_is_read_at_its_own_commit(repo: GitRepo) -> None:
@@ -146,4 +148,32 @@ def test_a_commit_that_is_not_there_is_named_with_the_cure(repo: GitRepo) -> Non
 
 def test_without_evidence_there_is_nothing_to_check(tmp_path: Path) -> None:
     outside = Repository(str(tmp_path), None, {})
-    assert evidence.verify(_report(head="d" * 40), outside) == (Evidence(), [])
+    assert evidence.verify(_report(head="d" * 40), outside).counts == Evidence()
+
+
+def test_outside_of_git_a_file_is_looked_at_itself(tmp_path: Path) -> None:
+    """A folder outside git works: blob hash and quote are compared with the file."""
+    outside = Repository(str(tmp_path), None, {"PATH": os.environ["PATH"]})
+    (tmp_path / "a.txt").write_bytes(b"one\ntwo\n")
+    blob = "814f4a422927b82f5f8a43f8fab6d3839e3983f2"  # git hash-object
+    place = Location("a.txt", 2, 2, blob=blob, quote="two")
+    for one, why in {
+        place: "",
+        place.replace(quote="one"): "not what stands",
+        place.replace(blob="0" * 40): "other content",
+        place.replace(path="b.txt"): "not there",
+    }.items():
+        checked = evidence.verify(_report(one, worktree=True), outside)
+        assert checked.counts == Evidence(1, int(not why), 0, int(bool(why)))
+        assert all(why in problem for problem in checked.problems)
+
+
+def test_what_a_run_kept_may_have_changed_since(tmp_path: Path) -> None:
+    """Where the run's own copy holds the quote, that is a note, not a failure."""
+    outside = Repository(str(tmp_path), None, {})
+    place, other = Location("a.txt", 1, 1, quote="one"), Location("a.txt", 1, 1, quote="two")
+    checked = evidence.verify(_report(place, other, worktree=True), outside, {place})
+    assert checked.counts == Evidence(2, 1, 0, 1)
+    assert checked.problems == ("a.txt:1 (demo/x): the path is not there",)
+    [note] = checked.notes
+    assert note.startswith("a.txt:1 (demo/x): the path is not there; what was quoted stands in")

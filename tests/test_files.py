@@ -113,6 +113,40 @@ def test_neither_link_nor_pipe_nor_device_nor_folder_is_read(
 
 
 @posix
+def test_a_folder_is_cleared_however_deep_it_is(tmp_path: Path) -> None:
+    doomed, outside = tmp_path / "doomed", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_bytes(b"kept")
+    (doomed / "a" / "b").mkdir(parents=True)
+    (doomed / "a" / "b" / "link").symlink_to(outside)
+    (doomed / "link").symlink_to(outside)
+    os.mkfifo(doomed / "a" / "pipe")
+    (doomed / "a").chmod(0o500)
+    here = os.open(doomed, os.O_RDONLY)
+    for _ in range(3000):  # more than the stack is deep, and than a path is long
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.fchmod(here, 0)
+    os.close(here)
+    files.clear(str(doomed))
+    files.clear(str(doomed))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside"]
+    (tmp_path / "link").symlink_to(outside)
+    files.clear(str(tmp_path / "link"))
+    assert [path.name for path in tmp_path.rglob("*")] == ["outside", "kept"]
+
+
+@posix
+def test_clearing_leaves_no_descriptor(tmp_path: Path) -> None:
+    before = len(os.listdir("/dev/fd"))
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    files.clear(str(tmp_path / "a"))
+    assert len(os.listdir("/dev/fd")) == before
+
+
+@posix
 def test_no_part_of_a_path_inside_may_be_a_link(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

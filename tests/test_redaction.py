@@ -63,6 +63,7 @@ def test_a_known_secret_is_taken_out_in_every_dress(dress: str) -> None:
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijklmno",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEpA\n-----END RSA PRIVATE KEY-----",
         "-----BEGIN PRIVATE KEY-----\nMIIEpA and no end",
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nMIIEpA\n-----END PGP PRIVATE KEY BLOCK-----",
         "Bearer abcdefghijklmnop1234",
         "https://ada:pa55word@example.com/x",
     ],
@@ -71,6 +72,72 @@ def test_what_looks_like_a_token_is_taken_out(secret: str) -> None:
     told = Redactor({}).text(f"see {secret}")
     assert SIGN in told
     assert not any(word in told for word in ("a1B2", "MIIE", "pa55word", "abcdefghij", "IOSFO"))
+
+
+HEX = "0f3a9c51b7d24e8896a1c0de55f7723b"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("RAILS_MASTER_KEY", HEX),
+        ("SIGNING_KEY", "bXkgdmVyeSBvd24gc2lnbmluZyBrZXk="),
+        ("signing_key", "/9j4AAQSkZJRgABAQEAYABgAAD+1x=="),
+        ("ENCRYPTION_KEY", "correct horse battery staple"),
+        ("DEPLOY_KEY", "q8Zp2LxN0vWb"),
+        ("SSH_KEY", "-----BEGIN OPENSSH PRIVATE KEY-----"),
+        ("SSHKEY", HEX),
+        ("SIGNING_KEYS", f"old:{HEX},new:{HEX[::-1]}"),
+        ("APP_KEY", f"base64:{HEX}="),
+        ("MONGO_KEY", f"mongodb://ada:{HEX}@db"),
+        ("SECRET_KEY", "changeme-please"),
+    ],
+)
+def test_what_is_called_a_key_is_a_secret(name: str, value: str) -> None:
+    """Decision of the security page: every name that ends in KEY or KEYS."""
+    redactor = Redactor({name: value})
+    told = redactor.text(f"before {value} after")
+    assert told == f"before {SIGN} after"
+    assert redactor.longest >= len(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CACHE_KEY", "linux-node-18"),
+        ("PRIMARY_KEY", "customer_id"),
+        ("SORT_KEY", "createdAt"),
+        ("PARTITION_KEY", "tenant/region"),
+        ("ISSUE_KEY", "SHOP-1234"),
+        ("HOTKEY", "CTRL-ALT-DELETE"),
+        ("SSH_KEY", "/home/ada/.ssh/id_ed25519"),
+        ("TLS_KEY", "~/certificates/server.pem"),
+        ("TLS_KEY", "./certificates/server.pem"),
+        ("KMS_KEY", "https://vault.example.com/keys/17"),
+        ("STRIPE_PUBLISHABLE_KEY", HEX),
+        ("VAPID_PUBLIC_KEY", HEX),
+        ("SSH_PUBKEY", HEX),
+        ("API_KEY_ID", HEX),
+        ("SIGNING_KEY", "abc1234"),
+    ],
+)
+def test_what_is_only_called_a_key_stays(name: str, value: str) -> None:
+    text = f"before {value} after"
+    assert Redactor({name: value}).text(text) == text
+
+
+def test_no_value_takes_long_to_be_told_from_words() -> None:
+    """A value of any length is decided on in no time that anybody would notice."""
+    hostile = (
+        "aB" * 12,
+        "a" * 23 + "!",
+        "Aa" * 11 + "_!",
+        "a-" * 11 + "!!",
+        "a-" * 200_000,
+        "/" * 200_000,
+    )
+    redactor = Redactor({f"N{n}_KEY": value for n, value in enumerate(hostile)})
+    assert redactor.text("a" * 23 + "!") == SIGN
 
 
 @pytest.mark.parametrize(

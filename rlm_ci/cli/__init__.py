@@ -15,28 +15,29 @@ from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import FrameType, ModuleType
     from typing import NoReturn
 
     from rlm_ci.settings import Setting
 
-#: Command to module of this package; each has SUMMARY, USAGE, rows(argv) and run(arguments).
+#: Command to module of this package; each has SUMMARY, USAGE (its forms parted by " | "),
+#: rows(argv) and run(arguments).
 COMMANDS = (
-    "pr", "check", "rlm", "start", "list", "status", "wait", "resume", "cancel", "export",
-    "replay", "publish", "doctor", "config", "init", "verify",
+    "pr", "check", "rlm", "context", "start", "list", "status", "wait", "resume", "cancel",
+    "export", "replay", "publish", "doctor", "config", "init", "verify",
 )  # fmt: skip
 
 
 class Terminated(BaseException):
-    """SIGTERM, as an exception, so that children are ended and files left whole."""
+    """SIGTERM or SIGHUP, as an exception, so that children are ended and files left whole."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code is one of ``errors.EXIT_CODES``."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = [*(sys.argv[1:] if argv is None else argv)]
     try:
-        signal.signal(signal.SIGTERM, _terminate)
+        _listen()
         return _dispatch(words)
     except RlmCiError as error:
         return _fail(error)
@@ -44,10 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         interrupted = isinstance(error, KeyboardInterrupt)
         say("interrupted" if interrupted else "terminated")
         return errors.INTERRUPTED if interrupted else errors.TERMINATED
-    except ModuleNotFoundError as error:
-        return _fail(_missing(error) or _internal(error, words))
     except Exception as error:  # noqa: BLE001 - the boundary: whatever is left is a bug of ours
-        return _fail(_internal(error, words))
+        return _fail(failure(error, words=words))
 
 
 def end(code: int) -> NoReturn:
@@ -57,6 +56,14 @@ def end(code: int) -> NoReturn:
             with suppress(OSError, ValueError):
                 stream.flush()
     os._exit(code)
+
+
+def _listen() -> None:
+    """Take SIGTERM, and the hangup of the terminal if it is not ignored (nohup), as exceptions."""
+    signal.signal(signal.SIGTERM, _terminate)
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        signal.signal(hangup, _terminate)
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
@@ -151,7 +158,8 @@ def _help(name: str, command: ModuleType, rows: Sequence[Setting]) -> str:
         title = f"options of {section.replace('_', '-')}" if dot else "options"
         groups.setdefault("common options" if row in COMMON else title, []).append(row)
     groups["common options"] = groups.pop("common options")  # they come last
-    text = f"{command.SUMMARY}\n\nusage: rlm-ci {name} {command.USAGE}\n"
+    forms = command.USAGE.replace(" | ", f"\n       rlm-ci {name} ")
+    text = f"{command.SUMMARY}\n\nusage: rlm-ci {name} {forms}\n"
     for title, group in groups.items():
         listed = describe(group, _width())
         if listed:
@@ -243,23 +251,45 @@ def _missing(error: ModuleNotFoundError) -> RlmCiError | None:
     )
 
 
-def _internal(error: Exception, words: Sequence[str]) -> RlmCiError:
-    """A bug, told in one line; its traceback goes into the user's state folder."""
+def failure(
+    error: Exception,
+    folder: str | None = None,
+    redact: Callable[[str], str] | None = None,
+    *,
+    words: Sequence[str] | None = None,
+) -> RlmCiError:
+    """What to tell of an exception: it itself, a library that is not there, or a bug of ours.
+
+    The traceback of a bug goes into ``folder``, that of a run; without one into the user's state.
+    """
+    if isinstance(error, RlmCiError):
+        return error
+    missing = _missing(error) if isinstance(error, ModuleNotFoundError) else None
+    if missing is not None:
+        return missing
+    from rlm_ci.redaction import Redactor
+
+    clean = redact or Redactor(environment()).text
+    return _internal(error, folder, clean, sys.argv[1:] if words is None else words)
+
+
+def _internal(
+    error: Exception, folder: str | None, redact: Callable[[str], str], words: Sequence[str]
+) -> RlmCiError:
+    """A bug, told in one line, and where its traceback lies."""
     import time
     import traceback
 
     from rlm_ci import files
-    from rlm_ci.redaction import Redactor
 
-    environ = environment()
-    state = environ.get("XDG_STATE_HOME") or os.path.join(
-        os.path.expanduser("~"), ".local", "state"
-    )
-    folder = os.path.join(state, "rlm-ci")
+    if folder is None:
+        environ = environment()
+        home = os.path.join(os.path.expanduser("~"), ".local", "state")
+        folder = os.path.join(environ.get("XDG_STATE_HOME") or home, "rlm-ci")
     path = os.path.join(folder, time.strftime("error-%Y%m%dT%H%M%SZ.log", time.gmtime()))
     text = "".join(traceback.format_exception(error))
-    report = f"rlm-ci {__version__}, Python {sys.version}\ncommand: {list(words)!r}\n\n{text}"
-    report = Redactor(environ).text(report)
+    report = f"rlm-ci {__version__}, Python {sys.version}\ncommand: {[*words]!r}\n\n{text}"
+    report = redact(report)
     try:
         files.make_folder(folder, 0o700)
         files.write(path, report.encode("utf-8", "backslashreplace"), 0o600)
@@ -268,7 +298,7 @@ def _internal(error: Exception, words: Sequence[str]) -> RlmCiError:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"at {os.path.basename(frame.filename)}:{frame.lineno}"
     return RlmCiError(
-        f"internal error: {type(error).__name__}: {printable(str(error))[:200]}",
+        f"internal error: {type(error).__name__}: {printable(redact(str(error)))[:200]}",
         where=where,
         hint="this is a bug in rlm-ci: please report it with the traceback",
     )

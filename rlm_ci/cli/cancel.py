@@ -32,7 +32,7 @@ def run(arguments: Arguments) -> int:
     settings = Settings(ROWS, arguments.flags)
     output.require_text_or_json(settings, "cancel")
     runs = Runs(settings)
-    entry = runs.find(word)
+    entry = runs.own(word)
     outcome = cancel(entry.path, entry.run, redactor=runs.redactor, out=runs.out)
     entry = entry.replace(manifest=outcome.manifest)
     if settings.format == "json":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from decimal import Decimal
 
+from rlm_ci.cli.gateway import Gateway
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.loop import agent as agents
 from rlm_ci.loop.autofix import Autofix
@@ -12,9 +12,6 @@ from rlm_ci.loop.command import Command
 from rlm_ci.loop.external import External
 from rlm_ci.loop.journalled import Journalled
 from rlm_ci.loop.validator import Validator
-from rlm_ci.models.ledger import Ledger
-from rlm_ci.models.prices import Prices
-from rlm_ci.models.recorded import Absent
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -25,9 +22,8 @@ if TYPE_CHECKING:
     from rlm_ci import sandbox
     from rlm_ci.loop.agent import Agent
     from rlm_ci.loop.cell import Cell
-    from rlm_ci.loop.site import Clock
-    from rlm_ci.models import Completion, Model, Request
     from rlm_ci.models.recorded import Record
+    from rlm_ci.runs.clock import Clock
     from rlm_ci.settings import Settings
 
     #: Runs the validator for tests named by paths or ids; what it says.
@@ -54,6 +50,8 @@ class Agreed(Value):
     subagents: bool
     agent: str
     model: str | None
+    provider: str
+    max_completion_tokens: int
     allow_test_edits: bool
     trust_exit_code: bool
     sandbox: str
@@ -140,54 +138,22 @@ class Crew:
         from rlm_ci.recursion.coder import Coder
         from rlm_ci.recursion.turn import Bounds
 
-        if not self._agreed.model:
-            raise ConfigError(
-                "no model is named", where="--model", hint="say which one: --model NAME"
-            )
-        settings = self._settings
-        prices = Prices(
-            {
-                name: {key: value for key, value in figures.items() if value is not None}
-                for name, figures in settings.models.prices.items()
-            },
-            settings.openai.base_url or "",
+        agreed = self._agreed
+        gateway = Gateway(
+            self._settings,
+            self._record,
+            clock,
+            model=agreed.model,
+            max_minutes=agreed.max_minutes,
+            provider=agreed.provider,
+            replay=self._replay,
         )
-        money = settings.budget_usd
-        ledger = Ledger(
-            max_calls=settings.max_calls,
-            max_tokens=settings.max_tokens,
-            budget_usd=None if money is None else Decimal(str(money)),
-            max_minutes=self._agreed.max_minutes,
-            price=prices.of,
-            spent=self._record.spent,
-            clock=clock.seconds,
-        )
-        ledger.require_price(self._agreed.model)
-        model = self._model()
-
-        def complete(request: Request, where: str) -> Completion:
-            return self._record.complete(model, ledger, request, where)
-
         return Coder(
-            complete,
+            gateway.complete,
             self._record.fact,
-            model=self._agreed.model,
+            model=gateway.model,
             tests=tests,
-            bounds=Bounds(max_tokens=settings.models.max_completion_tokens),
-        )
-
-    def _model(self) -> Model:
-        from rlm_ci.models.openai_api import OpenAIModel, Patience
-
-        azure = self._settings.openai.api_version or ""
-        if self._replay:
-            return Absent("azure" if azure else "openai")
-        timeout = self._settings.models.timeout
-        return OpenAIModel(
-            base_url=self._settings.openai.base_url or "",
-            api_key=self._settings.openai.api_key or "",
-            azure_api_version=azure,
-            patience=Patience(read=timeout, total=max(Patience().total, timeout)),
+            bounds=Bounds(max_tokens=agreed.max_completion_tokens),
         )
 
 

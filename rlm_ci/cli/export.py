@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci import errors
-from rlm_ci.cli import write
+import sys
+
+from rlm_ci import errors, files
+from rlm_ci.cli import say, write
 from rlm_ci.cli.output import require_text_or_json
 from rlm_ci.cli.running import ROWS, Runs, one_run
+from rlm_ci.errors import UsageError
 from rlm_ci.publishing import neutral
-from rlm_ci.runs.export import export
+from rlm_ci.runs import export as exporting
 from rlm_ci.settings import Settings
 from rlm_ci.texts import count, printable
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "write a run to one tar.gz, with the sha256 of each file"
 USAGE = "RUN [-o FILE] [OPTION...]"
+#: As a file, this name means standard output.
+STDOUT = "-"
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
@@ -32,11 +37,32 @@ def run(arguments: Arguments) -> int:
     require_text_or_json(settings, "export")
     entry = Runs(settings).find(word)
     target = settings.output or f"{entry.run_id}.tar.gz"
-    done = export(entry.path, entry.run_id, target)
+    if target == STDOUT:
+        return _to_stdout(entry.path, entry.run_id, settings)
+    done = exporting.export(entry.path, entry.run_id, target)
     if settings.format == "json":
         facts = {"file": target, "run_id": entry.run_id, "files": done.files, "bytes": done.size}
         write(neutral.record(facts | {"sha256": done.sha256}))
     elif not settings.quiet:
         write(f"{printable(target)}: {count(done.files, 'file')}, {count(done.size, 'byte')}\n")
         write(f"sha256 {done.sha256}\n")
+    return errors.OK
+
+
+def _to_stdout(folder: str, run_id: str, settings: Settings) -> int:
+    """The archive alone on standard output; what there is to tell of it goes to standard error."""
+    if sys.stdout is None or sys.stdout.isatty() or settings.format == "json":
+        reason = "it already holds the facts" if settings.format == "json" else "nobody can read it"
+        raise UsageError(
+            f"the archive cannot go to standard output: {reason}",
+            where=f"--output {STDOUT}",
+            hint="name a file, or a pipe",
+        )
+    try:
+        done = exporting.write(sys.stdout.buffer, folder, run_id)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        raise files.storage_error(error, "standard output") from None
+    if not settings.quiet:
+        say(f"{count(done.files, 'file')}, {count(done.size, 'byte')}, sha256 {done.sha256}")
     return errors.OK

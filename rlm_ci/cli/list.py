@@ -9,7 +9,6 @@ from rlm_ci.cli import output
 from rlm_ci.cli.running import ROWS, Runs, took
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.publishing import neutral
-from rlm_ci.runs import listing
 from rlm_ci.settings import Setting, Settings
 from rlm_ci.texts import count, printable
 
@@ -48,10 +47,10 @@ def run(arguments: Arguments) -> int:
     runs = Runs(settings)
     now = time.time()
     if settings.prune:
-        removed = listing.prune(runs.store, _age(settings.older_than), now, runs.task)
+        removed = runs.prune(_age(settings.older_than), now)
         text = _removed(removed, settings.format == "json")
     else:
-        found = listing.entries(runs.store, runs.task)
+        found = runs.entries()
         text = _json(found, now) if settings.format == "json" else _text(found, now)
     output.emit(text, settings)
     return errors.OK

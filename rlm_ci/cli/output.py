@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -53,6 +54,21 @@ def require_text_or_json(settings: Settings, command: str) -> None:
         raise UsageError(
             f"{command} has no form {settings.format!r}", where="--format", hint="use text or json"
         )
+
+
+def require_place(settings: Settings) -> None:
+    """Raise StorageError for an ``--output`` that cannot be written, before there is a result."""
+    path = settings.output
+    if not path or files.is_channel(path):
+        return
+    folder = os.path.dirname(path) or os.curdir
+    wrong = errno.EISDIR if os.path.isdir(path) else None
+    if not os.path.isdir(folder):
+        wrong = errno.ENOENT
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        wrong = errno.EACCES
+    if wrong is not None:
+        raise files.storage_error(OSError(wrong, os.strerror(wrong)), path)
 
 
 def emit(text: str, settings: Settings) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci import changes, files, triggers
-from rlm_ci.cli import configuration, warn
+from rlm_ci.cli import configuration, failure, warn
 from rlm_ci.errors import ConfigError
 from rlm_ci.runs import pipeline, stages
 from rlm_ci.texts import printable
@@ -69,6 +69,23 @@ def _json_file(repository: Repository, commit: str | None) -> bytes | None:
         ) from None
 
 
+def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settings) -> None:
+    """Raise ConfigError where ``name`` runs stages of the repository in place of our own.
+
+    Whoever asks for a fix loop expects its sandbox. That there is none must have been said on
+    the command line or by a variable: no file of a repository can say it.
+    """
+    found = pipeline.replaced(pipelines, name)
+    if found is not None and settings.sandbox != "none":
+        raise ConfigError(
+            f"the repository defines {found.id} itself: its stages would run as you, without a"
+            " sandbox",
+            where=found.source,
+            hint="say --sandbox none to run them as they are; or take `stages` out of that"
+            " definition (`inputs` may stay) to keep the built-in ones",
+        )
+
+
 def require_same(pipelines: Mapping[str, Pipeline], asked: Request) -> None:
     """Raise ConfigError when the pipeline is not what it was when the run was started."""
     known = asked.pipeline_id in pipelines
@@ -102,5 +119,9 @@ def conduct(
         actions,
         None if milliseconds is None else milliseconds / 1000,
         warn,
+        pipeline.variables(asked.flags),
     )
-    return stages.conduct(run, asked.pipeline_id, place, asked.goal)
+    try:
+        return stages.conduct(run, asked.pipeline_id, place, asked.goal)
+    except Exception as error:  # noqa: BLE001 - a bug too leaves its traceback in the run
+        raise failure(error, run.path, run.redactor.text) from None

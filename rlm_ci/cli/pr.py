@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci import changes, checks, errors, files, publishing
-from rlm_ci.cli import asking, output, overrides, posting, privileged, say
+from rlm_ci.cli import asking, failure, output, overrides, posting, privileged, say
 from rlm_ci.cli.judging import judge, read_templates
 from rlm_ci.cli.slash import CHECK
 from rlm_ci.findings import CLEAN
@@ -59,6 +59,7 @@ def run(arguments: Arguments) -> int:
         asked = asking.asked(settings, comment)
         if asked is None:
             return errors.OK
+    output.require_place(settings)
     judgement = _judge(arguments, asked)
     held = _hold(judgement)
     if held is None:
@@ -67,9 +68,10 @@ def run(arguments: Arguments) -> int:
         held.begin()
         try:
             report = _tell(judgement, asked, held)
-        except Exception as error:
-            held.stop(error)
-            raise
+        except Exception as error:  # noqa: BLE001 - a bug too leaves its traceback in the run
+            found = failure(error, held.path)
+            held.stop(found)
+            raise found from None
         except BaseException:  # nobody resumes a judgement: it is made again
             held.cancel()
             raise

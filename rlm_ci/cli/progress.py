@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager, suppress
 from time import monotonic
 
+from rlm_ci.process import Clipped
 from rlm_ci.redaction import Redactor
 from rlm_ci.texts import printable
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks of the live line.
 _TICK = 0.5
+#: Bytes of an output in which its last line is looked for.
+_HEARD = 4096
 _CLEAR = "\r\x1b[2K"
 
 
@@ -54,7 +57,8 @@ class Progress:
         #: What remains of the budget, in words; asked at every look.
         self.left = left
         self._clock = clock
-        self._redact = Redactor(environ).text
+        #: Takes the secrets out of a text.
+        self.redact = Redactor(environ).text
         self._began = clock()
         self._step = ""
         self._heard = ""
@@ -80,7 +84,7 @@ class Progress:
     def step(self, text: str) -> None:
         """Something new begins."""
         with self._lock:
-            self._step, self._heard = printable(self._redact(text)), ""
+            self._step, self._heard = printable(self.redact(text)), ""
         if self._quiet:
             return
         if self._live:
@@ -104,14 +108,18 @@ class Progress:
         """A line that stays."""
         if not self._quiet:
             clear = _CLEAR if self._live else ""
-            self._write(f"{clear}{printable(self._redact(text))}\n")
+            self._write(f"{clear}{printable(self.redact(text))}\n")
 
     def heard(self, chunk: bytes) -> None:
         """Output of a command; its last line is shown beside the step."""
-        lines = [line for line in chunk.decode("utf-8", "replace").splitlines() if line.strip()]
-        if lines:
+        from rlm_ci.loop.transcript import transcribe
+
+        end = Clipped(chunk[-_HEARD:], b"", 0)
+        lines = [line.strip() for line in transcribe(end, self.redact).lines]
+        last = next((line for line in reversed(lines) if line), None)
+        if last is not None:
             with self._lock:
-                self._heard = printable(self._redact(lines[-1].strip()[:400]))
+                self._heard = printable(last[:400])
 
     def _facts(self) -> str:
         facts = [duration(self._clock() - self._began), self.left()]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 
 from rlm_ci import files, publishing
 from rlm_ci.cli import output, pipelines, rlm, running, say
-from rlm_ci.cli.fixing import CALLS
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.cli.progress import Progress
-from rlm_ci.errors import FINDINGS, ConfigError
-from rlm_ci.runs import pipeline
+from rlm_ci.cli.work import CALLS
+from rlm_ci.errors import FINDINGS, ConfigError, RlmCiError
+from rlm_ci.runs import folder, pipeline
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
 from rlm_ci.settings import Setting, Settings
 from rlm_ci.table import PROGRAM
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ _OWN = (
 )  # fmt: skip
 #: What two runs of the same may differ in.
 _OWN_KEYS = ("run_id", "usage", "publication")
-#: What the first of its steps left behind: the snapshot, and the objects of every tree.
-_BEGINNING = ("snapshot.json", "git")
+#: What the first of its steps left behind: the snapshot, what it ignores, the objects of every
+#: tree. Nothing else of the git folder, where a configuration can be.
+_BEGINNING = ("snapshot.json", "git/excludes", "git/objects/objects")
 _REPORT_LIMIT = 64 << 20
 
 
@@ -47,10 +50,12 @@ def run(arguments: Arguments) -> int:
     word = running.one_run(arguments, "replay")
     table = {row.key: row for row in (*PROGRAM, *running.ROWS, *_OWN)}
     options = Settings(table.values(), arguments.flags)
+    output.require_place(options)
     runs = running.Runs(options)
-    entry = runs.find(word)
+    entry = runs.own(word)
     _require_record(entry)
-    asked = Request.read(entry.path)
+    folder.require_plain(entry.path)
+    asked = Request.read(entry.path, entry.run.pipeline_id)
     settings = Settings(table.values(), {**asked.flags, **arguments.flags})
     repository = open_repository(settings)
     with (
@@ -64,12 +69,18 @@ def run(arguments: Arguments) -> int:
             parent_run_id=entry.run.run_id,
         ) as held,
     ):
-        asked.write(held.path)
+        # No request is kept: one that is cut off must not go on with keys and commands.
         _begin_alike(entry, held)
         progress.say(f"Run: {held.id}, a replay of {entry.run.run_id}")
         fix = rlm.make(settings, repository, runs, progress, os.path.join(entry.path, CALLS))
         actions = {asked.pipeline_id: fix}
-        code = pipelines.conduct(held, asked, runs, pipeline.BUILT_IN, actions)
+        try:
+            code = pipelines.conduct(held, asked, runs, pipeline.BUILT_IN, actions)
+        except RlmCiError as error:
+            if not settings.check or fix.report is None:
+                raise
+            say(f"the replay ended with an error: {error}")
+            code = error.code
     if fix.report is not None:
         options_of = output.rendering(settings)
         output.emit(publishing.render(fix.report, settings.format, options_of), settings)
@@ -98,21 +109,29 @@ def _require_record(entry: Entry) -> None:
 def _begin_alike(entry: Entry, held: Run) -> None:
     """Give the replay the beginning of the run, which stays untouched."""
     for name in _BEGINNING:
-        source = os.path.join(entry.path, "rlm", name)
-        target = held.path_of("rlm", name)
+        source = os.path.join(entry.path, "rlm", *name.split("/"))
+        target = held.path_of("rlm", *name.split("/"))
         try:
             if os.path.isdir(source):
-                shutil.copytree(source, target, symlinks=True)
+                shutil.copytree(source, target, ignore=_no_files)
             elif os.path.exists(source):
                 shutil.copyfile(source, target)
         except OSError as error:
             raise files.storage_error(error, target) from None
 
 
+def _no_files(folder: str, names: list[str]) -> list[str]:
+    """Those of ``names`` that are neither a folder nor a regular file."""
+    modes = ((name, os.lstat(os.path.join(folder, name)).st_mode) for name in names)
+    return [name for name, mode in modes if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode))]
+
+
 def _compare(before: str, now: str) -> int:
     """0 when the reports of two runs say the same, times, ids and usage apart; else 1."""
     reports = [_report(folder) for folder in (before, now)]
-    differing = [key for key in reports[0] if reports[0][key] != reports[1].get(key)]
+    keys = dict.fromkeys(key for report in reports for key in report)
+    absent = object()
+    differing = [key for key in keys if reports[0].get(key, absent) != reports[1].get(key, absent)]
     for key in differing:
         say(f"the report differs in {key}")
     if not differing:
@@ -124,8 +143,12 @@ def _report(folder: str) -> dict[str, Any]:
     path = os.path.join(folder, "report.json")
     try:
         record = json.loads(files.read(path, _REPORT_LIMIT))
-    except (files.UnreadableError, ValueError) as error:
+        if not isinstance(record, dict):
+            raise ValueError("it is not a JSON object")
+    except (files.UnreadableError, ValueError, RecursionError) as error:
         raise ConfigError(
-            f"the report cannot be read: {error}", where=path, hint="resume the run, then replay it"
+            f"the report cannot be read: {printable(str(error))[:200]}",
+            where=path,
+            hint="resume the run, then replay it",
         ) from None
     return {key: value for key, value in record.items() if key not in _OWN_KEYS}

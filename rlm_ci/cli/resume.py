@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 
-from rlm_ci import errors
+from rlm_ci import errors, publishing
 from rlm_ci.cli import output, pipelines, rlm, say
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.cli.progress import Progress
-from rlm_ci.cli.running import ROWS, Runs, one_run, record, tell
+from rlm_ci.cli.running import (
+    ROWS,
+    SANDBOX,
+    Runs,
+    one_run,
+    record,
+    resume_with,
+    tell,
+    tell_way_on,
+    way_on,
+)
 from rlm_ci.cli.wait import code_of
+from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.publishing import neutral
 from rlm_ci.runs.cancellation import end_leftovers
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
 from rlm_ci.settings import Settings
 from rlm_ci.table import CORE, PIPELINES
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.cli.work import Work
+    from rlm_ci.runs.listing import Entry
+    from rlm_ci.runs.manifest import Manifest
     from rlm_ci.settings import Setting
 
 SUMMARY = "let an interrupted run go on, and end with its exit code"
@@ -29,34 +45,91 @@ USAGE = "RUN [OPTION...]"
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return ROWS
+    return (*SANDBOX, *ROWS)
 
 
 def run(arguments: Arguments) -> int:
     word = one_run(arguments, "resume")
-    table = {row.key: row for row in (*CORE, *PIPELINES, *ROWS)}
+    table = {row.key: row for row in (*CORE, *PIPELINES, *rows(()))}
     settings = Settings(table.values(), arguments.flags)
     output.require_text_or_json(settings, "resume")
+    output.require_place(settings)
     runs = Runs(settings)
-    entry = runs.find(word)
+    entry = runs.own(word)
+    done: list[Work] = []
     with Run.open(entry.path, redactor=runs.redactor, out=runs.out) as held:
-        if not held.manifest.is_resumable:
+        entry = entry.replace(manifest=held.manifest)
+        if entry.run.has_ended and not entry.is_resumable:
             say(f"{held.id} has ended already: there is nothing to resume")
             code = code_of(held.manifest)
         else:
+            _require_asked(entry)
             end_leftovers(held.id)
             try:
-                asked = Request.read(entry.path)
+                asked = Request.read(entry.path, held.manifest.pipeline_id)
                 known = pipelines.load(settings, open_repository(settings))
                 pipelines.require_same(known, asked)
             except errors.RlmCiError as error:
                 if held.manifest.status == "queued":  # nobody is there to hear of it but its log
                     held.stop(error)
                 raise
+            _require_said(held.manifest, asked, settings)
+            pipelines.require_leave(known, asked.pipeline_id, settings)
             with Progress(settings.environ, quiet=settings.quiet) as progress:
-                actions = rlm.actions(asked, arguments.flags, runs, progress)
-                code = pipelines.conduct(held, asked, runs, known, actions)
+                actions = rlm.actions(asked, arguments.flags, runs, progress, done)
+                try:
+                    code = pipelines.conduct(held, asked, runs, known, actions)
+                except BaseException:
+                    tell_way_on(held, progress.say)
+                    raise
         entry = entry.replace(manifest=held.manifest)
-    told = neutral.record(record(entry)) if settings.format == "json" else tell(entry, time.time())
-    output.emit(told, settings)
+    if settings.format == "json":
+        output.emit(neutral.record(record(entry)), settings)
+    else:
+        output.emit(_answers(done, settings) + tell(entry, time.time()), settings)
     return code
+
+
+def _answers(done: Sequence[Work], settings: Settings) -> str:
+    """What a question came to, as ``rlm-ci rlm`` shows it; of a fix nothing more than its end."""
+    reports = (work.report for work in done if work.report and work.report.documents)
+    options = output.rendering(settings)
+    return "".join(f"{publishing.render(one, settings.format, options)}\n" for one in reports)
+
+
+def _require_asked(entry: Entry) -> None:
+    """Raise UsageError for a run that does not tell what it was asked for."""
+    if not entry.is_resumable:
+        raise UsageError(
+            "the run cannot go on: it keeps no request",
+            where=entry.run_id,
+            hint=f"{way_on(entry)}; rlm-ci cancel {entry.run_id} ends it for good",
+        )
+
+
+def _require_said(begun: Manifest, asked: Request, settings: Settings) -> None:
+    """Raise ConfigError unless the run goes on in the cage that it began in, by our own word.
+
+    The folder of a run may come from anywhere: it cannot do without a sandbox, nor name the file
+    of settings that says which variables an agent is given.
+    """
+    said = settings.sources["sandbox"] == "--sandbox"
+    place = settings.sandbox if said else asked.flags.get("sandbox", settings.sandbox)
+    unsaid = []
+    if "none" in (asked.flags.get("sandbox"), begun.sandbox) and settings.sandbox != "none":
+        unsaid.append("--sandbox none")
+    if "config" in asked.flags and not settings.config:
+        unsaid.append(f"--config {shlex.quote(asked.flags['config'])}")
+    if unsaid:
+        words = " ".join(unsaid)
+        raise ConfigError(
+            f"the run was begun with {words}, which is taken from a command line only",
+            where=begun.run_id,
+            hint=f"if you mean it, say it again: {resume_with(begun.run_id)} {words}",
+        )
+    if place == "none" and begun.sandbox not in (None, "none"):
+        raise ConfigError(
+            f"the run began in the sandbox {printable(begun.sandbox)[:80]}, and goes on in it",
+            where=settings.sources["sandbox"],
+            hint="leave that out, or start a new run",
+        )

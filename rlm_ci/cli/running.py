@@ -5,33 +5,33 @@ from __future__ import annotations
 import os
 import time
 
+from rlm_ci.cli import warn
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.cli.progress import duration
-from rlm_ci.errors import UsageError
+from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.publishing import neutral
 from rlm_ci.redaction import Redactor
-from rlm_ci.runs import IN_PROGRESS, QUEUED, listing, require_task_id
+from rlm_ci.runs import IN_PROGRESS, QUEUED, listing, request, require_task_id
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.store import Store
 from rlm_ci.table import COMMON, LOOP
-from rlm_ci.texts import printable
+from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from rlm_ci.cli.arguments import Arguments
     from rlm_ci.runs.listing import Entry
     from rlm_ci.runs.manifest import Manifest
+    from rlm_ci.runs.run import Run
     from rlm_ci.settings import Setting, Settings
 
 OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
+SANDBOX = tuple(row for row in LOOP if row.key == "sandbox")
 ROWS: tuple[Setting, ...] = (*COMMON, *OUT_DIR)
-#: Settings of one command line alone: whoever carries out a run is told in other ways.
-OF_A_COMMAND = frozenset((
-    "repo", "task", "format", "output", "quiet", "verbose", "color", "interactive", "loop.goal",
-    "parent_run",
-))  # fmt: skip
+OF_A_COMMAND = request.OF_A_COMMAND
 _WIDE = 72
 #: Seconds of silence that are told: two heartbeats are missing.
 _SILENT = 2 * manifests.HEARTBEAT
@@ -43,7 +43,7 @@ class Runs:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.root = open_repository(settings).root
-        self.store = Store.at(self.root, settings.runs_dir)
+        self.store = Store.at(self.root, settings.runs_dir, settings.environ)
         self.out = os.path.join(self.root, settings.out_dir)
         self.redactor = Redactor(settings.environ)
 
@@ -56,7 +56,38 @@ class Runs:
 
     def find(self, word: str) -> Entry:
         """The run that ``word`` means. Raises UsageError, DamagedError."""
+        self._tell_of_brought()
         return listing.find(self.store, word, self.task)
+
+    def own(self, word: str) -> Entry:
+        """As ``find``, of this repository alone: what a run was asked for is done in no other."""
+        entry = self.find(word)
+        listing.require_in(self.store, entry)
+        return entry
+
+    def entries(self) -> list[Entry]:
+        """All runs, or those of the task. Raises StorageError."""
+        self._tell_of_brought()
+        return listing.entries(self.store, self.task)
+
+    def prune(self, seconds: float, now: float) -> list[Entry]:
+        """See ``listing.prune``."""
+        self._tell_of_brought()
+        return listing.prune(self.store, seconds, now, self.task)
+
+    def _tell_of_brought(self) -> None:
+        """Warn of runs that nobody made here: they could name any command to be resumed."""
+        number = listing.brought(self.store)
+        if number:
+            shown = self.store.shown
+            warn(
+                ConfigError(
+                    f"{count(number, 'run')} came with the repository, and are left out",
+                    where=shown,
+                    hint=f"remove them: git rm -r {shown}; or, if you have committed your own by"
+                    f" accident, take them out of git: git rm -r --cached {shown}",
+                )
+            )
 
 
 def one_run(arguments: Arguments, command: str) -> str:
@@ -73,6 +104,21 @@ def one_run(arguments: Arguments, command: str) -> str:
 def resume_with(run_id: str) -> str:
     """The command that lets a run go on."""
     return f"rlm-ci resume {run_id}"
+
+
+def way_on(entry: Entry) -> str:
+    """What can be done for a run that does not go on by itself."""
+    if entry.is_resumable:
+        return f"resume it with {resume_with(entry.run_id)}"
+    parent = entry.run.parent_run_id
+    belongs = f"belongs to {printable(parent)}" if parent else "has to be started anew"
+    return f"it cannot be resumed by itself, and {belongs}"
+
+
+def tell_way_on(held: Run, say: Callable[[str], None]) -> None:
+    """Say how a run that has just ended early goes on, if it can."""
+    if held.manifest.is_resumable and request.is_kept(held.path):
+        say(f"go on with it: {resume_with(held.id)}")
 
 
 def record(entry: Entry) -> dict[str, Any]:
@@ -95,6 +141,7 @@ def tell(entry: Entry, now: float) -> str:
         ("exit code", None if run.exit_code is None else str(run.exit_code)),
         ("sandbox", run.sandbox),
         ("summary", run.summary and neutral.clip(neutral.one_line(run.summary), 400)),
+        ("answer", _answer(entry)),
         ("folder", run.artifact_root),
     ]
     lines = [f"{name:<11}{printable(value)}" for name, value in facts if value]
@@ -107,20 +154,27 @@ def tell(entry: Entry, now: float) -> str:
     return "".join(f"{neutral.log(line)}\n" for line in lines)
 
 
+def _answer(entry: Entry) -> str | None:
+    """Where the answer of a run lies that was asked a question, once there is one."""
+    parts = ("rlm", "answer.md")
+    is_there = os.path.isfile(os.path.join(entry.path, *parts))
+    return "/".join((entry.run.artifact_root, *parts)) if is_there else None
+
+
 def standing(entry: Entry, now: float) -> str:
     """How a run stands, and what can be done where it does not go on by itself."""
     run = entry.run
     word = run.status.replace("_", " ")
     if entry.is_gone(now):
         why = "nobody has begun it" if run.status == QUEUED else "its process is gone"
-        return f"{word}, but {why}: resume it with {resume_with(run.run_id)}"
+        return f"{word}, but {why}: {way_on(entry)}"
     if run.status == IN_PROGRESS:
         silent = run.silent_for(now)
         heard = f", last heard of {duration(silent)} ago" if silent > _SILENT else ""
         return f"{word} for {took(run, now)}{heard}"
     detail = f" ({run.status_detail})" if run.status_detail not in (None, run.status) else ""
-    if run.has_ended and run.is_resumable:
-        return f"{word}{detail}: resume it with {resume_with(run.run_id)}"
+    if run.has_ended and entry.is_resumable:
+        return f"{word}{detail}: {way_on(entry)}"
     return f"{word}{detail}"
 
 

@@ -9,7 +9,7 @@ from rlm_ci import errors, process
 from rlm_ci.cli import COMMANDS, output, pipelines, running
 from rlm_ci.cli.arguments import split_command
 from rlm_ci.cli.judging import open_repository
-from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError, UsageError
+from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
 from rlm_ci.publishing import neutral
 from rlm_ci.runs import derived_task_id, is_task_id, pipeline, require_task_id
 from rlm_ci.runs import manifest as manifests
@@ -42,14 +42,14 @@ _OTHERS = {
 
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
     """Our own, and those of the command that does in the foreground what is to be started."""
-    mine = (*_OWN, *running.ROWS)
+    mine = (*_OWN, *running.SANDBOX, *running.ROWS)
     known = {row.key for row in mine}
     return (*mine, *(row for row in _of_pipeline(argv) if row.key not in known))
 
 
 def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
     try:
-        name, rest = split_command(argv, (*_OWN, *running.ROWS))
+        name, rest = split_command(argv, (*_OWN, *running.SANDBOX, *running.ROWS))
     except UsageError:  # an option of the pipeline before its name; told where it is read
         return ()
     if name not in pipeline.BUILT_IN or name not in COMMANDS:
@@ -71,14 +71,26 @@ def run(arguments: Arguments) -> int:
     repository = open_repository(settings)
     known = pipelines.load(settings, repository)
     chosen = pipeline.choose(known, name)
+    pipelines.require_leave(known, name, settings)
     goal = settings.loop.goal
     flags = {
         key: value for key, value in arguments.flags.items() if key not in running.OF_A_COMMAND
     }
     is_own = any(stage.kind == OWN for stage in chosen.stages)
-    if is_own and not goal:
-        raise ConfigError("there is no goal", where="--goal", hint='say it: --goal "make it pass"')
-    if not is_own and flags.keys() - {"config"}:
+    if is_own and not (goal and goal.strip()):
+        raise UsageError(
+            "there is no goal", where="rlm-ci start", hint='say it: --goal "make it pass"'
+        )
+    if settings.values.get("context.source") == "-":
+        raise UsageError(
+            "a run in the background has no standard input to take its context from",
+            where=settings.sources["context.source"],
+            hint="name a file",
+        )
+    # They run without a sandbox, so this one may be said, and means something where a
+    # pipeline of ours is among them.
+    sayable = {"config", "sandbox"} if flags.get("sandbox") == "none" else {"config"}
+    if not is_own and flags.keys() - sayable:
         raise UsageError(
             f"the pipeline {name} takes no options of its own",
             where=chosen.source,
@@ -95,7 +107,11 @@ def run(arguments: Arguments) -> int:
         pipeline.digest(known, name),
     )
     begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings))
-    output.emit(_told(begun, settings), settings)
+    try:
+        output.emit(_told(begun, settings), settings)
+    except StorageError as error:  # it goes on, and nobody else will say what it is called
+        follow = f"the run has begun, follow it with: rlm-ci status {begun.run_id} --watch"
+        raise StorageError(error.what, where=error.where, hint=follow) from None
     return errors.OK
 
 
@@ -125,6 +141,7 @@ def _begin(runs: Runs, asked: Request, task: str, parent: str | None) -> Manifes
         redactor=runs.redactor,
         out=runs.out,
         parent_run_id=parent,
+        log=LOG,
     ) as run:
         try:
             asked.write(run.path)
@@ -135,6 +152,9 @@ def _begin(runs: Runs, asked: Request, task: str, parent: str | None) -> Manifes
     # -P: the current folder is not searched for modules; it is the repository's.
     argv = [sys.executable, "-P", "-m", "rlm_ci", "resume", place]
     argv += ["--repo", os.path.abspath(runs.root), "--no-interactive"]
+    for key in ("sandbox", "config"):  # which a resumed run does not take from its folder
+        if key in asked.flags:
+            argv += [f"--{key}", asked.flags[key]]
     try:
         # What a command of another run was told of that run is not true of this one.
         environ = {
@@ -199,6 +219,7 @@ def _told(begun: Manifest, settings: Settings) -> str:
         return f"{begun.run_id}\n"
     lines = [
         f"run        {begun.run_id}",
+        f"task       {begun.task_id}",
         f"manifest   {place}",
         f"log        {begun.log_path}",
         f"status     {begun.status}",

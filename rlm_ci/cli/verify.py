@@ -1,4 +1,8 @@
-"""``rlm-ci verify``: re-check every evidence pointer of a stored report, offline."""
+"""``rlm-ci verify``: re-check every evidence pointer of a stored report, offline.
+
+Of a run that answered a question also that its planner never saw the text, and that the answer
+is what the record of the run gives.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,25 @@ import os
 from rlm_ci import errors, evidence, files, resources
 from rlm_ci.cli import output, running
 from rlm_ci.cli.judging import open_repository
+from rlm_ci.cli.work import CALLS, SYMBOLIC
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
 from rlm_ci.findings import SCHEMA_VERSION, Report
 from rlm_ci.publishing import neutral
-from rlm_ci.runs import manifest
+from rlm_ci.runs import manifest, request
 from rlm_ci.settings import Settings
 from rlm_ci.table import COMMON, CORE
 from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.evidence import Checked
+    from rlm_ci.recursion.symbolic.exposure import Exposure
+    from rlm_ci.recursion.symbolic.review import Review
     from rlm_ci.settings import Setting
 
 SUMMARY = "re-check every evidence pointer of a stored report, offline"
@@ -39,28 +49,107 @@ def run(arguments: Arguments) -> int:
         )
     settings = Settings((*CORE, *running.OUT_DIR), arguments.flags)
     output.require_text_or_json(settings, "verify")
-    report = read_report(_path(arguments.positionals[0], settings))
-    counts, problems = evidence.verify(report, open_repository(settings))
+    path, folder = _place(arguments.positionals[0], settings)
+    report = read_report(path)
+    question = None if folder is None else _Question.of(folder, report)
+    kept = question.review.held if question else ()
+    checked = evidence.verify(report, open_repository(settings), frozenset(kept))
+    problems = (*checked.problems, *(question.problems if question else ()))
     if settings.format == "json":
-        fields = {name: getattr(counts, name) for name in counts._fields}
-        text = neutral.record({"evidence": fields, "problems": problems})
+        text = neutral.record(_record(checked, question, problems))
     else:
-        lines = [f"✗ {problem}" for problem in problems]
-        fallen = f"{len(problems):,} {'does' if len(problems) == 1 else 'do'} not hold"
-        held = fallen if problems else "all hold"
-        lines.append(f"{count(counts.offered, 'evidence pointer')}, {held}")
-        text = "".join(f"{neutral.log(line)}\n" for line in lines)
+        text = "".join(f"{neutral.log(line)}\n" for line in _lines(checked, question, problems))
     output.emit(text, settings)
     return errors.FINDINGS if problems else errors.OK
 
 
-def _path(word: str, settings: Settings) -> str:
-    """The report that ``word`` names: itself, or that of a run."""
+class _Question(Value):
+    """What a run over a context showed its planner, and whether its answer is its own."""
+
+    exposure: Exposure
+    review: Review
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        # Both read the same files, and may find the same wrong with one.
+        return tuple(dict.fromkeys((*self.exposure.problems, *self.review.problems)))
+
+    @classmethod
+    def of(cls, folder: str, report: Report) -> _Question | None:
+        """None for a run without a context, and for a replay, whose answers are the original's.
+
+        Raises DamagedError for a question of which something that is needed is gone.
+        """
+        place = os.path.join(folder, "rlm")
+        context, calls = os.path.join(place, "context"), os.path.join(folder, CALLS)
+        is_question = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
+        is_replay = not os.path.lexists(os.path.join(folder, request.NAME))
+        if is_replay or not (is_question or os.path.lexists(context)):
+            return None
+        for path in (context, calls):
+            if not os.path.lexists(path):
+                raise DamagedError(
+                    "it is gone, and what the planner saw cannot be checked without it",
+                    where=printable(path),
+                    hint="restore it from a copy",
+                )
+        from rlm_ci.recursion.context import Context
+        from rlm_ci.recursion.symbolic.exposure import examine
+        from rlm_ci.recursion.symbolic.review import review
+
+        with Context.open(context) as opened:
+            return cls(examine(place, opened), review(place, opened, report))
+
+
+def _record(
+    checked: Checked, question: _Question | None, problems: Sequence[str]
+) -> dict[str, Any]:
+    record: dict[str, Any] = {"evidence": _fields(checked.counts), "problems": list(problems)}
+    if checked.notes:
+        record["notes"] = list(checked.notes)
+    if question:
+        exposure, review = question.exposure, question.review
+        record["exposure"] = {**_fields(exposure), "problems": list(exposure.problems)}
+        record["answer"] = {"verified": review.verified, "problems": list(review.problems)}
+    return record
+
+
+def _lines(checked: Checked, question: _Question | None, problems: Sequence[str]) -> Iterator[str]:
+    yield from (f"✗ {problem}" for problem in problems)
+    yield from (f"· {note}" for note in checked.notes)
+    wrong = len(checked.problems)
+    fallen = f"{wrong:,} {'does' if wrong == 1 else 'do'} not hold"
+    held = fallen if wrong else "all hold"
+    yield f"{count(checked.counts.offered, 'evidence pointer')}, {held}"
+    if question and question.review.verified is not None:
+        number = question.review.verified
+        hold = "holds" if number == 1 else "hold"
+        yield f"{count(number, 'citation')} {hold} in the run's context"
+    if question:
+        yield _told(question.exposure)
+
+
+def _fields(value: Value) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value._fields}
+
+
+def _told(exposure: Exposure) -> str:
+    flaws = count(len(exposure.problems), "flaw") if exposure.problems else "nothing else of it"
+    return (
+        f"{count(exposure.prompts, 'prompt')} of the planner, the largest of "
+        f"{exposure.largest:,} bytes where {exposure.limit:,} are allowed; "
+        f"{count(exposure.excerpt_bytes, 'byte')} of the context in excerpts, {flaws}"
+    )
+
+
+def _place(word: str, settings: Settings) -> tuple[str, str | None]:
+    """The report that ``word`` names, itself or that of a run, and the run's folder."""
     is_manifest = os.path.basename(word) == manifest.NAME
     is_file = os.path.lexists(word) or word.endswith(".json") or os.sep in word
     if is_file and not is_manifest:
-        return word
-    return os.path.join(running.Runs(settings).find(word).path, "report.json")
+        return word, None
+    folder = running.Runs(settings).find(word).path
+    return os.path.join(folder, "report.json"), folder
 
 
 def read_report(path: str, limit: int = _LIMIT) -> Report:

@@ -6,7 +6,7 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.cli import complain, output
-from rlm_ci.cli.running import ROWS, Runs, one_run, record, resume_with, tell
+from rlm_ci.cli.running import ROWS, Runs, one_run, record, tell, way_on
 from rlm_ci.errors import RlmCiError
 from rlm_ci.publishing import neutral
 from rlm_ci.runs import SUCCEEDED, listing
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.runs.listing import Entry
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.settings import Setting
 
@@ -32,6 +33,7 @@ def run(arguments: Arguments) -> int:
     word = one_run(arguments, "wait")
     settings = Settings(ROWS, arguments.flags)
     output.require_text_or_json(settings, "wait")
+    output.require_place(settings)
     entry = listing.wait_for_end(Runs(settings).find(word))
     ended = entry.run
     if settings.format == "json":
@@ -39,7 +41,7 @@ def run(arguments: Arguments) -> int:
     elif not settings.quiet:
         output.emit(tell(entry, time.time()), settings)
     if not ended.has_ended:
-        complain(_gone(entry.run_id))
+        complain(_gone(entry))
         return errors.TERMINATED
     return code_of(ended)
 
@@ -51,9 +53,9 @@ def code_of(ended: Manifest) -> int:
     return errors.OK if ended.status == SUCCEEDED else errors.INTERNAL
 
 
-def _gone(run_id: str) -> RlmCiError:
+def _gone(entry: Entry) -> RlmCiError:
     return RlmCiError(
         "the process of the run is gone, it has not ended by itself",
-        where=run_id,
-        hint=f"let it go on with: {resume_with(run_id)}",
+        where=entry.run_id,
+        hint=way_on(entry),
     )

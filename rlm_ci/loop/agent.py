@@ -129,19 +129,19 @@ def known() -> tuple[str, ...]:
     return tuple(AGENTS)
 
 
-def command_of(text: str) -> Command | None:
+def command_of(text: str, where: str = "--agent") -> Command | None:
     """The command of an agent that is one; None when ``text`` is the name of a known agent.
 
     A command has a space or a path in it. Raises ConfigError for another name, UsageError for
-    a command that cannot be read.
+    a command that cannot be read; ``where`` says who has set it.
     """
     if text in AGENTS:
         return None
     if " " in text.strip() or "/" in text:
-        return Command.parse(text, where="--agent")
+        return Command.parse(text, where=where)
     raise ConfigError(
         f"there is no agent '{printable(text[:200])}'",
-        where="--agent",
+        where=where,
         hint=f"known: {', '.join(AGENTS)}; or a command, with a path or an argument",
     )
 

@@ -7,8 +7,8 @@ the time we look, its processes are dead.
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 import stat
 from contextlib import suppress
 
@@ -29,11 +29,13 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rlm_ci.loop.private_git import PrivateGit
     from rlm_ci.objects import Entry
 
+_NO_FILE = "it is a pipe, a socket or a device"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Repositories inside of repositories inside of … : nobody needs more.
 _DEPTH = 64
 
@@ -67,7 +69,7 @@ class Checkout:
         ``guests`` are names in it that stay no part of the tree: a place for something to be
         mounted on (None), or a link to the target given.
         """
-        clear(self.path)
+        files.clear(self.path)
         files.make_folder(self.path, 0o700)
         remove_index(self._git.path(self._index))
         self._git.read(self.path, self._index, "read-tree", tree)
@@ -86,6 +88,7 @@ class Checkout:
         LimitError beyond the bounds.
         """
         mark = len(self.removed)
+        self._sweep()
         self._receive()
         every, suspects = self._listed()
         if suspects or not self._last:
@@ -131,6 +134,29 @@ class Checkout:
 
     # ── what an agent may have done ──
 
+    def _sweep(self) -> None:
+        """Take out pipes, sockets and devices: git waits for ever where it opens one.
+
+        It opens files by the names that it has a meaning for, in any folder, its own folders
+        included. What has another name may be a tool's that is dead by now, and goes unsaid.
+        """
+        known = frozenset(self._known)
+        top = os.open(self.path, _FOLDER)
+        try:
+            waiting = [""]
+            while waiting:
+                folder = waiting.pop()
+                for entry, place in _entries(top, folder):
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+                    elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                        os.unlink(entry.name, dir_fd=place)
+                        if path in known or entry.name.startswith(".git"):
+                            self.removed.append(Removed(path, _NO_FILE))
+        finally:
+            os.close(top)
+
     def _listed(self) -> tuple[set[str], set[str]]:
         """All paths that may be part of the tree, and those that may have changed.
 
@@ -163,7 +189,7 @@ class Checkout:
             if status is None or stat.S_ISDIR(status.st_mode):
                 continue
             if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-                self._remove(path, "it is a pipe, a socket or a device")
+                self._remove(path, _NO_FILE)
                 continue
             if stat.S_ISREG(status.st_mode) and not status.st_mode & stat.S_IRUSR:
                 os.chmod(os.path.join(self.path, path), status.st_mode | stat.S_IRUSR)
@@ -225,7 +251,7 @@ class Checkout:
 
     def _remove(self, path: str, reason: str) -> None:
         self.removed.append(Removed(path, reason))
-        clear(os.path.join(self.path, path))
+        files.clear(os.path.join(self.path, path))
 
     def _too_much(self, what: str) -> LimitError:
         bounds = self._bounds
@@ -236,6 +262,32 @@ class Checkout:
             hint=f"at most {bounds.count:,} files, {bounds.largest:,} bytes each,"
             f" {bounds.total:,} bytes together; have what it makes ignored by .gitignore",
         )
+
+
+def _entries(top: int, folder: str) -> Iterator[tuple[os.DirEntry[str], int]]:
+    """What stands in the folder below ``top``, each with the open folder to find it in.
+
+    It is open to us from then on: an agent may have closed it. One that lies too deep to be
+    named is empty to us, as it is to git, which goes by names from the top as well.
+    """
+    try:
+        descriptor = os.open(folder or ".", _FOLDER, dir_fd=top)
+    except PermissionError:
+        os.chmod(folder, stat.S_IRWXU, dir_fd=top)
+        descriptor = os.open(folder, _FOLDER, dir_fd=top)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return
+        raise
+    try:
+        if os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.fchmod(descriptor, stat.S_IRWXU)
+        with os.scandir(descriptor) as found:
+            entries = list(found)
+        for entry in entries:
+            yield entry, descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _behind_links(names: set[str], places: Places) -> set[str]:
@@ -257,26 +309,6 @@ def _is_right(place: str, target: str | None) -> bool:
         return os.readlink(place) == target
     except (OSError, files.UnreadableError):
         return False
-
-
-def clear(place: str) -> None:
-    """Remove ``place`` and all below it, whatever its modes; a link is removed, not followed."""
-    try:
-        if not stat.S_ISDIR(os.lstat(place).st_mode):
-            os.unlink(place)
-            return
-    except FileNotFoundError:
-        return
-
-    def opened(function: Callable[..., object], path: str, _error: object) -> None:
-        os.chmod(os.path.dirname(path), 0o700)
-        if not os.path.islink(path) and os.path.isdir(path):
-            os.chmod(path, 0o700)
-            shutil.rmtree(path)
-        else:
-            function(path)
-
-    shutil.rmtree(place, onerror=opened)
 
 
 def restored(

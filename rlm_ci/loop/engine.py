@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from rlm_ci import texts
 from rlm_ci.errors import LimitError
-from rlm_ci.loop.state import BUDGET_COMPLETE, NO_PROGRESS, PASSED, TAMPERED, Final
+from rlm_ci.runs.clock import over
+from rlm_ci.runs.state import BUDGET_COMPLETE, NO_PROGRESS, PASSED, TAMPERED, Final
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
             """Let the agent take a turn. Raises LimitError when a budget ends it."""
 
         def tampering(self) -> tuple[Finding, ...]:
-            """What the tree has that no agent may change."""
+            """What speaks against the tree, and against the last run of the validator on it."""
 
         def confirm(self) -> Judged:
             """Run the validator once more, in a fresh tree with the protected files restored."""
@@ -59,11 +60,15 @@ class Acted(Value):
 
 
 class Judged(Value):
-    """What the validator said; ``feedback`` is for the agent's next turn."""
+    """What the validator said; ``feedback`` is for the agent's next turn.
+
+    ``manner`` says how it does not pass, where it is the end.
+    """
 
     passed: bool
     feedback: str = ""
     findings: tuple[Finding, ...] = ()
+    manner: str = "still fails"
 
 
 #: Turns without an edit, one after the other, that are enough; so are as many that are green
@@ -86,55 +91,50 @@ def run(site: Site, terms: Terms) -> Ended:
     judged = site.judge("0") if terms.validated else Judged(passed=False)
     tampering = site.tampering()
     iteration = idle = forbidden = 0
+    failed = ""
     stop = None
     while stop is None:
         iteration += 1
-        stop = _over(iteration, site.elapsed(iteration), terms)
+        minutes = site.elapsed(iteration)
+        stop = over(iteration - 1, minutes, terms.max_iterations, terms.max_minutes)
         if stop:
             break
         try:
             acted = site.act(iteration, judged, tampering)
         except LimitError as error:  # what was edited until then may be enough
             stop, acted = (error.budget, error.what), Acted(error.what, changed=True)
+        failed = f" (the agent failed: {acted.summary[:_SAID]})" if acted.exit_code else ""
         judged = site.judge(str(iteration)) if terms.validated else judged
         tampering = site.tampering()
         if judged.passed and not tampering:
             judged = site.confirm()
+            tampering = site.tampering() if judged.passed else tampering
         site.note(iteration, acted, judged, tampering)
         if judged.passed and not tampering:
             reason = f"the validator passes after {texts.count(iteration, 'iteration')}"
-            return Ended(Final.of(PASSED, reason), judged)
+            return Ended(Final.of(PASSED, f"{reason}{failed}"), judged)
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
         if terms.validated and stop is None:
-            stop = _stuck(idle, forbidden, acted)
-    return Ended(_final(stop, terms, tampering), judged, tampering)
+            stop = _stuck(idle, forbidden)
+    status, reason = stop
+    return Ended(_final(status, f"{reason}{failed}", terms, judged, tampering), judged, tampering)
 
 
-def _stuck(idle: int, forbidden: int, acted: Acted) -> tuple[str, str] | None:
+def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:
     if idle >= ENOUGH:
-        failed = f" (the agent failed: {acted.summary[:_SAID]})" if acted.exit_code else ""
-        return NO_PROGRESS, f"{idle} turns in a row changed nothing{failed}"
+        return NO_PROGRESS, f"{idle} turns in a row changed nothing"
     if forbidden >= ENOUGH:
         return NO_PROGRESS, f"{forbidden} turns in a row were green by forbidden edits"
     return None
 
 
-def _over(iteration: int, minutes: float, terms: Terms) -> tuple[str, str] | None:
-    """The budget of the loop that does not allow for another turn, and in words."""
-    if terms.max_iterations is not None and iteration > terms.max_iterations:
-        turns = texts.count(int(terms.max_iterations), "iteration")
-        return "max_iterations", f"the limit of {turns} is reached"
-    if terms.max_minutes is not None and minutes >= terms.max_minutes:
-        return "max_minutes", f"the limit of {terms.max_minutes:g} minutes is reached"
-    return None
-
-
-def _final(stop: tuple[str, str], terms: Terms, tampering: tuple[Finding, ...]) -> Final:
-    status, reason = stop
+def _final(
+    status: str, reason: str, terms: Terms, judged: Judged, tampering: tuple[Finding, ...]
+) -> Final:
     if not terms.validated:
         return Final.of(BUDGET_COMPLETE, f"{reason}; nothing validates the result")
     if tampering:
         edits = texts.count(len(tampering), "edit")
         return Final.of(TAMPERED, f"{reason}; {edits} must not be part of a fix")
-    return Final.of(status, f"{reason}, and the validator still fails")
+    return Final.of(status, f"{reason}, and the validator {judged.manner}")

@@ -10,8 +10,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    #: Lines, each with what it does.
+    Found = list[tuple[int, str]]
+
+#: Stands for what a file does where nobody can tell.
+UNREADABLE = "code that cannot be read"
 _RUNNERS = ("pytest", "_pytest", "pluggy", "unittest", "nose", "hypothesis")
+#: What pytest calls by its name wherever it finds it, and how it is told of more of that.
+_HOOK = re.compile(
+    r"pytest_(?:add|assert|cmdline|collect|configure|deselected|exception|fixture|generate|ignore"
+    r"|internal|item|keyboard|load|make|markeval|plugin|pycollect|pyfunc|report|runtest|session"
+    r"|terminal|unconfigure|warning)"
+)
+#: Where pytest tells the code that it runs that it does.
+_TOLD = "PYTEST_CURRENT_TEST"
+#: The calls that import by a name given as text.
+_IMPORTERS = ("__import__", "import_module", "find_spec")
 _LINES = {
+    # For Python of another version than ours.
+    "py": re.compile(
+        r"\b_exit\b|\bos\.(?:abort|kill|killpg)\b|^(?:sys\.exit|exit|quit|raise SystemExit)\b"
+        r"|^\s{0,200}(?:import|from)\s{1,20}_?(?:pytest|pluggy|unittest|nose|hypothesis)\b"
+        r"|\bdef pytest_|PYTEST_CURRENT_TEST|\bmodules\b.{0,20}['\"]_?(?:pytest|pluggy|unittest)"
+    ),
     "js": re.compile(r"\bprocess\.(?:exit|reallyExit|abort)\s{0,4}\(\s{0,4}0?\s{0,4}\)"),
     "go": re.compile(r"\bos\.Exit\(\s{0,4}0\s{0,4}\)"),
     "rs": re.compile(r"\bprocess::exit\(\s{0,4}0\s{0,4}\)"),
@@ -19,26 +40,25 @@ _LINES = {
 _ENDINGS = {"jsx": "js", "ts": "js", "tsx": "js", "mjs": "js", "cjs": "js", "go": "go", "rs": "rs"}
 
 
-def added(path: str, old: str, new: str) -> list[tuple[int, str]]:
+def added(path: str, old: str, new: str) -> Found:
     """The lines of ``new``, with what they do, that end a test run or hook into its runner.
 
-    Only what ``old``, the content before ("" for a new file), did not do as often.
+    Only what ``old``, the content before ("" for a new file), did not do as often. Python that
+    is too deep to be looked at, or no Python of ours, is read by its lines; the first of these
+    is told as UNREADABLE, too.
     """
     ending = path.rpartition(".")[2].lower()
     if ending == "py":
-        before, after = list(_python(old)), list(_python(new))
+        before, after = _python(old), _python(new)
+        if before is None or after is None:
+            before, after = _by_line("py", old), _by_line("py", new)
+            if _is_too_deep(new):
+                after.insert(0, (1, UNREADABLE))
     else:
-        pattern = _LINES.get(_ENDINGS.get(ending, ending))
-        if pattern is None:
+        language = _ENDINGS.get(ending, ending)
+        if language not in _LINES:
             return []
-        before, after = (
-            [
-                (n, line.strip())
-                for n, line in enumerate(text.split("\n"), 1)
-                if pattern.search(line)
-            ]
-            for text in (old, new)
-        )
+        before, after = _by_line(language, old), _by_line(language, new)
     surplus = Counter(what for _, what in after)
     surplus.subtract(what for _, what in before)
     found = []
@@ -49,30 +69,102 @@ def added(path: str, old: str, new: str) -> list[tuple[int, str]]:
     return found[::-1]
 
 
-def _python(text: str) -> Iterator[tuple[int, str]]:
+def _by_line(language: str, text: str) -> Found:
+    pattern = _LINES[language]
+    lines = enumerate(text.split("\n"), 1)
+    return [(number, line.strip()) for number, line in lines if pattern.search(line)]
+
+
+def _python(text: str) -> Found | None:
+    """What a module of Python does; None where that cannot be told."""
     try:
         module = ast.parse(text)
+        return [*_anywhere(module), *_at_import(module.body)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    yield from _anywhere(module)
-    yield from _at_import(module.body)
+        return None
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether it is Python, and more than we can take: nobody writes that to mend something."""
+    try:
+        compile(text, "source", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except SyntaxError:
+        return False
+    except (ValueError, RecursionError, MemoryError):
+        return True
+    return _python(text) is None
 
 
 def _anywhere(module: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(module):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.partition(".")[0] in _RUNNERS:
-                    yield node.lineno, f"import {alias.name}"
-        elif isinstance(node, ast.ImportFrom):
-            if not node.level and (node.module or "").partition(".")[0] in _RUNNERS:
-                yield node.lineno, f"import {node.module}"
-            if any(alias.name == "_exit" for alias in node.names):
-                yield node.lineno, "_exit"
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from _imported(node)
         elif isinstance(node, ast.Attribute) and node.attr in ("_exit", "abort", "_Exit"):
             yield node.lineno, ast.unparse(node)[:80]
-        elif isinstance(node, ast.Constant) and node.value == "_exit":
-            yield node.lineno, "'_exit'"
+        elif isinstance(node, ast.Constant) and node.value in ("_exit", _TOLD):
+            yield node.lineno, repr(node.value)
+        elif isinstance(node, ast.Call | ast.Subscript | ast.Compare):
+            yield from _reached(node)
+        for name in _bound(node):
+            if _HOOK.match(name):
+                yield getattr(node, "lineno", 1), f"defines {name}"
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str]]:
+    names = [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        if "_exit" in names:
+            yield node.lineno, "_exit"
+        names = [] if node.level else [node.module or ""]
+    for name in names:
+        if _is_runner(name):
+            yield node.lineno, f"import {name}"
+
+
+def _reached(node: ast.Call | ast.Subscript | ast.Compare) -> Iterator[tuple[int, str]]:
+    """A test runner that is got hold of by its name as a text."""
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        where = getattr(node.func, "value", None)
+        if name not in _IMPORTERS and not _is_modules(where):
+            return
+        texts = node.args[:1] + [one.value for one in node.keywords if one.arg == "name"]
+    elif isinstance(node, ast.Subscript):
+        texts = [node.slice] if _is_modules(node.value) else []
+    else:
+        texts = [node.left] if any(map(_is_modules, node.comparators)) else []
+    for text in texts:
+        name = _constant(text)
+        if _is_runner(name):
+            yield node.lineno, f"{name}, by its name"
+
+
+def _is_modules(node: ast.AST | None) -> bool:
+    """Whether it is ``sys.modules``, by whatever name ``sys`` goes."""
+    return getattr(node, "attr", getattr(node, "id", "")) == "modules"
+
+
+def _is_runner(module: str) -> bool:
+    return module.partition(".")[0] in _RUNNERS
+
+
+def _constant(node: ast.expr) -> str:
+    """The text that an expression is, if that can be seen; "" else."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _constant(node.left) + _constant(node.right)
+    return ""
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names that a statement gives to something, those of variables as they are assigned."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield node.name
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.alias):
+        yield node.asname or ""
 
 
 def _at_import(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:

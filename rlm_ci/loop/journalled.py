@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from rlm_ci.errors import DamagedError
 from rlm_ci.loop.agent import Said
+from rlm_ci.objects import is_object_id
 from rlm_ci.process import Clipped, Ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any, Protocol
 
     from rlm_ci.loop.agent import Agent, Assignment
-
-    #: ``fact(kind, place, key, produce)``: what was recorded under them, or is produced now.
-    Fact = Callable[
-        [str, str, Mapping[str, Any], Callable[[], Mapping[str, Any]]], Mapping[str, Any]
-    ]
+    from rlm_ci.runs import Fact
 
     class Copy(Protocol):
         """The copy that an agent edits."""
@@ -25,8 +23,11 @@ if TYPE_CHECKING:
 
 
 def record_of(ended: Ended) -> dict[str, Any]:
-    """``ended`` as JSON has it. What is no UTF-8 in the output is replaced."""
-    output = ended.output
+    """``ended`` as JSON has it. What is no UTF-8 in the output is replaced.
+
+    Secrets are looked for in each part of the output: none stands across the gap.
+    """
+    output = ended.output.without_seam()
     if not output.omitted:  # a character may stand across the seam
         output = Clipped(output.head + output.tail)
     return {
@@ -78,5 +79,11 @@ class Journalled:
             }
 
         told = self._fact("agent", f"{place}-{number}", key, produce)
+        if not is_object_id(told.get("tree")):  # it is put on command lines
+            raise DamagedError(
+                "the record says that the agent left what is no tree",
+                where=f"agent, {place}-{number}",
+                hint="start a new run",
+            )
         self._copy.restore(told["tree"])
         return Said(told["exit_code"], told["summary"], told["output"], told["reason"])

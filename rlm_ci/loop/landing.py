@@ -1,8 +1,10 @@
 """The result comes home: into the user's work tree, all of it or nothing.
 
 Everything is written beside first and then moved into place, the originals kept until the end.
-An error moves them back. A kill in between leaves each file old or new, and whoever lands the
-same result again completes it. No link is ever written through.
+What a move has taken out is looked at, and nothing is ever written over: an editor may save
+meanwhile. An error moves the originals back. A kill in between leaves each file old or new, or
+its original beside, and whoever lands the same result again completes it. No link is ever
+written through.
 """
 
 from __future__ import annotations
@@ -10,18 +12,19 @@ from __future__ import annotations
 import json
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from rlm_ci import files
 from rlm_ci.errors import StorageError
-from rlm_ci.loop.checkout import clear
+from rlm_ci.loop import moves
 from rlm_ci.loop.snapshot import LINK, SCRIPT, Places, parents
 from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from rlm_ci.git import Repository
     from rlm_ci.objects import Entry
@@ -60,8 +63,16 @@ def changes(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> list[Cha
     return [Change(n, path, before.get(path), after.get(path)) for n, path in enumerate(paths)]
 
 
+class _RefusedError(Exception):
+    """Why it cannot be gone on: somebody else is at work in the tree."""
+
+
 class Landing:
-    """Moves ``wanted`` into the tree at ``root``. ``plan`` names this very landing."""
+    """Moves ``wanted`` into the tree at ``root``. ``plan`` names this very landing.
+
+    First ``stage``, then a look at the tree for ``obstacle``, then ``land`` or ``give_up``: the
+    less there is to do between the look and the moves, the less can happen there.
+    """
 
     def __init__(self, root: str, plan: str, wanted: list[Change]) -> None:
         self._root = os.path.realpath(root)
@@ -71,10 +82,25 @@ class Landing:
         self._done: list[tuple[Change, str]] = []
         self._made: list[str] = []
 
+    def stage(self, repository: Repository) -> str:
+        """Write every new content beside the tree, durably; why that cannot be, or "".
+
+        Raises StorageError for a content that is gone.
+        """
+        if self._left_behind() != self._plan and self._has_originals():
+            return f"an earlier result was landed half; its originals lie in {STAGING}/old"
+        try:
+            self._stage(repository)
+        except OSError as error:
+            self.give_up()
+            return _said(error)
+        except BaseException:
+            self.give_up()
+            raise
+        return ""
+
     def obstacle(self, before: Mapping[str, Entry], now: Mapping[str, Entry]) -> str:
         """Why nothing may be touched, or "": the work tree is no longer what it was."""
-        if self._is_of_another() and os.listdir(self._place("old", "")):
-            return f"an earlier result was landed half; its originals lie in {STAGING}/old"
         ours = {change.path: change for change in self._wanted}
         odd = []
         for path in sorted(before.keys() | now.keys()):
@@ -83,8 +109,7 @@ class Landing:
                 if change is None or not self._is_half_done(change, now.get(path)):
                     odd.append(path)
         if odd:
-            files_changed = count(len(odd), "file")
-            return f"the work tree has changed meanwhile: {files_changed}, {printable(odd[0])}"
+            return _changed(*odd)
         places = Places(self._root)
         for change in self._wanted:
             if change.old is not None or change.path in now:
@@ -94,61 +119,75 @@ class Landing:
                 return f"a file that git ignores stands in the way: {printable(change.path)}"
         return ""
 
-    def land(self, repository: Repository) -> Landed:
+    def land(self) -> Landed:
         """Do it; an error undoes what was done and is told as the reason."""
         try:
-            self._stage(repository)
             self._move()
-        except OSError as error:
+            self._require_originals()
+        except (OSError, _RefusedError) as error:
+            reason = _said(error) if isinstance(error, OSError) else str(error)
             undone = self._undo()
-            kept = "" if undone else f"; originals lie in {STAGING}/old"
-            return Landed(f"{error.strerror}: {printable(str(error.filename))}{kept}")
+            return Landed(reason if undone else f"{reason}; originals lie in {STAGING}/old")
         except BaseException:
             self._undo()
             raise
-        self.tidy()
+        self._tidy()
         return Landed(changed=tuple(change.path for change in self._wanted))
 
-    def tidy(self) -> None:
-        """Forget the originals of this landing, and what a kill has left of it."""
-        if not self._is_of_another():
-            with suppress(OSError):
-                clear(self._staging)
+    def give_up(self) -> None:
+        """Forget what was staged; originals that a kill has left behind stay."""
+        if not self._has_originals():
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Throw everything away; first the originals stop being ones, in one step.
+
+        A kill among the many steps that follow must not leave a landing that looks half done.
+        """
+        with suppress(OSError):
+            os.rename(self._place("old"), self._place("spent"))
+        with suppress(OSError):
+            files.clear(self._staging)
 
     # ── before ──
-
-    def _is_of_another(self) -> bool:
-        return self._left_behind() not in (None, self._plan)
 
     def _left_behind(self) -> str | None:
         """The plan of a landing that was cut off; None without one."""
         try:
-            record = json.loads(files.read(os.path.join(self._staging, _PLAN), _PLAN_LIMIT))
-            return str(record["plan"])
-        except (files.UnreadableError, ValueError, KeyError, TypeError):
+            data = files.read_inside(self._root, f"{STAGING}/{_PLAN}", _PLAN_LIMIT)
+            return str(json.loads(data)["plan"])
+        except (files.UnreadableError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
-    def _is_half_done(self, change: Change, now: Entry | None) -> bool:
-        if self._left_behind() != self._plan:
+    def _has_originals(self) -> bool:
+        old = self._place("old")
+        try:
+            return os.path.realpath(old) == old and bool(os.listdir(old))
+        except OSError:
             return False
+
+    def _is_half_done(self, change: Change, now: Entry | None) -> bool:
+        """Whether what stands there is what this landing has left, or would make of it."""
         if now is None:
             return change.new is None or os.path.lexists(self._place("old", change.number))
-        return change.new is not None and (now.mode, now.oid) == (change.new.mode, change.new.oid)
+        return _is_same(now, change.new)
 
-    def _place(self, kind: str, number: int | str) -> str:
-        return os.path.join(self._staging, kind, str(number))
-
-    # ── the moves ──
+    def _place(self, kind: str, *number: int) -> str:
+        return os.path.join(self._staging, kind, *map(str, number))
 
     def _stage(self, repository: Repository) -> None:
-        """Write every new content beside the tree, durably."""
         if self._left_behind() != self._plan:
-            clear(self._staging)
-            for kind in ("new", "old"):
-                os.makedirs(os.path.join(self._staging, kind), 0o700)
+            files.clear(self._staging)
+            os.mkdir(self._staging, 0o700)
             plan = json.dumps({"plan": self._plan}).encode()
-            files.write(os.path.join(self._staging, _PLAN), plan, 0o600)
-        fresh = [change for change in self._wanted if change.new is not None]
+            files.write(self._place(_PLAN), plan, 0o600)
+        for kind in ("new", "old"):
+            os.makedirs(self._place(kind), 0o700, exist_ok=True)
+        fresh = [
+            change
+            for change in self._wanted
+            if change.new and not moves.holds(self._place("new", change.number), change.new)
+        ]
         for start in range(0, len(fresh), _BATCH):
             batch = fresh[start : start + _BATCH]
             contents = repository.read(*(change.new.oid for change in batch if change.new))
@@ -159,7 +198,7 @@ class Landing:
 
     def _write(self, change: Change, content: bytes) -> None:
         place = self._place("new", change.number)
-        clear(place)
+        files.clear(place)
         mode = change.new.mode if change.new else ""
         if mode == LINK:
             os.symlink(content, os.fsencode(place))
@@ -171,45 +210,60 @@ class Landing:
             0o777 if is_script else 0o666,
         )
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
             before = Places(self._root).look(change.path)
             if before is not None and stat.S_ISREG(before.st_mode):
                 kept = stat.S_IMODE(before.st_mode) & 0o777
                 readers = (kept & 0o444) >> 2
                 os.fchmod(descriptor, kept | readers if is_script else kept & ~0o111)
+            stream.write(content)  # last: what is whole has its mode, too
             stream.flush()
             os.fsync(descriptor)
 
+    # ── the moves ──
+
     def _move(self) -> None:
         for change in self._wanted:
-            if change.new is None:
-                self._retire(change)
+            if change.old is not None:
+                self._take(change)
+                if change.new is not None:
+                    self._put(change)
         for change in self._wanted:
             if change.new is None:
                 self._prune(change.path)
         for change in self._wanted:
+            if change.old is None:
+                self._put(change)
+
+    def _take(self, change: Change) -> None:
+        """Take away what stands at its path; it is looked at when all is done."""
+        backup = self._place("old", change.number)
+        if os.path.lexists(backup):  # before we were cut off
+            self._done.append((change, "taken"))
+            return
+        try:
+            with self._folder(change.path) as (folder, name):
+                if not moves.holds(name, change.new, folder):
+                    self._done.append((change, "taken"))
+                    os.rename(name, backup, src_dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
             if change.new is not None:
-                self._replace(change)
+                raise _RefusedError(_changed(change.path)) from None
 
-    def _retire(self, change: Change) -> None:
-        """Take a file away that the result no longer has."""
-        backup = self._place("old", change.number)
-        with suppress(FileNotFoundError), self._folder(change.path) as (folder, name):
-            os.rename(name, backup, src_dir_fd=folder)
-        if os.path.lexists(backup):  # by now, or before we were cut off
-            self._done.append((change, "retired"))
-
-    def _replace(self, change: Change) -> None:
-        """Put a file in its place, the one that stood there kept under another name."""
+    def _put(self, change: Change) -> None:
+        """Put a file in its place, where nothing may stand but empty folders, or this very file."""
         self._make_folders(change.path)
-        backup = self._place("old", change.number)
         with self._folder(change.path) as (folder, name):
-            _remove_empty(name, folder)
-            existed = _exists(name, folder)
-            if existed and change.old is not None and not os.path.lexists(backup):
-                os.link(name, backup, src_dir_fd=folder, follow_symlinks=False)
-            os.replace(self._place("new", change.number), name, dst_dir_fd=folder)
-            self._done.append((change, "replaced" if change.old is not None else "added"))
+            moves.remove_empty(name, folder)
+            source = self._place("new", change.number)
+            self._done.append((change, "put"))  # now, or before we were cut off
+            if not (moves.put_in(source, name, folder) or moves.holds(name, change.new, folder)):
+                raise _RefusedError(f"something stands in the way: {printable(change.path)}")
+
+    def _require_originals(self) -> None:
+        """Raise _RefusedError where something else was taken away than the file that was known."""
+        for change, what in self._done:
+            if what == "taken" and not moves.holds(self._place("old", change.number), change.old):
+                raise _RefusedError(_changed(change.path))
 
     def _make_folders(self, path: str) -> None:
         for folder in reversed(list(parents(path))):
@@ -225,64 +279,64 @@ class Landing:
             except OSError:
                 return
 
-    @contextmanager
-    def _folder(self, path: str) -> Iterator[tuple[int, str]]:
-        """The open folder of ``path``, no link on the way followed, and its name in there."""
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        folders = path.split("/")
-        descriptor = os.open(self._root, flags)
-        try:
-            for name in folders[:-1]:
-                inner = os.open(name, flags, dir_fd=descriptor)
-                os.close(descriptor)
-                descriptor = inner
-            yield descriptor, folders[-1]
-        finally:
-            os.close(descriptor)
+    def _folder(self, path: str) -> AbstractContextManager[tuple[int, str]]:
+        return moves.folder_of(self._root, path)
 
     # ── after ──
 
     def _undo(self) -> bool:
-        """Move everything back; whether all of it is where it was."""
+        """Move everything back; whether all of it is where it was.
+
+        What was saved over a file of ours meanwhile stays where it is.
+        """
         whole = True
         for change, what in reversed(self._done):
+            undo = self._take_back if what == "put" else self._bring_back
             try:
-                if what == "added":
-                    with self._folder(change.path) as (folder, name):
-                        os.unlink(name, dir_fd=folder)
-                    continue
-                self._make_folders(change.path)
-                with self._folder(change.path) as (folder, name):
-                    os.replace(self._place("old", change.number), name, dst_dir_fd=folder)
+                whole = undo(change) and whole
             except OSError:
                 whole = False
         for made in reversed(self._made):
             with suppress(OSError), self._folder(made) as (folder, name):
                 os.rmdir(name, dir_fd=folder)
         if whole:
-            self.tidy()
+            self._tidy()
         return whole
 
+    def _take_back(self, change: Change) -> bool:
+        """Take a file of ours away again, if it is still what we have put there."""
+        place = self._place("new", change.number)
+        with self._folder(change.path) as (folder, name):
+            if not moves.is_one(place, name, folder):
+                return True
+            os.unlink(place)  # of two names for one file, neither would give way
+            os.rename(name, place, src_dir_fd=folder)
+            return moves.holds(place, change.new) or moves.put_in(place, name, folder)
 
-def _remove_empty(name: str, parent: int) -> None:
-    """Make room where a folder stands that holds nothing but folders; git knows none of them."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        folder = os.open(name, flags, dir_fd=parent)
-    except OSError:  # there is none
-        return
-    try:
-        for inner in os.listdir(folder):
-            _remove_empty(inner, folder)
-    finally:
-        os.close(folder)
-    with suppress(OSError):
-        os.rmdir(name, dir_fd=parent)
+    def _bring_back(self, change: Change) -> bool:
+        """Put an original back, unless somebody has saved something there."""
+        backup = self._place("old", change.number)
+        if not os.path.lexists(backup):
+            return True
+        self._make_folders(change.path)
+        with self._folder(change.path) as (folder, name):
+            if not moves.put_in(backup, name, folder):
+                return False
+        files.clear(backup)
+        return True
 
 
-def _exists(name: str, folder: int) -> bool:
-    try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
+def _said(error: OSError) -> str:
+    return f"{error.strerror}: {printable(str(error.filename))}"
+
+
+def _changed(*paths: str) -> str:
+    how_many = count(len(paths), "file")
+    return f"the work tree has changed meanwhile: {how_many}, {printable(paths[0])}"
+
+
+def _is_same(one: Entry | None, other: Entry | None) -> bool:
+    """Whether both are the same file, wherever they were found."""
+    if one is None or other is None:
+        return one is other
+    return (one.mode, one.oid) == (other.mode, other.oid)

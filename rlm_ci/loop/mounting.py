@@ -11,8 +11,8 @@ import os
 import stat
 
 from rlm_ci import files
-from rlm_ci.loop.checkout import clear
 from rlm_ci.loop.private_git import PrivateGit, is_sha256, lay_out, object_folders
+from rlm_ci.loop.snapshot import Places
 from rlm_ci.sandbox import Mount
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ def make_shown_git(
     folder: str, private: PrivateGit, repository: Repository, snapshot: Snapshot, copy: str
 ) -> None:
     """Make ``folder`` the git folder that the agent and the validator see."""
-    clear(folder)
+    files.clear(folder)
     lay_out(folder, object_folders(repository), sha256=is_sha256(snapshot.commit))
     # Here the attributes of the tree count again: git shall say what the user's git would.
     os.unlink(os.path.join(folder, "info", "attributes"))
@@ -61,7 +61,9 @@ def mounts(
         found.append(Mount(shown_git, place))
         for objects in object_folders(repository):
             found += _object_mounts(objects, os.path.join(place, "objects"), _DEPTH)
-    for name in (*snapshot.dependencies, *_filled(root, snapshot)):
+    places = Places(root)
+    dependencies = (name for name in snapshot.dependencies if _is_folder(places, name))
+    for name in (*dependencies, *_filled(places, root, snapshot)):
         found.append(Mount(os.path.join(root, name), os.path.join(root, name)))
     return tuple(found)
 
@@ -85,16 +87,23 @@ def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:
             )
 
 
-def _filled(root: str, snapshot: Snapshot) -> Iterator[str]:
+def _filled(places: Places, root: str, snapshot: Snapshot) -> Iterator[str]:
     """The submodules that are there; one with a whole git folder of its own is not shown."""
     for path, _ in snapshot.submodules:
         place = os.path.join(root, path)
-        try:
-            is_folder = stat.S_ISDIR(os.lstat(place).st_mode)
-        except OSError:
+        if not _is_folder(places, path) or not os.listdir(place):
             continue
-        if is_folder and os.listdir(place) and not os.path.isdir(os.path.join(place, ".git")):
+        if not os.path.isdir(os.path.join(place, ".git")):
             yield path
+
+
+def _is_folder(places: Places, path: str) -> bool:
+    """Whether a folder stands at ``path``, and no link on the way to it: a record may lie."""
+    try:
+        status = places.look(path)
+    except OSError:
+        return False
+    return status is not None and stat.S_ISDIR(status.st_mode)
 
 
 def _encode(text: str) -> bytes:

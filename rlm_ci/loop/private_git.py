@@ -16,10 +16,12 @@ from rlm_ci.objects import is_object_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rlm_ci.git import Pending
 
+#: The file beside the git folders that holds the patterns of what the snapshot ignores.
+RULES = "excludes"
 #: Bytes go in and come out as they are; names that other systems dislike are names.
 _CONFIG = """\
 [core]
@@ -65,7 +67,17 @@ class PrivateGit:
         self.objects = self.repository(self._view, self._view, "no-index")
 
     def make(self, alternates: Iterable[str], *, sha256: bool = False) -> None:
-        """Lay out both folders; ``alternates`` are the object folders to read from as well."""
+        """Lay out both folders; ``alternates`` are the object folders to read from as well.
+
+        Of what stands there, objects and patterns alone are kept: git executes what its
+        configuration says, and the folder of a run may come from anywhere.
+        """
+        _keep(self.folder, lambda one: _is_folder(one, "objects") or _is_file(one, RULES))
+        _keep(self._own, lambda one: _is_folder(one, "objects"))
+        store = os.path.join(self._own, "objects")
+        _keep(store, lambda one: _is_folder(one, "pack") or _is_fan_out(one))
+        for name in os.listdir(store) if os.path.isdir(store) else ():
+            _keep(os.path.join(store, name), _is_file)
         lay_out(self._own, sha256=sha256)
         lay_out(self._view, (os.path.join(self._own, "objects"), *alternates), sha256=sha256)
 
@@ -102,6 +114,31 @@ class PrivateGit:
         args = ("hash-object", "-t", "commit", "-w", "--stdin")
         text = "\n".join(lines).encode()
         return self.write(self._own, "no-index", *args, stdin=text).decode().strip()
+
+
+def _keep(folder: str, is_kept: Callable[[os.DirEntry[str]], bool]) -> None:
+    """Remove from ``folder`` what is not to be kept; the folder itself if it is a link."""
+    if os.path.islink(folder) or not os.path.isdir(folder):
+        files.clear(folder)
+        return
+    with os.scandir(folder) as found:
+        doomed = [one.path for one in found if not is_kept(one)]
+    for path in doomed:
+        files.clear(path)
+
+
+def _is_folder(entry: os.DirEntry[str], name: str) -> bool:
+    return entry.name == name and entry.is_dir(follow_symlinks=False)
+
+
+def _is_file(entry: os.DirEntry[str], name: str = "") -> bool:
+    return entry.name == (name or entry.name) and entry.is_file(follow_symlinks=False)
+
+
+def _is_fan_out(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder of loose objects, named by the first digits of their ids."""
+    digits = len(entry.name) == 2 and set(entry.name) <= set("0123456789abcdef")
+    return digits and entry.is_dir(follow_symlinks=False)
 
 
 def lay_out(folder: str, alternates: Iterable[str] = (), *, sha256: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from fnmatch import fnmatchcase
 
@@ -33,12 +34,19 @@ _FOLDERS = {
     ".cursor": AGENT, ".vscode": AGENT, ".idea": AGENT, ".devcontainer": AGENT,
     ".cargo": STARTUP, "tests": TESTS, "test": TESTS, "__tests__": TESTS, "spec": TESTS,
     "specs": TESTS, "testdata": TESTS, "__snapshots__": TESTS, "e2e": TESTS,
+    "fixtures": TESTS, "__fixtures__": TESTS, "__mocks__": TESTS,
 }  # fmt: skip
+#: How the name of a folder ends that tells Python of an installed package, and of its plugins.
+_METADATA = (".dist-info", ".egg-info")
 #: Names, at any depth, in lower case; the first that matches counts.
 _PATTERNS = (
-    (HOOKS, ("conftest.py",)),
+    (HOOKS, (
+        "conftest.py", "run_tests*", "run-tests*", "runtests*", ".rspec", "phpunit.xml*",
+        "phpunit.dist.xml",
+    )),
     (STARTUP, (
-        "sitecustomize.py", "usercustomize.py", "*.pth", ".envrc", ".env", ".env.*", ".npmrc",
+        "sitecustomize.py", "usercustomize.py", "entry_points.txt", "*.pth", ".envrc",
+        ".env", ".env.*", ".npmrc",
         ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".tool-versions", ".python-version",
         "pyvenv.cfg", "rust-toolchain", "rust-toolchain.toml", ".node-version", ".nvmrc",
     )),
@@ -61,9 +69,12 @@ _PATTERNS = (
         "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "cargo.lock", "go.sum",
     )),
     (VALIDATOR, (
-        "pytest.ini", ".pytest.ini", ".coveragerc", "ruff.toml", ".ruff.toml", "mypy.ini",
-        ".mypy.ini", ".flake8", ".pylintrc", "pylintrc", "pyrightconfig.json", ".eslintrc",
+        "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", ".coveragerc", "ruff.toml",
+        ".ruff.toml", "mypy.ini", ".mypy.ini", ".flake8", ".pylintrc", "pylintrc",
+        "pyrightconfig.json", ".eslintrc",
         ".eslintrc.*", "eslint.config.*", ".eslintignore", "jest.config.*", "jest.setup.*",
+        "vite.config.*", "babel.config.*", ".babelrc*", ".swcrc", "rakefile", "pom.xml",
+        "build.gradle*", "settings.gradle*", "cmakelists.txt", "build.rs",
         "vitest.config.*", "vitest.setup.*", "vitest.workspace.*", "playwright.config.*",
         "cypress.config.*", "karma.conf.*", ".mocharc*", "tsconfig.json", "tsconfig.*.json",
         ".nycrc*", ".c8rc*", "biome.json", "biome.jsonc", "deno.json", "deno.jsonc", "bunfig.toml",
@@ -78,11 +89,6 @@ _PATTERNS = (
         "*_spec.rb", "*_test.exs", "*test.java", "*tests.java", "*.snap",
     )),
 )  # fmt: skip
-#: All of them, as an agent is told.
-PATTERNS = (
-    *(f"{folder}/" for folder in _FOLDERS),
-    *(pattern for _, patterns in _PATTERNS for pattern in patterns),
-)
 #: Names that a module at the top must not take: the runners, and what tests lean on.
 _TAKEN = frozenset({
     "pytest", "_pytest", "pluggy", "iniconfig", "xdist", "nose", "nose2", "coverage", "mypy",
@@ -91,7 +97,13 @@ _TAKEN = frozenset({
     "yaml", "pydantic", "django", "flask", "fastapi", "sqlalchemy", "pytest_asyncio", "pytest_cov",
     "pytest_mock", "pytest_timeout", "flake8", "pylint", "black", "isort", "setuptools", "pip",
     "pkg_resources", "importlib_metadata", "typing_extensions", "freezegun", "responses",
+    "packaging", "pygments", "exceptiongroup", "tomli", "colorama", "anyio", "trio", "sniffio",
+    "execnet", "sortedcontainers", "faker", "typeguard", "syrupy", "respx", "time_machine",
+    "requests_mock", "jaxtyping", "langsmith", "logfire", "ddtrace", "platformdirs",
+    "_distutils_hack",
 })  # fmt: skip
+#: How the modules are called that bring the plugins of pytest, whatever their packages are.
+_PLUGIN = re.compile(r"_?pytest_\w|\w*pytest_?plugin$")
 _ROOTS = ("src", "lib")
 
 
@@ -102,20 +114,12 @@ def kind_of(path: str) -> str:
     for kind in (CI, GIT, AGENT, STARTUP):
         if kind in kinds:
             return kind
+    if any(folder.endswith(_METADATA) for folder in folders):
+        return STARTUP
     for kind, patterns in _PATTERNS:
         if any(fnmatchcase(name, pattern) for pattern in patterns):
             return kind
     return TESTS if TESTS in kinds else ""
-
-
-def is_protected(path: str, *, allow_test_edits: bool = False) -> bool:
-    """Whether the last verdict is taken with this file as the snapshot has it.
-
-    New tests are no reason to refuse a result, and still no part of what is judged by: the
-    old ones alone decide, unless test edits are allowed.
-    """
-    kind = kind_of(path)
-    return bool(kind) and not (allow_test_edits and kind in (TESTS, HOOKS))
 
 
 def shadowed(path: str) -> str:
@@ -126,4 +130,6 @@ def shadowed(path: str) -> str:
     while len(parts) > 1 and (parts[0] in _ROOTS or _FOLDERS.get(parts[0].lower()) == TESTS):
         parts = parts[1:]
     name = parts[0].partition(".")[0]
-    return name if name in _TAKEN or name in sys.stdlib_module_names else ""
+    if name in _TAKEN or name in sys.stdlib_module_names or _PLUGIN.match(name):
+        return name
+    return ""

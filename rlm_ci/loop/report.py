@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from rlm_ci.errors import OK
 from rlm_ci.findings import INCOMPLETE, Evidence, Part, Report, Severity
+from rlm_ci.loop.disclosure import SECRET, TOO_LARGE
 from rlm_ci.texts import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from rlm_ci.errors import RlmCiError
     from rlm_ci.findings import Finding, Subject, Usage
     from rlm_ci.loop.engine import Ended
     from rlm_ci.loop.landing import Landed
@@ -35,11 +37,18 @@ class Account(Value):
 
 
 def build(
-    ended: Ended, account: Account, subject: Subject, usage: Usage, *, run_id: str | None = None
+    ended: Ended,
+    account: Account,
+    subject: Subject,
+    usage: Usage,
+    *,
+    run_id: str | None = None,
+    error: RlmCiError | None = None,
 ) -> Report:
     """The report: how it ended, what the validator still says, what must not be in a fix.
 
-    What fails a fix is high, whatever fails a review: the fail level is always ``high``.
+    What fails a fix is high, whatever fails a review: the fail level is always ``high``. An
+    ``error`` that ended it is the one cause of its exit code, whatever else is told.
     """
     final = ended.final
     parts = [
@@ -58,12 +67,13 @@ def build(
                 "patch": account.patch,
             },
             state=INCOMPLETE if final.exit_code != OK else None,
+            error=error,
         )
     ]
-    if account.validator and not ended.judged.passed:
+    if account.validator and not ended.judged.passed and error is None:
         parts.append(_validator(ended.judged.findings))
     if ended.tampering:
-        parts.append(_tampering(ended.tampering, fails=final.exit_code != 0))
+        parts.append(_tampering(ended.tampering, fails=final.exit_code != OK and error is None))
     return Report(subject, Severity.HIGH, tuple(parts), usage=usage, run_id=run_id)
 
 
@@ -74,6 +84,11 @@ def _summary(ended: Ended, account: Account) -> str:
         told.append("applied to the work tree")
     elif account.landed:
         told.append(f"not applied: {account.landed.reason}")
+    rules = {one.rule for one in ended.tampering}
+    if SECRET in rules:
+        told.append("a secret was taken out of the patch, which may not apply without it")
+    if TOO_LARGE in rules:
+        told.append("what is too large to be judged is no part of the patch")
     if not account.isolated:
         told.append("no sandbox held its commands")
     return "; ".join(told)
@@ -89,8 +104,9 @@ def _validator(findings: tuple[Finding, ...]) -> Part:
 
 
 def _tampering(findings: tuple[Finding, ...], *, fails: bool) -> Part:
-    """Edits that weaken what decides; without a validator they are told and decide nothing."""
-    held = findings if fails else tuple(one.replace(severity=Severity.INFO) for one in findings)
+    """Edits that weaken what decides; without a validator they do not fail the run."""
+    most = Severity.HIGH if fails else Severity.MEDIUM
+    held = tuple(one.replace(severity=min(one.severity, most)) for one in findings)
     places = sum(len(one.evidence) for one in held)
     told = f"{count(len(held), 'edit')} that must not be part of a fix"
     return Part("tamper", told, {"edits": len(held)}, held, evidence=Evidence(places, places))

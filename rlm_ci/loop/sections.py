@@ -55,6 +55,21 @@ def changed(path: str, old: bytes, new: bytes) -> list[str]:
     return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
 
 
+def values(path: str, content: bytes, section: str) -> Mapping[str, Any]:
+    """What stands in one section of a settings file of TOML or INI; empty if none can be read."""
+    try:
+        found: Any = (
+            parse_config(content, "a settings file", None)
+            if path.endswith(".toml")
+            else _ini_sections(content)
+        )
+        for name in section.split(".") if path.endswith(".toml") else [section]:
+            found = found.get(name, {})
+    except (AttributeError, ValueError, RecursionError, ConfigError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def is_sectioned(path: str) -> bool:
     """Whether the file of this name holds settings of many tools."""
     return path.rpartition("/")[2].lower() in _FORMS
@@ -83,6 +98,10 @@ def _json(data: bytes) -> Mapping[str, Any]:
 
 
 def _ini(data: bytes) -> Mapping[str, Any]:
+    return _flat(_ini_sections(data))
+
+
+def _ini_sections(data: bytes) -> dict[str, Any]:
     from configparser import Error, RawConfigParser
 
     parser = RawConfigParser(strict=False)
@@ -90,7 +109,7 @@ def _ini(data: bytes) -> Mapping[str, Any]:
         parser.read_string(data.decode())
     except Error as error:
         raise ValueError(str(error)) from None
-    return _flat({name: dict(parser[name]) for name in parser.sections()})
+    return {name: dict(parser[name]) for name in parser.sections()}
 
 
 def _go_mod(data: bytes) -> Mapping[str, Any]:

@@ -6,21 +6,26 @@ journal and taken as it was.
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
 from rlm_ci import files
-from rlm_ci.loop import collected, protected, tamper
+from rlm_ci.errors import UnavailableError
+from rlm_ci.loop import collected, disclosure, tamper
+from rlm_ci.loop import validator as validation
+from rlm_ci.loop.differences import LIMIT
 from rlm_ci.loop.engine import Acted, Judged
 from rlm_ci.loop.journalled import ended_of, record_of
+from rlm_ci.loop.protection import Protection
 from rlm_ci.loop.roles import Brief
-from rlm_ci.texts import count
+from rlm_ci.loop.snapshot import dependency_folders
+from rlm_ci.redaction import Redactor
+from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from rlm_ci.findings import Finding
@@ -29,19 +34,26 @@ if TYPE_CHECKING:
     from rlm_ci.loop.collected import Collected
     from rlm_ci.loop.command import Command
     from rlm_ci.loop.engine import Terms
-    from rlm_ci.loop.journalled import Fact
     from rlm_ci.loop.roles import Cast, Turn
-    from rlm_ci.loop.state import State
     from rlm_ci.loop.validator import Validator, Verdict
     from rlm_ci.process import Ended
+    from rlm_ci.runs import Fact
+    from rlm_ci.runs.clock import Clock
+    from rlm_ci.runs.state import State
 
 #: What an agent is told to leave alone; the guard knows more.
 PROTECTED = (
     "conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "package.json scripts",
     ".github/", ".git*", ".pre-commit-config.yaml", "AGENTS.md", "CLAUDE.md", "sitecustomize.py",
 )  # fmt: skip
+#: What is only seen in a fresh tree: there what nobody would commit is not.
+_FRESH = "passes in the working copy and fails in a fresh one, which has no files that git ignores"
 #: Lines of a status in the state file.
 _SHOWN = 40
+#: Scripts of the validator that an agent is told of.
+_NAMED = 20
+#: Where a setup says what to install.
+_SETUP = "loop.setup"
 #: Files that are written at the same time.
 _WRITERS = 4
 
@@ -54,43 +66,6 @@ class Plan(Value):
     validator_seconds: float
     setup: Command | None = None
     allow_test_edits: bool = False
-
-
-class Clock:
-    """Time that a run has used, all of its sessions together, as its record tells it.
-
-    What a resumed run finds in its record takes no time; it goes on from the last fact.
-    """
-
-    def __init__(
-        self,
-        fact: Fact,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self._fact = fact
-        self._clock = clock
-        self._now = now
-        self._used = 0.0
-        self._since = clock()
-
-    def seconds(self) -> float:
-        """Seconds used until now."""
-        return self._used + self._clock() - self._since
-
-    def deadline(self, minutes: float | None) -> float | None:
-        """When so many minutes will be used up, by the clock of this process."""
-        return None if minutes is None else self._clock() + minutes * 60 - self.seconds()
-
-    def tick(self, iteration: int) -> tuple[float, str]:
-        """Seconds used when this turn began, and when that was (UTC, ISO 8601)."""
-        told = self._fact("clock", f"iteration-{iteration}", {}, self._told)
-        self._used, self._since = float(told["seconds"]), self._clock()
-        return self._used, str(told["at"])
-
-    def _told(self) -> Mapping[str, Any]:
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now()))
-        return {"seconds": round(self.seconds(), 3), "at": at}
 
 
 class Site:
@@ -108,7 +83,9 @@ class Site:
         state: State,
         path_of: Callable[..., str],
         on_step: Callable[[str], None] = lambda _text: None,
+        redactor: Redactor | None = None,
     ) -> None:
+        self._redactor = redactor or Redactor({})
         self._plan = plan
         self._cell = cell
         self._cast = cast
@@ -127,9 +104,35 @@ class Site:
         self._iteration = 0
         self._tests = 0
         self._verdict: Verdict | None = None
+        #: The last run of the validator: its name, and what became of the setup before it.
+        self._label = ""
+        self._prepared = ""
+        self._prepared_badly = False
+        #: Folders of dependencies that the fresh tree lacks, where a program was not found in it.
+        self._missing: tuple[str, ...] = ()
         #: The tests that ran: of the snapshot, and last.
-        self._collected_first: Collected | None = None
-        self._collected: Collected | None = None
+        self._collected_first: Mapping[str, Collected] = {}
+        self._collected: Mapping[str, Collected] = {}
+        self._protection = self._protected_by(validator)
+        #: What the validator writes into a tree that nobody was at work in.
+        self._habits: frozenset[str] = frozenset()
+        #: Protected paths that were written while the last verdict was taken.
+        self._rewritten: tuple[str, ...] = ()
+        #: What the last run of the validator printed, and which protected paths it wrote.
+        self._said = ""
+        self._written: tuple[str, ...] = ()
+
+    def _protected_by(self, validator: Validator | None) -> Protection:
+        """What decides in this snapshot, and with this validator."""
+        space = self._cell.workspace
+        entries = space.entries(self._base)
+
+        def read(oids: Iterable[str]) -> list[bytes | None]:
+            wanted = list(oids)
+            sizes = space.sizes(wanted)
+            return space.contents(oid for oid in wanted if sizes[oid] <= LIMIT) or [None]
+
+        return Protection.of(entries, read, validator.command.text if validator else "")
 
     @property
     def verdict(self) -> Verdict | None:
@@ -144,20 +147,40 @@ class Site:
 
     def judge(self, label: str) -> Judged:
         self._on_step(f"iteration {label}: validator" if label != "0" else "validator, as it is")
-        verdict = self._validate(label, self._tree())
+        tree = self._tree()
+        self._rewritten = ()
+        verdict = self._validate(label, tree)
         if label == "0":
-            self._collected_first = self._collected
+            self._collected_first, self._habits = self._collected, frozenset(self._written)
+            entries = self._cell.workspace.entries(self._base)
+            self._protection = self._protection.hearing(self._said, entries)
         return Judged(verdict.passed, verdict.feedback, verdict.findings)
 
     def confirm(self) -> Judged:
         self._on_step(f"iteration {self._iteration}: last verdict, in a fresh tree")
         tree = self._tree()
         copy = self._cell.workspace.fresh(tree, self._is_protected)
-        label = f"{self._iteration}-final"
-        if self._plan.setup:
-            self._set_up(self._plan.setup, label, tree, copy)
-        verdict = self._validate(label, tree, copy)
-        return Judged(verdict.passed, verdict.feedback, verdict.findings)
+        try:
+            verdict = self._validate(f"{self._iteration}-final", tree, copy)
+        except UnavailableError as error:  # it could be started a moment ago, in the other copy
+            raise error if error.where == _SETUP else self._unavailable(error.what) from None
+        if self._missing and not self._prepared_badly:
+            raise self._unavailable(f"there is no {self._missing[0]}")
+        self._rewritten = tuple(path for path in self._written if path not in self._habits)
+        return Judged(verdict.passed, verdict.feedback, verdict.findings, manner=self._in_fresh())
+
+    def _unavailable(self, what: str) -> UnavailableError:
+        """The fresh tree lacks what the validator is started with: no agent can mend that."""
+        command = self._validator.command.text if self._validator else ""
+        return UnavailableError(
+            f"the validator cannot be started in a fresh copy, without what git ignores: {what}",
+            where=printable(self._redactor.text(command)[:200]),
+            hint=self._prepared or "set loop.setup to a command that installs it there",
+        )
+
+    def _in_fresh(self) -> str:
+        """How the validator fails in the fresh tree alone, and what could help."""
+        return f"{_FRESH} ({self._prepared or 'loop.setup can install what it needs there'})"
 
     def tests(self, names: tuple[str, ...]) -> str:
         """What the validator says of some tests, asked for by the agent."""
@@ -178,25 +201,18 @@ class Site:
         validator = self._validator
         if validator is None:
             raise AssertionError("nothing validates")
+        self._label = label
         log = self._path_of("rlm", f"validator-{label}.log")
 
         def run(argv: tuple[str, ...]) -> Ended:
             ended = self._ran("validator", f"validator-{label}", argv, tree, copy)
-            self._collected = collected.parse(ended.output.text())
+            self._said = ended.output.text()
+            self._collected = collected.parse(self._said)
             return ended
 
-        self._verdict = validator.judge(run, log)
+        where = (lambda: f"it {self._in_fresh()}") if copy else str
+        self._verdict = validator.judge(run, log, where)
         return self._verdict
-
-    def _set_up(self, command: Command, label: str, tree: str, copy: Checkout) -> None:
-        """Install what the validator needs into the fresh tree; a failure shows in the verdict."""
-        key = {"argv": list(command.argv), "tree": tree}
-        timeout = self._timeout()
-
-        def produce() -> Mapping[str, Any]:
-            return record_of(self._cell.command(command.argv, timeout, copy, network=True))
-
-        self._fact("setup", f"setup-{label}", key, produce)
 
     def _ran(
         self,
@@ -207,19 +223,85 @@ class Site:
         copy: Checkout | None = None,
     ) -> Ended:
         """How a command ended on ``tree``; what it changed in the copy is taken back."""
+        key: dict[str, Any] = {"argv": list(argv), "tree": tree}
+        if copy is not None and self._plan.setup:
+            key["setup"] = list(self._plan.setup.argv)
 
         def produce() -> Mapping[str, Any]:
             if copy is not None:
-                return record_of(self._cell.command(argv, self._timeout(), copy))
+                return self._ran_fresh(argv, copy)
             settled, self._settled = self._settled, None
             ended = self._cell.command(argv, self._timeout())
-            if self._cell.tree() == tree:
+            left = self._cell.tree()
+            if left == tree:
                 self._settled = settled
             else:
                 self._cell.workspace.restore(tree)
-            return record_of(ended)
+            written = () if self._iteration else self._rewrote(tree, left)
+            return record_of(ended) | {"written": list(written)}
 
-        return ended_of(self._fact(kind, place, {"argv": list(argv), "tree": tree}, produce))
+        told = self._fact(kind, place, key, produce)
+        self._written = tuple(map(str, told.get("written", ())))
+        self._missing = tuple(map(str, told.get("missing", ())))
+        self._tell_setup(told)
+        return ended_of(told)
+
+    def _tell_setup(self, told: Mapping[str, Any]) -> None:
+        """Keep what the setup of a fresh tree printed, if it had one; say so if it failed."""
+        setup, name = self._plan.setup, f"setup-{self._label}.log"
+        if setup is None or "setup" not in told:
+            return
+        ended = ended_of(told["setup"])
+        text = validation.log(ended, setup, self._redactor.text)
+        files.write(self._path_of("rlm", name), text, 0o600)
+        reason = validation.failure(ended, setup)
+        self._prepared_badly = bool(reason)
+        how = f"failed there: {reason}; see" if reason else "did not help; what it printed is in"
+        self._prepared = f"loop.setup {how} rlm/{name}"
+        if reason:
+            self._on_step(f"iteration {self._iteration}: loop.setup failed: {reason}")
+
+    def _ran_fresh(self, argv: tuple[str, ...], copy: Checkout) -> Mapping[str, Any]:
+        """Run a command in the fresh tree, once all that it needs is installed there.
+
+        A failure of the setup is told with the verdict. What it did to protected files is undone;
+        what the command does to them is told.
+        """
+        prepared: dict[str, Any] = {}
+        setup = self._plan.setup
+        began = copy.tree()
+        if setup:
+            try:
+                ended = self._cell.command(setup.argv, self._timeout(), copy, network=True)
+            except UnavailableError as error:
+                raise UnavailableError(error.what, where=_SETUP, hint=error.hint) from None
+            prepared = {"setup": record_of(ended)}
+            wrong = frozenset(self._rewrote(began, copy.tree()))
+            self._cell.workspace.put_back(copy, began, wrong.__contains__)
+            began = copy.tree()
+        try:
+            ended = self._cell.command(argv, self._timeout(), copy)
+        except UnavailableError:
+            self._tell_setup(prepared)
+            raise
+        if ended.returncode in validation.SHELL_CODES:
+            here, there = (set(dependency_folders(one)) for one in (self._cell.root, copy.path))
+            prepared["missing"] = sorted(here - there)
+        written = self._rewrote(began, copy.tree())
+        return record_of(ended) | {"written": list(written)} | prepared
+
+    def _rewrote(self, before: str, after: str) -> tuple[str, ...]:
+        """The protected paths that differ from one tree to the other."""
+        if before == after:
+            return ()
+        space = self._cell.workspace
+        return tamper.rewritten(
+            space.entries(before),
+            space.entries(after),
+            space,
+            self._protection,
+            allow_test_edits=self._plan.allow_test_edits,
+        )
 
     def _timeout(self) -> float:
         """Seconds that a command may take, so that the run ends when it has to."""
@@ -240,9 +322,9 @@ class Site:
             iteration,
             validator=self._validator.command.text if self._validator else "",
             feedback=last.feedback,
-            changes=self._status(before),
-            findings="\n".join(one.message for one in tampering),
-            protected=PROTECTED,
+            changes=self._redactor.without_known(self._status(before)),
+            findings=self._redactor.text("\n".join(one.message for one in tampering)),
+            protected=(*PROTECTED, *sorted(self._protection.scripts)[:_NAMED]),
             allow_test_edits=self._plan.allow_test_edits,
         )
         self._settled = None
@@ -255,6 +337,11 @@ class Site:
             self._on_step(f"iteration {iteration}: agent failed: {summary}")
         return Acted(summary, self._tree() != before, outcome.exit_code)
 
+    def difference(self) -> str:
+        """What differs from the start while the agents are at work, for one of them to read."""
+        _, patch = disclosure.account(self._cell.workspace, self._cell.tree(), (), self._redactor)
+        return self._redactor.without_known(patch.decode("utf-8", "replace"))
+
     def _write_turns(self, iteration: int, turns: tuple[Turn, ...]) -> None:
         texts = {}
         for number, turn in enumerate(turns, 1):
@@ -265,13 +352,18 @@ class Site:
         self._write(iteration, texts)
 
     def tampering(self) -> tuple[Finding, ...]:
-        return tamper.findings(
+        # How many tests ran says something of a run that would be believed, and of no other.
+        is_green = self._verdict is not None and self._verdict.passed
+        found = tamper.findings(
             self._cell.workspace,
             self._tree(),
-            self._collected_first,
-            self._collected,
+            self._collected_first if is_green else None,
+            self._collected if is_green else None,
+            protection=self._protection,
+            redactor=self._redactor,
             allow_test_edits=self._plan.allow_test_edits,
         )
+        return found + tamper.held_against(self._rewritten)
 
     def _tree(self) -> str:
         """The id of the tree that the copy holds; looked up only if it may be another one."""
@@ -285,7 +377,8 @@ class Site:
         return status if known == tree else self._cell.status(self._base, tree)
 
     def _is_protected(self, path: str) -> bool:
-        return protected.is_protected(path, allow_test_edits=self._plan.allow_test_edits)
+        allowed = self._plan.allow_test_edits
+        return self._protection.is_protected(path, allow_test_edits=allowed)
 
     # ── what is kept of it ──
 
@@ -293,7 +386,8 @@ class Site:
         self, iteration: int, acted: Acted, judged: Judged, tampering: tuple[Finding, ...]
     ) -> None:
         tree = self._tree()
-        status, patch = self._cell.workspace.account(tree)
+        space = self._cell.workspace
+        status, patch = disclosure.account(space, tree, tampering, self._redactor)
         self._noted = (tree, status)
         self._write(iteration, {"status.txt": status, "diff.patch": patch})
         verdict = self._verdict
@@ -307,7 +401,7 @@ class Site:
                 "validatorExitCode": verdict.exit_code if verdict else None,
                 "validatorPassed": judged.passed,
                 "validatorReason": verdict.reason if verdict else None,
-                "validatorLogPath": f"rlm/validator-{iteration}.log" if verdict else None,
+                "validatorLogPath": f"rlm/validator-{self._label}.log" if verdict else None,
                 "diffSummary": _summary(status),
                 "tampering": sorted({one.rule for one in tampering}),
             }

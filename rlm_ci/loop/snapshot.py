@@ -13,13 +13,14 @@ import stat
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
 from rlm_ci.loop import ignoring
-from rlm_ci.loop.private_git import PrivateGit, is_sha256, object_folders
+from rlm_ci.loop.private_git import RULES, PrivateGit, is_sha256, object_folders
+from rlm_ci.objects import is_object_id
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from rlm_ci.git import Repository
@@ -30,7 +31,6 @@ DEPENDENCIES = (
     "node_modules", ".venv", "venv", ".tox", ".nox", "vendor", "bower_components",
     "__pypackages__", ".bundle", ".yarn", ".pnpm-store",
 )  # fmt: skip
-_RULES = "excludes"
 _RULES_LIMIT = 8 << 20
 _TAKEN = "snapshot.index"
 
@@ -62,15 +62,46 @@ class Snapshot(Value):
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Snapshot:
-        """Raises KeyError, TypeError or ValueError for what is none."""
-        pairs = {
-            name: tuple((str(one), str(other)) for one, other in record[name])
-            for name in ("submodules", "omitted")
-        }
-        dependencies = tuple(map(str, record["dependencies"]))
-        head = record["head"]
-        return cls(str(record["commit"]), str(record["tree"]), head, **pairs,
-                   dependencies=dependencies)  # fmt: skip
+        """Raises KeyError, TypeError or ValueError for what is none.
+
+        What it says is put on command lines, made, shown in the sandbox and removed: ids are
+        ids, and no path leads out of the folder that it is meant in.
+        """
+        found = cls(
+            record["commit"],
+            record["tree"],
+            record["head"],
+            tuple((path, oid) for path, oid in record["submodules"]),
+            tuple((str(path), str(reason)) for path, reason in record["omitted"]),
+            tuple(record["dependencies"]),
+        )
+        ids = [found.commit, found.tree, *(oid for _, oid in found.submodules)]
+        _require_all(is_object_id, ids if found.head is None else [found.head, *ids])
+        _require_all(_is_inside, (path for path, _ in found.submodules))
+        _require_all(_is_ours_to_show, found.dependencies)
+        return found
+
+
+def _require_all(judge: Callable[[object], bool], values: Iterable[object]) -> None:
+    """Raise ValueError that names the first of ``values`` that ``judge`` refuses."""
+    for value in values:
+        if not judge(value):
+            raise ValueError(printable(repr(value))[:200])
+
+
+def _is_inside(path: object) -> bool:
+    """Whether ``path`` names something below a folder, as git writes it, and no ``.git``."""
+    odd = ("", ".", "..", ".git")
+    return isinstance(path, str) and not any(
+        part.lower() in odd or "\0" in part for part in path.split("/")
+    )
+
+
+def _is_ours_to_show(path: object) -> bool:
+    """Whether ``path`` may be one of a snapshot's ``dependencies``."""
+    return (
+        isinstance(path, str) and _is_inside(path) and is_dependency(path) and path.count("/") < 2
+    )
 
 
 class Listing(Value):
@@ -99,7 +130,7 @@ def take(
     listing = look(private, repository, bounds, skipped)
     tree = store(private, repository.root, listing)
     rules = _rules(private, repository, tree, listing)
-    files.write(private.path(_RULES), rules, 0o600)
+    files.write(private.path(RULES), rules, 0o600)
     return Snapshot(
         private.commit(tree, head),
         tree,
@@ -118,7 +149,7 @@ def look(
     staged = repository.staged() if repository.git_dir else {}
     submodules = {path: entry.oid for path, entry in staged.items() if entry.mode == SUBMODULE}
     folders = {folder for path in staged for folder in parents(path)}
-    dependencies = tuple(name for name in _dependencies(root) if name not in folders)
+    dependencies = tuple(name for name in dependency_folders(root) if name not in folders)
     ours = [_below(root, folder) for folder in skipped]
     fixed = [ignoring.anchored(name) for name in (*dependencies, *filter(None, ours))]
     patterns = (*ignoring.CACHES, *ignoring.OURS, *fixed)
@@ -197,7 +228,7 @@ def _rules(private: PrivateGit, repository: Repository, tree: str, listing: List
 
 def rules_of(private: PrivateGit) -> str:
     """The file that holds the patterns of the snapshot."""
-    return private.path(_RULES)
+    return private.path(RULES)
 
 
 def _untracked(
@@ -241,7 +272,7 @@ def _mode(root: str, path: str, status: os.stat_result, bounds: Bounds) -> str:
     return SCRIPT if status.st_mode & stat.S_IXUSR else FILE
 
 
-def _dependencies(root: str) -> Iterator[str]:
+def dependency_folders(root: str) -> Iterator[str]:
     """Real folders of the known names, at the top or one level deep."""
     for name in _folders(root, ""):
         if is_dependency(name):

@@ -11,32 +11,31 @@ from itertools import islice
 
 from rlm_ci.findings import Finding, Location, Severity
 from rlm_ci.loop import escapes, grading, protected, sections
-from rlm_ci.loop.protected import PATTERNS, is_protected
+from rlm_ci.loop.differences import LINK, SUBMODULE, changes
+from rlm_ci.loop.protection import Protection
+from rlm_ci.redaction import Redactor
 from rlm_ci.texts import count, printable
-from rlm_ci.values import Value
-
-__all__ = ("PATTERNS", "compared", "findings", "is_protected")
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rlm_ci.loop.collected import Collected
+    from rlm_ci.loop.differences import Changed, Store
     from rlm_ci.loop.workspace import Workspace
     from rlm_ci.objects import Entry
 
-    Read = Callable[[Iterable[str]], list[bytes | None]]
-
-_LINK, _SUBMODULE = "120000", "160000"
-#: A file of source is smaller; a larger one is not read line by line.
-_LIMIT = 2 << 20
+_SECRET = "tamper/secret"  # noqa: S105 - a rule
 _BINARY_PROBE = 8000
-_BATCH = 256
 _LONGEST_QUOTE = 1000
 #: More than a person, or a prompt, has use for: of one file, and in all.
 _MOST_OF_FILE, _MOST = 20, 200
 _HINT = "undo it; what the goal needs in tests is allowed by --allow-test-edits"
 _FIRM_HINT = "undo it: no option allows this in a fix"
+#: Languages whose tests are graded.
+_READ = (".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".go", ".rs")
+#: What a runner looks for before it runs anything.
+_RUN_WITH = (protected.HOOKS, protected.VALIDATOR, protected.STARTUP)
 #: What ``--allow-test-edits`` lifts.
 _OF_TESTS = (
     f"tamper/{grading.REMOVED}", f"tamper/{grading.SKIPPED}", f"tamper/{grading.WEAKENED}",
@@ -44,86 +43,121 @@ _OF_TESTS = (
 )  # fmt: skip
 
 
-class _Changed(Value):
-    """A path that differs, with the contents on both sides; b"" where there is none."""
-
-    path: str
-    old: Entry | None
-    new: Entry | None
-    before: bytes = b""
-    after: bytes = b""
-
-
 def findings(
     workspace: Workspace,
     tree: str,
-    before: Collected | None = None,
-    after: Collected | None = None,
+    before: Mapping[str, Collected] | None = None,
+    after: Mapping[str, Collected] | None = None,
     *,
+    protection: Protection | None = None,
+    redactor: Redactor | None = None,
     allow_test_edits: bool = False,
 ) -> tuple[Finding, ...]:
     """What is held against ``tree`` as the result of ``workspace``; nothing if it is sound.
 
-    ``before`` and ``after`` tell how many tests were run, where the validator told that.
+    ``before`` and ``after`` tell how many tests each runner ran, where the validator told that;
+    ``protection`` is what is known of the snapshot, ``redactor`` of secrets.
     """
+    redactor = redactor or Redactor({})
     found = list(
         compared(
-            workspace.entries(workspace.snapshot.tree), workspace.entries(tree), workspace.contents
+            workspace.entries(workspace.snapshot.tree),
+            workspace.entries(tree),
+            workspace,
+            protection or Protection(),
+            redactor,
         )
     )
-    found += _shrunk(before, after)
+    found += _shrunk(before or {}, after or {})
     found += [
         _finding("embedded-repository", one.path, f"removed from the copy: {one.reason}")
         for one in workspace.removed_at(tree)
+        if not redactor.known_in(one.path)
     ]
     if allow_test_edits:
         found = [finding for finding in found if finding.rule not in _OF_TESTS]
-    found = list(dict.fromkeys(found))
+    found = sorted(dict.fromkeys(found), key=lambda one: one.rule != _SECRET)
     if len(found) > _MOST:
         more = f"and {count(len(found) - _MOST, 'more finding')}"
-        found[_MOST:] = [Finding("tamper/more", Severity.HIGH, more, hint=_FIRM_HINT)]
+        found[_MOST:] = [
+            Finding("tamper/more", Severity.HIGH, more, hint=_FIRM_HINT, domain="tamper")
+        ]
     return tuple(found)
 
 
-def compared(base: Mapping[str, Entry], now: Mapping[str, Entry], read: Read) -> Iterator[Finding]:
+def compared(
+    base: Mapping[str, Entry],
+    now: Mapping[str, Entry],
+    store: Store,
+    protection: Protection,
+    redactor: Redactor,
+) -> Iterator[Finding]:
     """What was bent on the way from the files of ``base`` to those of ``now``, by path.
 
-    ``read`` gives the contents of objects.
+    ``store`` is where the objects of both are.
     """
-    for change in _changes(base, now, read):
-        judged = _judge(change, is_new_name=_is_new_name(change.path, base))
-        yield from islice(judged, _MOST_OF_FILE)
+    for change in changes(base, now, store):
+        if redactor.known_in(change.path):  # whatever else: its name goes nowhere
+            message = "the name of a file holds a secret that the agent was given"
+            yield Finding("tamper/secret", Severity.HIGH, message, hint=_FIRM_HINT, domain="tamper")
+            continue
+        if change.new is not None and change.old is None and _is_new_name(change.path, base):
+            what = f"would be imported in place of {protected.shadowed(change.path)}"
+            yield _finding("shadowed-module", change.path, what, change)
+        yield from islice(_judge(change, protection), _MOST_OF_FILE)
+        yield from _secret(change, redactor)
 
 
-def _changes(base: Mapping[str, Entry], now: Mapping[str, Entry], read: Read) -> Iterator[_Changed]:
-    paths = sorted(path for path in base.keys() | now.keys() if base.get(path) != now.get(path))
-    for start in range(0, len(paths), _BATCH):
-        batch = paths[start : start + _BATCH]
-        sides = [(base.get(path), now.get(path)) for path in batch]
-        wanted = sorted(
-            {one.oid for pair in sides for one in pair if one and one.mode != _SUBMODULE}
-        )
-        contents = dict(zip(wanted, read(wanted), strict=True))
-        for path, (old, new) in zip(batch, sides, strict=True):
-            yield _Changed(
-                path,
-                old,
-                new,
-                (contents.get(old.oid) or b"") if old else b"",
-                (contents.get(new.oid) or b"") if new else b"",
-            )
+def rewritten(
+    base: Mapping[str, Entry],
+    now: Mapping[str, Entry],
+    store: Store,
+    protection: Protection,
+    *,
+    allow_test_edits: bool = False,
+) -> tuple[str, ...]:
+    """The paths of a tree that commands wrote while they ran, and that decide what they said.
+
+    What they add counts if a runner would look for it; test data and lock files are new in
+    many an honest run.
+    """
+    found = []
+    for change in changes(base, now, store):
+        path, old = change.path, change.old
+        kind = protection.kind_of(path)
+        if allow_test_edits and kind in (protected.TESTS, protected.HOOKS):
+            continue
+        if kind:
+            counts = kind in _RUN_WITH or (old is not None and kind != protected.LOCK)
+        else:
+            counts = bool(_sections(change))
+        if counts:
+            found.append(path)
+    return tuple(found)
 
 
-def _judge(change: _Changed, *, is_new_name: bool) -> Iterator[Finding]:
-    path, old, new = change.path, change.old, change.new
-    kind = protected.kind_of(path)
+def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
+    """The findings that stand for what ``rewritten`` found."""
+    return tuple(
+        _finding("rewritten", path, "was written while the last verdict was taken")
+        for path in islice(paths, _MOST_OF_FILE)
+    )
+
+
+def _secret(change: Changed, redactor: Redactor) -> Iterator[Finding]:
+    """What an agent knew and nobody may read, in what it wrote."""
+    if change.new is not None and change.after:
+        known = redactor.known_in(_text(change.after))
+        if known and known - redactor.known_in(_text(change.before)):
+            yield _finding("secret", change.path, "holds a secret that was not there", change)
+
+
+def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
+    path = change.path
+    kind = protection.kind_of(path)
     yield from _shape(change)
-    if new is not None and old is None and is_new_name:
-        module = protected.shadowed(path)
-        if module:
-            yield _finding(
-                "shadowed-module", path, f"would be imported in place of {module}", change
-            )
+    if change.large[1] and not (kind == protected.TESTS and change.old):
+        yield _finding("too-large", path, f"{_done(change)} a file too large to be judged", change)
     if kind == protected.STARTUP:
         yield _finding("startup-file", path, f"{_done(change)} {protected.NAMES[kind]}", change)
     elif kind in (protected.CI, protected.GIT, protected.AGENT, protected.LOCK):
@@ -133,25 +167,32 @@ def _judge(change: _Changed, *, is_new_name: bool) -> Iterator[Finding]:
     elif kind == protected.HOOKS:
         yield _finding("protected-test", path, f"{_done(change)} {protected.NAMES[kind]}", change)
     elif kind == protected.TESTS:
-        yield from _test(change)
+        yield from _test(change, is_test=protection.is_test(path))
     elif sections.is_sectioned(path):
-        for section in sections.changed(path, change.before, change.after):
+        for section in _sections(change):
             what = f"the setting {printable(section)}" if section else "what cannot be read"
             yield _finding("config-weakened", path, f"changes {what}", change, subject=section)
-    elif new is not None:
+    elif change.new is not None:
         yield from _source(change)
 
 
-def _shape(change: _Changed) -> Iterator[Finding]:
+def _sections(change: Changed) -> list[str]:
+    """The settings of a file that decide something and differ; "" for all of one too large."""
+    if any(change.large) and sections.is_sectioned(change.path):
+        return [""]
+    return sections.changed(change.path, change.before, change.after)
+
+
+def _shape(change: Changed) -> Iterator[Finding]:
     """Links, submodules, mode bits and binary files: what nobody can review in a patch."""
     path, old, new = change.path, change.old, change.new
     modes = {one.mode for one in (old, new) if one is not None}
-    if _SUBMODULE in modes:
+    if SUBMODULE in modes:
         yield _finding("submodule", path, f"{_done(change)} a submodule", change)
-    elif new is not None and new.mode == _LINK:
+    elif new is not None and new.mode == LINK:
         target = printable(change.after[:200].decode("utf-8", "replace"))
         yield _finding("link", path, f"{_done(change)} a symbolic link to {target}", change)
-    elif old is not None and old.mode == _LINK:
+    elif old is not None and old.mode == LINK:
         yield _finding("link", path, f"{_done(change)} a symbolic link", change)
     elif new is not None and old is not None and old.mode != new.mode:
         yield _finding("mode", path, f"changes its mode from {old.mode} to {new.mode}", change)
@@ -159,25 +200,25 @@ def _shape(change: _Changed) -> Iterator[Finding]:
         yield _finding("binary", path, f"{_done(change)} a binary file", change)
 
 
-def _test(change: _Changed) -> Iterator[Finding]:
+def _test(change: Changed, *, is_test: bool) -> Iterator[Finding]:
     """A test that is new is welcome; one that was there is graded."""
     path, old, new = change.path, change.old, change.new
-    if old is None or _LINK in (old.mode, new.mode if new else ""):
+    if old is None or LINK in (old.mode, new.mode if new else ""):
         return
     if new is None:
         yield _finding(grading.REMOVED, path, "deletes a file of tests", change)
         return
-    if max(len(change.before), len(change.after)) > _LIMIT:
+    if any(change.large):
         yield _finding("protected-test", path, "changes a test too large to be judged", change)
         return
-    if not _is_graded(path):
+    if not (_is_graded(path) or (is_test and path.endswith(_READ))):
         # Data, snapshots, helpers: whether they still ask as much, nobody can tell.
         yield _finding("protected-test", path, "changes what a test compares with or uses", change)
         return
     yield from _graded(change, _text(change.before), _text(change.after))
 
 
-def _graded(change: _Changed, before: str, after: str) -> Iterator[Finding]:
+def _graded(change: Changed, before: str, after: str) -> Iterator[Finding]:
     for weakening in grading.grade(change.path, before, after):
         text = before if weakening.side == "old" else after
         yield _finding(
@@ -201,12 +242,14 @@ def _is_graded(path: str) -> bool:
     return ending in ("go", "rs") or any(sign in name for sign in (".test.", ".spec."))
 
 
-def _source(change: _Changed) -> Iterator[Finding]:
-    if len(change.after) > _LIMIT or (change.new is not None and change.new.mode == _LINK):
+def _source(change: Changed) -> Iterator[Finding]:
+    if change.large[1] or (change.new is not None and change.new.mode == LINK):
         return
     before, after = _text(change.before), _text(change.after)
     for line, what in escapes.added(change.path, before, after):
         message = f"ends or reaches into a test run: {printable(what)}"
+        if what == escapes.UNREADABLE:
+            message = "cannot be judged: it is nested too deeply, or meant to be"
         yield _finding("exit", change.path, message, change, line=line, text=after, subject=what)
     if change.path.endswith(".rs") and "#[cfg(test)]" in before:
         # In Rust, tests live at the end of what they test.
@@ -216,18 +259,22 @@ def _source(change: _Changed) -> Iterator[Finding]:
         yield from _graded(change, "\n" * start + inner[2], kept)
 
 
-def _shrunk(before: Collected | None, after: Collected | None) -> Iterator[Finding]:
-    if before is None or not before.total:
-        return
-    if after is None or after.runner != before.runner:
-        message = f"{before.runner} told of {count(before.total, 'test')} before, and of none now"
-    elif after.total < before.total:
-        message = f"{after.total:,} of {before.total:,} tests are left"
-    elif after.skipped > before.skipped:
-        message = f"{count(after.skipped, 'test')} left out, {before.skipped:,} before"
-    else:
-        return
-    yield Finding("tamper/tests-shrunk", Severity.HIGH, message, hint=_HINT)
+def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> Iterator[Finding]:
+    """What each runner judged, against what the same one judged at first."""
+    for runner, now in after.items():
+        if now.early:
+            yield _of_tests(f"{runner} was ended before all of its tests ran")
+    for runner, first in before.items():
+        now_judged = after[runner].judged if runner in after else 0
+        if runner not in after and first.judged:
+            told = count(first.judged, "test")
+            yield _of_tests(f"{runner} told of {told} before, and of none now")
+        elif now_judged < first.judged:
+            yield _of_tests(f"{runner} ran {now_judged:,} of {first.judged:,} tests")
+
+
+def _of_tests(message: str) -> Finding:
+    return Finding("tamper/tests-shrunk", Severity.HIGH, message, hint=_HINT, domain="tamper")
 
 
 def _is_new_name(path: str, base: Mapping[str, Entry]) -> bool:
@@ -240,7 +287,7 @@ def _is_new_name(path: str, base: Mapping[str, Entry]) -> bool:
     return not any(known.startswith((f"{stem}/", f"{stem}.py")) for known in base)
 
 
-def _done(change: _Changed) -> str:
+def _done(change: Changed) -> str:
     if change.old is None:
         return "adds"
     return "changes" if change.new is not None else "deletes"
@@ -254,7 +301,7 @@ def _finding(
     rule: str,
     path: str,
     message: str,
-    change: _Changed | None = None,
+    change: Changed | None = None,
     *,
     line: int | None = None,
     side: str = "new",

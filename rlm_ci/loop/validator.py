@@ -30,7 +30,7 @@ _HINT = (
     " or --validator none"
 )
 #: What a shell says of a command that it cannot run; the program of ours was found before.
-_SHELL_CODES = {126: "it cannot be executed", 127: "a command in it was not found"}
+SHELL_CODES = {126: "it cannot be executed", 127: "a command in it was not found"}
 #: An exit code above this is how a shell or a sandbox passes a signal on.
 _SIGNALLED = 128
 
@@ -93,16 +93,25 @@ class Validator:
                     f'python3 is there: pass --validator "{self._with_python3()}"' if other else "",
                 )
 
+    def _shown(self) -> str:
+        return printable(self._redact(self.command.text))
+
     def _with_python3(self) -> str:
         return self.command.text.replace("python", "python3", 1)
 
     def _unavailable(self, what: str, hint: str = "") -> UnavailableError:
-        where = f"validator {printable(self._redact(self.command.text)[:200])}"
+        where = f"validator {self._shown()[:200]}"
         return UnavailableError(printable(what[:300]), where=where, hint=hint or _HINT)
 
-    def judge(self, run: Callable[[tuple[str, ...]], Ended], log: str | None = None) -> Verdict:
+    def judge(
+        self,
+        run: Callable[[tuple[str, ...]], Ended],
+        log: str | None = None,
+        where: Callable[[], str] = str,
+    ) -> Verdict:
         """Run it once and say what came of it; ``log`` is the file that it is written to.
 
+        ``where``, asked after the run, tells what a reader of a failure must know of the place.
         Raises UnavailableError when the program is not there, StorageError for the log.
         """
         self.require()
@@ -114,7 +123,7 @@ class Validator:
         if not reason and not self._trust:
             reason = _doubt(tests, dict(reading.tallies))
         if log is not None:
-            files.write(log, self._log(ended, transcript, reason), 0o600)
+            files.write(log, _log(self._shown(), ended, transcript, reason), 0o600)
         if module := self._missing_module(ended, transcript):
             raise self._unavailable(
                 f"this Python has no module {module}",
@@ -122,6 +131,7 @@ class Validator:
             )
         told = ""
         if reason:
+            reason = f"{place}: {reason}" if (place := where()) else reason
             told = feedback.compose(
                 reason, reading.findings, transcript, mark=self._mark, limit=self._limit
             )
@@ -145,14 +155,26 @@ class Validator:
         said = f": No module named {argv[2].partition('.')[0]}"
         return argv[2] if is_python and transcript.lines[0].endswith(said) else ""
 
-    def _log(self, ended: Ended, transcript: Transcript, reason: str) -> bytes:
-        """The command, what it printed and how it ended: text in which nothing is hidden."""
-        lines = (
-            f"$ {printable(self._redact(self.command.text))}",
-            *transcript.lines,
-            f"[exit code {ended.returncode}, {ended.seconds:.1f} s{_comma(reason)}]",
-        )
-        return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+
+def failure(ended: Ended, command: Command) -> str:
+    """Why a run of a command failed, by its exit code alone; empty when it did not."""
+    return _failure(ended, in_shell=command.in_shell)
+
+
+def log(ended: Ended, command: Command, redact: Callable[[str], str]) -> bytes:
+    """What is kept of a run of a command beside the validator, in the form of its log."""
+    transcript = transcribe(ended.output, redact)
+    return _log(printable(redact(command.text)), ended, transcript, failure(ended, command))
+
+
+def _log(shown: str, ended: Ended, transcript: Transcript, reason: str) -> bytes:
+    """The command, what it printed and how it ended: text in which nothing is hidden."""
+    lines = (
+        f"$ {shown}",
+        *transcript.lines,
+        f"[exit code {ended.returncode}, {ended.seconds:.1f} s{_comma(reason)}]",
+    )
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 
 def _comma(reason: str) -> str:
@@ -170,8 +192,8 @@ def _failure(ended: Ended, *, in_shell: bool) -> str:
         return f"it was killed by {_signal(-code)}"
     if code == 0:
         return ""
-    if in_shell and code in _SHELL_CODES:
-        return f"exit code {code}: {_SHELL_CODES[code]}"
+    if in_shell and code in SHELL_CODES:
+        return f"exit code {code}: {SHELL_CODES[code]}"
     if code > _SIGNALLED and (name := _signal(code - _SIGNALLED)).startswith("SIG"):
         return f"exit code {code}, which stands for {name}"
     return f"exit code {code}"

@@ -12,11 +12,11 @@ import os
 import re
 
 from rlm_ci import files
-from rlm_ci.errors import DamagedError
+from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.loop import snapshot as snapshots
-from rlm_ci.loop.checkout import Checkout, clear, restored
+from rlm_ci.loop.checkout import Checkout, restored
 from rlm_ci.loop.landing import Landed, Landing, changes
-from rlm_ci.loop.private_git import PrivateGit
+from rlm_ci.loop.private_git import PrivateGit, is_sha256, object_folders
 from rlm_ci.loop.snapshot import Bounds, Snapshot
 from rlm_ci.texts import count, printable
 
@@ -69,8 +69,10 @@ class Workspace:
         self._skipped = (*skipped, self._place)
         self._git = PrivateGit(os.path.join(self._place, "git"), environ)
         self._shown_git = os.path.join(self._git.folder, "shown")
-        self.snapshot = self._recorded() or self._take()
+        self.snapshot = self._go_on() or self._take()
         self._first: Mapping[str, Entry] | None = None
+        self._latest: tuple[str, Mapping[str, Entry]] = ("", {})
+        self._sizes: dict[str, int] = {}
         self._copy = Checkout(self._git, os.path.join(self._place, _WORK), "work", bounds)
 
     @classmethod
@@ -131,10 +133,22 @@ class Workspace:
         where = (copy or self._copy).path
         return mounts(where, self._shown_git, self._repository, self.snapshot)
 
-    def discard(self) -> None:
-        """Remove the copies; a resumed run makes them anew. Snapshot and objects stay."""
+    def discard(self) -> StorageError | None:
+        """Remove the copies; a resumed run makes them anew. Snapshot and objects stay.
+
+        What cannot be removed is returned: by now, it takes nothing from the result.
+        """
+        doubt = None
         for name in _COPIES:
-            clear(os.path.join(self._place, name))
+            try:
+                files.clear(os.path.join(self._place, name))
+            except OSError as error:
+                doubt = StorageError(
+                    f"a copy of the work tree cannot be removed: {error.strerror}",
+                    where=os.path.join(self._place, name),
+                    hint="remove it yourself",
+                )
+        return doubt
 
     # ── trees ──
 
@@ -147,34 +161,53 @@ class Workspace:
         self._copy.restore(tree)
 
     def entries(self, tree: str) -> Mapping[str, Entry]:
-        """All files of a tree by path; those of the snapshot are asked for again and again."""
-        if tree != self.snapshot.tree:
-            return self._git.objects.tree(tree)
-        if self._first is None:
-            self._first = self._git.objects.tree(tree)
-        return self._first
+        """All files of a tree by path; of the snapshot and the last one, they are kept."""
+        if tree == self.snapshot.tree:
+            if self._first is None:
+                self._first = self._git.objects.tree(tree)
+            return self._first
+        if self._latest[0] != tree:
+            self._latest = (tree, self._git.objects.tree(tree))
+        return self._latest[1]
 
     def contents(self, oids: Iterable[str]) -> list[bytes | None]:
         """The blobs of these ids; None for one that is not there."""
         wanted = list(oids)
         return self._git.objects.read(*wanted) if wanted else []
 
+    def sizes(self, oids: Iterable[str]) -> Mapping[str, int]:
+        """The bytes of these blobs, -1 for one that is not there; asked for once each."""
+        unknown = [oid for oid in oids if oid not in self._sizes]
+        if unknown:
+            found = self._git.objects.sizes(unknown)
+            self._sizes.update(zip(unknown, found, strict=True))
+        return self._sizes
+
     def status(self, base: str, tree: str, limit: int = _MOST_LINES) -> str:
         """What changed from ``base`` to ``tree``, a line each, at most ``limit``: for prompts."""
         return _shown(self._git.objects.diff_trees(base, tree, *_STATUS), limit)
 
-    def account(self, tree: str) -> tuple[str, bytes]:
-        """Status and patch from the snapshot to ``tree``; both empty where nothing changed."""
+    def account(self, tree: str, without: Iterable[str] = ()) -> tuple[str, bytes]:
+        """Status and patch from the snapshot to ``tree``; both empty where nothing changed.
+
+        The files ``without`` are named in the status and are no part of the patch.
+        """
         base, objects = self.snapshot.tree, self._git.objects
         if tree == base:
             return "", b""
         with objects.start_diff(base, tree, *_STATUS) as rows:  # beside the other one
-            patch = self.diff(base, tree)
+            patch = self.diff(base, tree, without)
             return _shown(rows.finish()), patch
 
-    def diff(self, base: str, tree: str) -> bytes:
+    def diff(self, base: str, tree: str, without: Iterable[str] = ()) -> bytes:
         """The whole patch from one tree to the other, binary files included."""
-        patch = self._git.objects.run("diff-tree", "-r", *_PATCH, base, tree, "--")
+        args = ("diff-tree", "-r", *_PATCH, base, tree, "--")
+        left_out = [f":(top,exclude,literal){path}" for path in without]
+        if left_out:  # by magic, which git is told to do without else
+            magic = {"GIT_LITERAL_PATHSPECS": "0"}
+            patch = self._git.objects.run(*args, ":(top)", *left_out, env=magic)
+        else:
+            patch = self._git.objects.run(*args)
         return _SPACED.sub(rb'diff --git "a/\1" "b/\1"', patch) if b" /" in patch else patch
 
     def patch(self, tree: str | None = None) -> bytes:
@@ -188,37 +221,61 @@ class Workspace:
 
         It holds nothing that is ignored: whatever else an agent left behind is not there.
         """
-        base, now = self.entries(self.snapshot.tree), self.entries(tree)
+        tree = self._with(tree, self.snapshot.tree, is_protected)
+        copy = Checkout(self._git, os.path.join(self._place, _VERDICT), "verdict", self._bounds)
+        self._fill(copy, tree)
+        return copy
+
+    def put_back(self, copy: Checkout, base: str, is_protected: Callable[[str], bool]) -> None:
+        """Give every protected path of ``copy`` back to the tree ``base``."""
+        now = copy.tree()
+        if now != base:
+            copy.restore(self._with(now, base, is_protected))
+
+    def _with(self, tree: str, base: str, is_protected: Callable[[str], bool]) -> str:
+        """``tree`` with the paths that are protected as ``base`` has them."""
         index = "fresh.index"
         snapshots.remove_index(self._git.path(index))
         self._git.read(self._git.folder, index, "read-tree", tree)
-        back = restored(base, now, is_protected)
+        back = restored(self.entries(base), self.entries(tree), is_protected)
         if back:
             self._git.write(
                 self._git.folder, index, "update-index", "-z", "--index-info", stdin=back
             )
-        tree = self._git.write_tree(self._git.folder, index)
-        copy = Checkout(self._git, os.path.join(self._place, _VERDICT), "verdict", self._bounds)
-        self._fill(copy, tree)
-        return copy
+        return self._git.write_tree(self._git.folder, index)
 
     def apply_to(self, repository: Repository, tree: str) -> Landed:
         """Bring ``tree`` into the user's work tree, whole or not at all.
 
         Not done, with the reason, when the work tree is no longer the snapshot.
         """
-        listing = snapshots.look(self._git, repository, self._bounds, self._skipped)
-        current = snapshots.store(self._git, repository.root, listing)
-        before, now = self.entries(self.snapshot.tree), self.entries(current)
+        before = self.entries(self.snapshot.tree)
         wanted = changes(before, self.entries(tree))
         landing = Landing(repository.root, f"{self.snapshot.tree} {tree}", wanted)
-        if current == tree:  # nothing to do, or done before somebody heard of it
-            landing.tidy()
-            return Landed()
-        reason = landing.obstacle(before, now)
-        return Landed(reason) if reason else landing.land(self._git.objects)
+        reason = landing.stage(self._git.objects)
+        if reason:
+            return Landed(reason)
+        try:
+            listing = snapshots.look(self._git, repository, self._bounds, self._skipped)
+            current = snapshots.store(self._git, repository.root, listing)
+            reason = landing.obstacle(before, self.entries(current))
+        except BaseException:
+            landing.give_up()
+            raise
+        if reason:
+            landing.give_up()
+            return Landed(reason)
+        return landing.land()
 
     # ── beginnings ──
+
+    def _go_on(self) -> Snapshot | None:
+        """The snapshot of an earlier start, if there was one, and its objects."""
+        found = self._recorded()
+        if found is not None:
+            alternates = object_folders(self._repository)
+            self._git.make(alternates, sha256=is_sha256(found.commit))
+        return found
 
     def _recorded(self) -> Snapshot | None:
         path = os.path.join(self._place, _RECORD)
@@ -229,7 +286,7 @@ class Workspace:
                 return None
             reason = str(error)
         except (ValueError, KeyError, TypeError) as error:
-            reason = f"{type(error).__name__} while it was read"
+            reason = f"{type(error).__name__}: {printable(str(error))[:200]}"
         raise DamagedError(
             f"the record of the snapshot cannot be used: {reason}",
             where=path,

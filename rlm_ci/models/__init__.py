@@ -25,7 +25,8 @@ else:
 class Request(Value):
     """One question. ``max_tokens`` caps what is written, hidden reasoning included.
 
-    ``messages`` and ``tools`` must not be changed once they are here.
+    ``messages`` and ``tools`` must not be changed once they are here. ``seconds`` is how long
+    the answer may take, all attempts together: no part of what is asked.
     """
 
     model: str
@@ -34,6 +35,7 @@ class Request(Value):
     tools: tuple[Message, ...] = ()
     temperature: float | None = None
     response_format: Message | None = None
+    seconds: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All that the answer depends on, as JSON has it."""

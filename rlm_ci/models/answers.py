@@ -85,7 +85,8 @@ def streamed(
             if isinstance(said := delta.get(key), str):
                 kept.append(said)
                 length += len(said)
-        for call in delta.get("tool_calls") or ():
+        made = delta.get("tool_calls")
+        for call in made if isinstance(made, list) else [made] if made else ():
             length += _add_call(calls, call)
         if length > limit:
             raise SpentError(f"the answer is larger than {limit:,} characters", usage=usage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from decimal import Decimal
 
 from rlm_ci import files
@@ -11,6 +12,7 @@ from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.models import Completion, failures
 from rlm_ci.models.ledger import Charge, Spent
 from rlm_ci.runs.journal import replay
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +89,25 @@ class Facts:
     def failure(self, identity: Identity) -> RlmCiError | None:
         """The error that a production ended in, as it was raised then."""
         span = self._failed.get(identity)
-        return None if span is None else failures.from_dict(self._load(span)["error"])
+        if span is None:
+            return None
+        with self.shaping(identity[0]):
+            return failures.from_dict(self._load(span)["error"])
+
+    @contextmanager
+    def shaping(self, place: str) -> Iterator[None]:
+        """Raise DamagedError where what was asked at ``place`` cannot be taken apart."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+            raise self.misshapen(place) from None
+
+    def misshapen(self, place: str) -> DamagedError:
+        return DamagedError(
+            f"what it holds for {printable(place)} is not what a run writes",
+            where=self.path,
+            hint="restore it from a copy, or start a new run",
+        )
 
     def has_place(self, place: str) -> bool:
         return any(identity[0] == place for identity in self._spans)
@@ -126,14 +146,14 @@ class Facts:
                 self._failed[identity] = span
                 if record["charge"] is not None:
                     self.charge(Charge.from_dict(record["charge"]))
-            elif kind == "fact":
+            elif kind == "fact" and isinstance(record["value"], dict):
                 self._open.pop(identity, None)
                 self._failed.pop(identity, None)
                 self._spans.setdefault(identity, span)
                 self._count(record)
             else:
                 raise KeyError(kind)
-        except (KeyError, TypeError, ArithmeticError):
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
             raise DamagedError(
                 f"record {record.get('seq')} is none of a run's calls",
                 where=self.path,

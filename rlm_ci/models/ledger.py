@@ -3,6 +3,11 @@
 Before a call, the most that it can use is reserved: the prompt, the cap on what is written, and
 both at their price. After it, what it did use takes the reservation's place. A call for which
 there is no room waits while others may give some back, and is refused when they cannot.
+
+Only the endpoint can count a prompt's tokens, so there are two figures. The ``worst`` is a token
+a byte: no tokenizer makes more. What is to be expected goes by what was counted before; it may
+be wrong, so it decides only for a call that is alone, at the end of a budget. So at most one
+call can overspend, by what its prompt has more than was to be expected.
 """
 
 from __future__ import annotations
@@ -66,12 +71,18 @@ class Spent(Value):
 
 
 class Reservation:
-    """Room for one call: ``most`` is what it can use. It is given back once."""
+    """Room for one call: ``most`` is what it should use, ``worst`` what it can at the worst.
 
-    def __init__(self, model: str, prompt_bytes: int, most: Spent, price: Price | None) -> None:
+    It is given back once.
+    """
+
+    def __init__(
+        self, model: str, prompt_bytes: int, most: Spent, worst: Spent, price: Price | None
+    ) -> None:
         self.model = model
         self.prompt_bytes = prompt_bytes
         self.most = most
+        self.worst = worst
         self.price = price
         self.open = True
 
@@ -92,11 +103,38 @@ class Charge(Value):
         return cls(Usage(**value["usage"]), None if cost is None else Decimal(cost))
 
 
+class _Counted:
+    """What an endpoint's counts tell of the prompts to one model."""
+
+    def __init__(self) -> None:
+        self.ratio: Fraction | None = None  # tokens a byte, the largest
+        self.largest = 0  # bytes of the largest prompt that was counted
+        self.added = 0  # tokens beyond one a byte: what the endpoint puts into a prompt itself
+
+    def worst(self, size: int) -> int:
+        """The most tokens that a prompt of ``size`` bytes can come to."""
+        return size + self.added
+
+    def most(self, size: int) -> int:
+        """Those that are to be expected; what is larger than any before, a token a byte."""
+        if self.ratio is None:
+            return self.worst(size)
+        known = min(size, self.largest)
+        return min(
+            self.worst(size), self.added - (-known * self.ratio * _MARGIN // 1) + size - known
+        )
+
+    def learn(self, size: int, tokens: int) -> None:
+        self.added = max(self.added, tokens - size)
+        self.ratio = max(self.ratio or Fraction(0), Fraction(tokens - self.added, size))
+        self.largest = max(self.largest, size)
+
+
 class Ledger:
     """The budgets of a run; None is no limit. ``spent`` is what an earlier process used of them.
 
-    ``price`` tells a model's price, ``clock`` seconds that never go back; ``max_minutes`` begins
-    now.
+    ``price`` tells a model's price, ``clock`` seconds that never go back; of ``max_minutes``,
+    which begin now, so many seconds are ``used`` already.
     """
 
     def __init__(
@@ -109,6 +147,7 @@ class Ledger:
         price: Callable[[str], Price | None] = lambda _model: None,
         spent: Spent = Spent(),  # noqa: B008 - immutable
         clock: Callable[[], float] = time.monotonic,
+        used: float = 0.0,
     ) -> None:
         self.max_calls = max_calls
         self.max_tokens = max_tokens
@@ -116,11 +155,13 @@ class Ledger:
         self.max_minutes = max_minutes
         self._price = price
         self._clock = clock
-        self._deadline = None if max_minutes is None else clock() + max_minutes * 60
+        self._deadline = None if max_minutes is None else clock() + max_minutes * 60 - used
         self._changed = threading.Condition()
         self._spent = spent
-        self._reserved = Spent()
-        self._ratios: dict[str, Fraction] = {}  # tokens a byte of prompt, by model
+        self._reserved = Spent()  # the worst of all calls under way
+        self._counted: dict[str, _Counted] = {}  # by model; of those that have answered once
+        self._first: set[str] = set()  # the others of which a call is under way
+        self._surprise = ""  # the call that last came to more than was to be expected
         self._liar: LimitError | None = None
 
     @property
@@ -132,10 +173,15 @@ class Ledger:
         """Until ``max_minutes`` are over; None without such a limit."""
         return None if self._deadline is None else max(0.0, self._deadline - self._clock())
 
+    def out_of_time(self) -> LimitError | None:
+        """What is told once the minutes are over; None before."""
+        return self._refusal("max_minutes") if self.seconds_left() == 0 else None
+
     def require_time(self) -> None:
         """Raise LimitError when the minutes are over."""
-        if self.seconds_left() == 0:
-            raise self._refusal("max_minutes")
+        over = self.out_of_time()
+        if over is not None:
+            raise over
 
     def require_price(self, model: str) -> None:
         """Raise ConfigError when money is limited and nobody knows what ``model`` costs."""
@@ -155,11 +201,12 @@ class Ledger:
                 self.require_time()
                 if self._liar is not None:
                     raise self._liar
-                most = self._most(request, size, price)
-                full = self._exceeded(self._spent + self._reserved + most)
-                if full is None:
-                    self._reserved += most
-                    return Reservation(request.model, size, most, price)
+                most, worst = self._needs(request, size, price)
+                if self._has_room(request.model, most, worst):
+                    self._reserved += worst
+                    if request.model not in self._counted:
+                        self._first.add(request.model)
+                    return Reservation(request.model, size, most, worst, price)
                 never = self._exceeded(self._spent + most)
                 if never is not None:
                     raise self._refusal(never, most)
@@ -178,8 +225,10 @@ class Ledger:
         with self._changed:
             self._give_back(reservation)
             self._spent += Spent(1, usage.prompt_tokens, usage.completion_tokens, cost)
+            counted = self._counted.setdefault(reservation.model, _Counted())
             if not usage.estimated:
-                self._learn(reservation, usage)
+                counted.learn(reservation.prompt_bytes, usage.prompt_tokens)
+                self._judge(reservation, usage)
             self._changed.notify_all()
         return Charge(usage, None if price is None else cost)
 
@@ -193,27 +242,48 @@ class Ledger:
         if not reservation.open:
             raise ValueError("a reservation is given back once")
         reservation.open = False
-        self._reserved -= reservation.most
+        self._reserved -= reservation.worst
+        self._first.discard(reservation.model)
 
-    def _most(self, request: Request, size: int, price: Price | None) -> Spent:
-        """The most that a call can use: a token a byte until the endpoint has counted once."""
-        ratio = self._ratios.get(request.model)
-        prompt = size if ratio is None else -(-size * ratio * _MARGIN // 1)
-        usd = _ZERO if price is None else price.most(prompt, request.max_tokens)
-        return Spent(1, prompt, request.max_tokens, usd)
+    def _needs(self, request: Request, size: int, price: Price | None) -> tuple[Spent, Spent]:
+        """What a call should use at most, and what it can at the worst."""
+        counted = self._counted.get(request.model) or _Counted()
 
-    def _learn(self, reservation: Reservation, usage: Usage) -> None:
-        """The endpoint's tokens a byte; and whether it keeps to what it is told."""
-        seen = Fraction(usage.prompt_tokens, reservation.prompt_bytes)
-        known = self._ratios.get(reservation.model, seen)
-        self._ratios[reservation.model] = max(known, seen)
+        def spent(prompt: int) -> Spent:
+            usd = _ZERO if price is None else price.most(prompt, request.max_tokens)
+            return Spent(1, prompt, request.max_tokens, usd)
+
+        most, worst = counted.most(size), counted.worst(size)
+        needed = spent(most)
+        return needed, needed if most == worst else spent(worst)
+
+    def _has_room(self, model: str, most: Spent, worst: Spent) -> bool:
+        """Whether a call may begin now, beside those that are under way."""
+        if not self._reserved.calls:
+            return self._exceeded(self._spent + most) is None
+        # How much an endpoint adds to a prompt shows in the first one: no other goes beside it.
+        if model in self._first and self._limits_tokens():
+            return False
+        return self._exceeded(self._spent + self._reserved + worst) is None
+
+    def _limits_tokens(self) -> bool:
+        return (self.budget_usd, self.max_tokens) != (None, None)
+
+    def _judge(self, reservation: Reservation, usage: Usage) -> None:
+        """Whether the endpoint keeps to what it is told, and a prompt to what was expected."""
+        model, most = printable(reservation.model), reservation.most
+        if usage.prompt_tokens > most.prompt_tokens:
+            self._surprise = (
+                f"a prompt came to {usage.prompt_tokens:,} tokens where no more than "
+                f"{most.prompt_tokens:,} were expected (model {model})"
+            )
         cap, wrote = reservation.most.completion_tokens, usage.completion_tokens
         budget = "budget_usd" if self.budget_usd is not None else "max_tokens"
-        if wrote > cap and (self.budget_usd, self.max_tokens) != (None, None):
+        if wrote > cap and self._limits_tokens():
             # Nothing bounds the next call either.
             self._liar = LimitError(
                 f"the endpoint wrote {wrote:,} tokens where {cap:,} were allowed "
-                f"(model {printable(reservation.model)}), so no budget can hold with it",
+                f"(model {model}), so no budget can hold with it",
                 budget=budget,
                 where=budget,
                 hint="use an endpoint that keeps to max_tokens, or limit calls and minutes only",
@@ -238,7 +308,10 @@ class Ledger:
             "max_minutes": (self.max_minutes or 0, 0),
         }[budget]
         what = f"the budget of {_told(budget, limit)} is used up"
-        if budget in ("max_tokens", "budget_usd"):
+        if budget in ("max_tokens", "budget_usd") and used > limit:
+            what = f"the budget of {_told(budget, limit)} is overspent: {_told(budget, used)} used"
+            what += f"; {self._surprise}" if self._surprise else ""
+        elif budget in ("max_tokens", "budget_usd"):
             what = (
                 f"the budget of {_told(budget, limit)} has no room for another call: "
                 f"{_told(budget, used)} used, up to {_told(budget, needed)} more needed"

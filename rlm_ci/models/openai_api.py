@@ -18,7 +18,9 @@ from urllib.parse import urlsplit
 
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError, answers, refusals
+from rlm_ci.models.endpoint import DEFAULT_URL, checked_key, checked_url
 from rlm_ci.models.refusals import RefusedError
+from rlm_ci.models.wire import OverError, Wire, proxy_error
 from rlm_ci.redaction import Redactor
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.models import Completion, Request
 
-DEFAULT_URL: Final = "https://api.openai.com/v1"
 _ERROR_LIMIT: Final = 64 << 10
 _ERROR_SECONDS: Final = 5
 #: Escaped as JSON it is six times that, and has to fit a record of the journal.
@@ -47,13 +48,14 @@ _CAPS: Final = ("max_tokens", "max_completion_tokens")
 class Patience(Value):
     """How long is waited, in seconds, and how often is asked.
 
-    ``total`` and ``attempts`` bound one call of ``complete``; ``pause`` is the first wait
-    between two attempts, doubled for each one after it; ``longest`` the most that an endpoint
-    may ask us to wait.
+    ``connect`` bounds a connection to one address, ``answer`` an attempt from its beginning to
+    the last byte, ``total`` and ``attempts`` one call of ``complete``; ``pause`` is the first
+    wait between two attempts, doubled for each one after it; ``longest`` the most that an
+    endpoint may ask us to wait.
     """
 
     connect: float = 10
-    read: float = 120
+    answer: float = 120
     total: float = 300
     attempts: int = 3
     pause: float = 0.5
@@ -83,19 +85,20 @@ class OpenAIModel:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.name = "azure" if azure_api_version else "openai"
-        self._url = _checked(base_url or DEFAULT_URL)
+        self._url = checked_url(base_url or DEFAULT_URL)
         if not api_key and (not base_url or azure_api_version):
             raise ConfigError(
                 "no key for the model service",
                 where="OPENAI_API_KEY",
                 hint="set it, or OPENAI_BASE_URL for a server of your own",
             )
-        self._key = api_key
+        self._key = checked_key(api_key)
         self._azure_version = azure_api_version
         self._patience = patience
         self._progress = progress
         self._limit = answer_limit
         self._sleep, self._clock, self._chance = sleep, clock, chance
+        self._wire = Wire(clock)
         self._redact = Redactor({"API_KEY": api_key}).text
         self._lock = threading.Lock()
         self._client: Any = None
@@ -105,7 +108,10 @@ class OpenAIModel:
 
     def complete(self, request: Request) -> Completion:
         """The answer to ``request``; see Model. Never asks twice what may have been paid for."""
-        deadline = self._clock() + self._patience.total
+        seconds = self._patience.total
+        if request.seconds is not None:
+            seconds = min(seconds, request.seconds)
+        deadline = self._clock() + seconds
         # The same for every attempt, for endpoints that know what it is for.
         once = uuid.uuid4().hex
         attempt, swapped = 1, False
@@ -119,7 +125,7 @@ class OpenAIModel:
                     continue
                 wait = self._wait(refused, attempt, deadline)
                 if wait is None:
-                    raise self._told(refused, request, attempt) from None
+                    raise self._told(refused, request, attempt, deadline) from None
             self._sleep(wait)
             attempt += 1
 
@@ -145,13 +151,22 @@ class OpenAIModel:
 
     def _ask(self, request: Request, cap: str, deadline: float, once: str) -> Completion:
         """One request. Raises RefusedError when it cost nothing, SpentError when it may have."""
+        began = self._clock()
+        end = min(began + self._patience.answer, deadline)
         try:
-            with self._sent("/chat/completions", deadline, self._body(request, cap), once) as got:
-                pieces = self._pieces(got, deadline)
+            with self._sent("/chat/completions", end, self._body(request, cap), once) as got:
+                pieces = self._pieces(got)
                 if _is_stream(got):
                     progress = self._progress or _nobody
                     return answers.streamed(pieces, request.model, progress, self._limit)
                 return answers.whole(answers.parse(b"".join(pieces)), request.model)
+        except OverError:
+            raise SpentError(
+                f"the answer was not whole after {max(0.0, end - began):.3g} seconds",
+                where=self._where(request),
+                hint="allow more time (models.timeout), or lower the cap on tokens of one answer",
+                again=end < deadline,
+            ) from None
         except RemoteError as error:
             error.where = error.where or self._where(request)
             error.what = self._redact(error.what)[:_MESSAGE]
@@ -175,45 +190,45 @@ class OpenAIModel:
     def _sent(
         self,
         path: str,
-        deadline: float,
+        end: float,
         body: Mapping[str, Any] | None = None,
         once: str | None = None,
     ) -> Iterator[httpx2.Response]:
-        """The response, its headers read and its body not; failures on the way put in our words."""
+        """The response, its headers read and its body not; failures on the way put in our words.
+
+        Raises OverError at ``end``, here and in what is done with the response.
+        """
         client = self._opened()
         import httpx2
         import openai
 
-        patience, left = self._patience, max(0.001, deadline - self._clock())
-        options: dict[str, Any] = {
-            "timeout": openai.Timeout(
-                connect=min(patience.connect, left),
-                read=min(patience.read, left),
-                write=min(patience.read, left),
-                pool=left,
-            )
-        }
+        # What is waited for after the connection, the wire bounds as a whole.
+        connect = min(self._patience.connect, max(0.001, end - self._clock()))
+        options: dict[str, Any] = {"timeout": openai.Timeout(None, connect=connect, pool=connect)}
         headers: dict[str, Any] = {} if once is None else {"Idempotency-Key": once}
         if not self._key:
             headers["Authorization"] = openai.omit
         options["headers"] = headers
         response: httpx2.Response | None = None
         try:
-            # Raw in every case, so that nothing is parsed before it has been measured.
-            raw = httpx2.Response
-            if body is None:
-                response = client.get(path, cast_to=raw, options=options, stream=True)
-            else:
-                response = _post(client, path, cast_to=raw, body=body, options=options)
-            yield response
-        except (openai.APIConnectionError, httpx2.HTTPError) as error:
+            with self._wire.until(end):
+                # Raw in every case, so that nothing is parsed before it has been measured.
+                raw = httpx2.Response
+                if body is None:
+                    response = client.get(path, cast_to=raw, options=options, stream=True)
+                else:
+                    response = _post(client, path, cast_to=raw, body=body, options=options)
+                yield response
+        except openai.APIConnectionError as error:
             raise _broken(error.__cause__ or error) from None
+        except httpx2.HTTPError as error:  # while the body came; its cause is of the layer below
+            raise _broken(error) from None
         finally:
             if response is not None:
                 response.close()
 
-    def _pieces(self, response: httpx2.Response, deadline: float) -> Iterator[bytes]:
-        """The body as it comes, within the bounds of size and time."""
+    def _pieces(self, response: httpx2.Response) -> Iterator[bytes]:
+        """The body as it comes, within the bounds of size."""
         # Each token of a stream comes in an envelope of its own.
         limit = self._limit * _ENVELOPE if _is_stream(response) else self._limit
         size = 0
@@ -222,11 +237,6 @@ class OpenAIModel:
             if size > limit:
                 raise SpentError(f"the answer is larger than {limit:,} bytes")
             yield piece
-            if self._clock() > deadline:
-                raise SpentError(
-                    f"the answer was not whole after {self._patience.total:g} seconds",
-                    hint="lower the cap on tokens of one answer, or allow more time",
-                )
 
     def _opened(self) -> Any:
         with self._lock:
@@ -243,10 +253,6 @@ class OpenAIModel:
                 where="models",
                 hint="pip install 'rlm-ci[models]'",
             ) from None
-        # A redirect is refused, never followed: the package would send the prompt along.
-        http = openai.DefaultHttpxClient(
-            follow_redirects=False, event_hooks={"response": [_refuse]}
-        )
         key = self._key or "none"  # it is left out of the request, see _sent
         if self._azure_version:
             return openai.AzureOpenAI(
@@ -254,11 +260,65 @@ class OpenAIModel:
                 api_version=self._azure_version,
                 api_key=key,
                 max_retries=0,
-                http_client=http,
+                http_client=self._http(),
             )
-        return openai.OpenAI(base_url=self._url, api_key=key, max_retries=0, http_client=http)
+        return openai.OpenAI(
+            base_url=self._url, api_key=key, max_retries=0, http_client=self._http()
+        )
+
+    def _http(self) -> httpx2.Client:
+        """The connections. Raises ConfigError for what the environment says of them."""
+        import httpx2
+        import openai
+
+        try:
+            httpx2.URL(self._url)
+        except httpx2.InvalidURL:
+            raise ConfigError(
+                "the base URL of the model service has a host that cannot be",
+                where="OPENAI_BASE_URL",
+                hint="check its spelling",
+            ) from None
+        try:
+            # A redirect is refused, never followed: the package would send the prompt along.
+            http = openai.DefaultHttpxClient(
+                follow_redirects=False, event_hooks={"response": [self._refuse]}
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"the certificates cannot be read: {error.strerror or error}",
+                where="SSL_CERT_FILE, SSL_CERT_DIR",
+                hint="name a file with certificates in PEM, or unset it",
+            ) from None
+        except (ValueError, ImportError, httpx2.InvalidURL):  # its words may hold a password
+            raise proxy_error() from None
+        self._wire.lay(http)
+        return http
 
     # -- refusals ---------------------------------------------------------------------------
+
+    def _refuse(self, response: httpx2.Response) -> None:
+        """Stop at whatever is no answer, before the package reads, follows or repeats anything."""
+        status = response.status_code
+        if status < HTTPStatus.MULTIPLE_CHOICES:
+            return
+        if status < HTTPStatus.BAD_REQUEST:
+            target = _target(response.headers.get("location", ""))
+            raise RemoteError(
+                f"the endpoint redirects to {target[:_MESSAGE] or 'nowhere'}, and the prompt is "
+                "not sent where nobody asked for",
+                hint="if that is right, set it as the base URL",
+            )
+        data = b""
+        # What is left of a broken body still says something.
+        with suppress(Exception), self._wire.until(self._clock() + _ERROR_SECONDS):
+            for piece in response.iter_bytes():
+                data += piece
+                if len(data) > _ERROR_LIMIT:
+                    break
+        if status in refusals.GAVE_UP:
+            raise SpentError(f"a gateway on the way gave up waiting ({status})", again=True)
+        raise refusals.read(status, data[:_ERROR_LIMIT], response.headers)
 
     def _wait(self, refused: RefusedError, attempt: int, deadline: float) -> float | None:
         """How many seconds to wait before asking again; None for not at all."""
@@ -272,10 +332,12 @@ class OpenAIModel:
             wait = max(wait, refused.retry_after)
         return wait if self._clock() + wait < deadline else None
 
-    def _told(self, refused: RefusedError, request: Request, attempts: int) -> RemoteError:
+    def _told(
+        self, refused: RefusedError, request: Request, attempts: int, deadline: float
+    ) -> RemoteError:
         """A refusal in our words: what, where, and what to do about it."""
         what, hint = refusals.explained(refused, request.model)
-        if refused.status == HTTPStatus.NOT_FOUND and (known := self._known_models()):
+        if refused.status == HTTPStatus.NOT_FOUND and (known := self._known_models(deadline)):
             near = difflib.get_close_matches(request.model, known, 5, 0) or known[:5]
             hint = f"{len(known)} are known there, such as {', '.join(near)}"
         if refused.message:
@@ -284,13 +346,13 @@ class OpenAIModel:
             what += f" (asked {attempts} times)"
         return RemoteError(what, where=self._where(request), hint=hint)
 
-    def _known_models(self) -> list[str]:
-        """The models that the endpoint lists; none when it does not."""
-        deadline = self._clock() + self._patience.connect
+    def _known_models(self, deadline: float) -> list[str]:
+        """The models that the endpoint lists; none when it does not, or not at once."""
+        end = min(self._clock() + self._patience.connect, deadline)
         try:
-            with self._sent("/models", deadline) as got:
-                value = answers.parse(b"".join(self._pieces(got, deadline)))
-        except (RemoteError, RefusedError):
+            with self._sent("/models", end) as got:
+                value = answers.parse(b"".join(self._pieces(got)))
+        except (RemoteError, RefusedError, OverError):
             return []
         rows = value.get("data")
         ids = (
@@ -302,25 +364,6 @@ class OpenAIModel:
 
     def _where(self, request: Request) -> str:
         return f"{self._url}, model {printable(request.model[:100])}"
-
-
-def _checked(url: str) -> str:
-    """``url`` without a slash at its end. Raises ConfigError when it is none to be used."""
-    parts = urlsplit(url)
-    problem = ""
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        problem = "is no http or https URL"
-    elif parts.username or parts.password:
-        problem = "holds credentials"
-    elif parts.query or parts.fragment or printable(url) != url:
-        problem = "has more than a host and a path"
-    if problem:
-        raise ConfigError(
-            f"the base URL of the model service {problem}",
-            where="OPENAI_BASE_URL",
-            hint="such as https://api.openai.com/v1; the key goes into OPENAI_API_KEY",
-        )
-    return url.rstrip("/")
 
 
 def _is_stream(response: httpx2.Response) -> bool:
@@ -342,28 +385,13 @@ def _post(client: Any, path: str, **more: Any) -> httpx2.Response:
     return response
 
 
-def _refuse(response: httpx2.Response) -> None:
-    """Stop at whatever is no answer, before the package reads, follows or repeats anything."""
-    status = response.status_code
-    if status < HTTPStatus.MULTIPLE_CHOICES:
-        return
-    if status < HTTPStatus.BAD_REQUEST:
-        to = urlsplit(response.headers.get("location", ""))
-        target = printable(f"{to.scheme}://{to.hostname}{to.path}" if to.hostname else to.path)
-        raise RemoteError(
-            f"the endpoint redirects to {target[:_MESSAGE] or 'nowhere'}, and the prompt is not "
-            "sent where nobody asked for",
-            hint="if that is right, set it as the base URL",
-        )
-    data, began = b"", time.monotonic()
-    with suppress(Exception):  # what is left of a broken body still says something
-        for piece in response.iter_bytes():
-            data += piece
-            if len(data) > _ERROR_LIMIT or time.monotonic() - began > _ERROR_SECONDS:
-                break
-    if status in refusals.GAVE_UP:
-        raise SpentError(f"a gateway on the way gave up waiting ({status})", again=True)
-    raise refusals.read(status, data[:_ERROR_LIMIT], response.headers)
+def _target(location: str) -> str:
+    """Where a redirect leads, without what may be secret in it."""
+    try:
+        to = urlsplit(location)
+        return printable(f"{to.scheme}://{to.hostname}{to.path}" if to.hostname else to.path)
+    except ValueError:
+        return "what is no URL"
 
 
 def _broken(cause: BaseException) -> Exception:
@@ -375,9 +403,5 @@ def _broken(cause: BaseException) -> Exception:
     if isinstance(cause, httpx2.ProxyError | httpx2.UnsupportedProtocol):
         return RefusedError(str(cause))
     if isinstance(cause, httpx2.TimeoutException):
-        return SpentError(
-            "the endpoint did not answer in time",
-            hint="allow a longer read, or lower the cap on tokens of one answer",
-            again=True,
-        )
+        return OverError()
     return SpentError("the connection broke before the answer was whole", again=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 
-from rlm_ci.errors import ConfigError
+from rlm_ci.errors import ConfigError, DamagedError, RemoteError, StorageError
 from rlm_ci.models import Completion, SpentError, failures
 from rlm_ci.models.facts import COMPLETION, VERSION, Facts
 from rlm_ci.runs.journal import Journal
@@ -19,15 +21,16 @@ from rlm_ci.texts import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
-    from typing import Any, Final, Self
+    from typing import Any, Final, Self, TypeVar
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Model, Request
     from rlm_ci.models.facts import Identity
     from rlm_ci.models.ledger import Charge, Ledger, Spent
 
+    Shaped = TypeVar("Shaped")
     #: Makes a fact; it calls what it is given when it begins in earnest.
     Produce = Callable[[Callable[[], None]], Mapping[str, Any]]
 
@@ -39,8 +42,8 @@ class Record:
     """The facts of a run, for all of its threads; in memory are only their places in the file.
 
     ``calls`` are the completions that were asked for now, ``replayed`` those that were found,
-    ``repeated`` the facts of any kind whose production an earlier process had begun and not
-    ended. ``spent`` is what all completions of the run cost, earlier processes included: where
+    ``repeated`` the completions whose production an earlier process had begun and not ended.
+    ``spent`` is what all completions of the run cost, earlier processes included: where
     its ledger begins.
     """
 
@@ -73,14 +76,16 @@ class Record:
         """The facts at ``path``, which is made where it is not there.
 
         ``redact`` takes the secrets out of a text. With ``replay_only`` nothing is produced and
-        nothing written; ``cache`` are journals of other runs to look into. Raises DamagedError,
-        StorageError.
+        nothing written. ``cache`` are journals of other runs, in which completions are looked
+        up as well; one that cannot be read has none. Raises DamagedError, StorageError.
         """
         journal = None if replay_only else Journal.open(path)
         opened: list[Facts] = []
         try:
-            for name in (path, *cache):
-                opened.append(Facts(name))  # noqa: PERF401 - those opened so far must be closed
+            opened.append(Facts(path))
+            for name in cache:
+                with suppress(DamagedError, StorageError):
+                    opened.append(Facts(name))
         except BaseException:
             for facts in opened:
                 facts.close()
@@ -117,34 +122,60 @@ class Record:
 
         ``place`` is where in the run it is asked, ``key`` all that it depends on, as JSON. Who
         asks for the same at the same time waits. Raises what ``produce`` raises; ConfigError
-        for what a replay does not find; StorageError.
+        for what a replay does not find; StorageError. A name that is not in it raises
+        DamagedError when it is looked up there: somebody else has written it.
         """
 
         def begun(begin: Callable[[], None]) -> Mapping[str, Any]:
             begin()
             return produce()
 
-        return self._fact(kind, (place, _digest(kind, key)), begun)
+        return _Told.of(self._fact(kind, (place, _digest(kind, key)), begun), self._facts, place)
 
-    def complete(self, model: Model, ledger: Ledger, request: Request, place: str) -> Completion:
+    def shaped(
+        self,
+        kind: str,
+        place: str,
+        key: Mapping[str, Any],
+        produce: Callable[[], Mapping[str, Any]],
+        shape: Callable[[dict[str, Any]], Shaped],
+    ) -> Shaped:
+        """What ``shape`` makes of ``fact``. Raises DamagedError where it cannot, and as that."""
+        told = self.fact(kind, place, key, produce)
+        with self._facts.shaping(place):
+            return shape(told)
+
+    def complete(
+        self,
+        model: Model,
+        ledger: Ledger,
+        request: Request,
+        place: str,
+        *,
+        seconds: float | None = None,
+    ) -> Completion:
         """The answer of ``model``: found, or reserved in ``ledger``, asked for, and paid.
 
         An answer that was lost on the way may have been paid for: it is charged as if it had
-        been whole, and asked for once more on a reservation of its own. Raises RemoteError,
-        LimitError, ConfigError, StorageError.
+        been whole, and asked for once more on a reservation of its own. The model may take
+        ``seconds`` for both, and what is left of the ledger's minutes at most. Raises
+        RemoteError, LimitError, also when the minutes ended the call, ConfigError, StorageError.
         """
         identity = (place, _digest(COMPLETION, {"provider": model.name, **request.to_dict()}))
+        patience = _Patience(seconds)
 
         def produce(begin: Callable[[], None]) -> Mapping[str, Any]:
-            return _ask(model, ledger, request, begin).to_dict()
+            return _ask(model, ledger, request, patience, begin).to_dict()
 
         tries = _TRIES
         while True:
             tries -= 1
             try:
-                return Completion.from_dict(self._fact(COMPLETION, identity, produce))
+                value = self._fact(COMPLETION, identity, produce)
+                with self._facts.shaping(place):
+                    return Completion.from_dict(value)
             except _LostError as lost:
-                if not (lost.error.again and tries):
+                if not (lost.again and tries and patience.left != 0):
                     raise lost.error from None
 
     def close(self) -> None:
@@ -184,17 +215,22 @@ class Record:
         """The fact from this run's journal, or from another's, which is kept here then."""
         with self._lock:
             value = self._facts.find(identity)
-            if value is None:
-                found = (facts.find_anywhere(identity[1]) for facts in self._cache)
-                value = next((one for one in found if one is not None), None)
-                is_new = value is not None
-            else:
-                is_new = False
+            is_new = value is None
+            if value is None and kind == COMPLETION:
+                value = self._cached(identity)
             if value is not None and kind == COMPLETION:
                 self.replayed += 1
         if is_new and value is not None and self._journal is not None:
             self._keep(self._journal, kind, identity, value, cached=True)
         return value
+
+    def _cached(self, identity: Identity) -> dict[str, Any] | None:
+        """What another run was answered, at the same place if it can be; the lock is held."""
+        for facts in self._cache:
+            value = facts.find(identity) or facts.find_anywhere(identity[1])
+            if value is not None:
+                return value
+        return None
 
     def _produced(self, kind: str, identity: Identity, produce: Produce) -> dict[str, Any]:
         place, key = identity
@@ -205,7 +241,8 @@ class Record:
 
         def begin() -> None:
             with self._lock:
-                self.repeated += self._facts.take_open(identity)
+                open_before = self._facts.take_open(identity)
+                self.repeated += open_before if kind == COMPLETION else 0
             # Not synced: it is there after a kill, and after a power cut nobody counts calls.
             journal.append(intent, durable=False)
 
@@ -281,23 +318,74 @@ class Absent:
         raise ConfigError(f"a replay asks no model, and {printable(request.model)} was to be asked")
 
 
-class _LostError(Exception):
-    """A call that was charged without an answer."""
+class _Told(dict):  # type: ignore[type-arg] # what it holds is the journal's
+    """A fact, or an object in one; a name that is missing is damage to the file."""
 
-    def __init__(self, error: SpentError, charge: Charge) -> None:
+    def __init__(self, value: Mapping[str, Any], facts: Facts, place: str) -> None:
+        super().__init__(value)
+        self._facts = facts
+        self._place = place
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any], facts: Facts, place: str) -> _Told:
+        def guarded(inner: Any) -> Any:
+            return cls.of(inner, facts, place) if isinstance(inner, dict) else inner
+
+        return cls({name: guarded(inner) for name, inner in value.items()}, facts, place)
+
+    def __missing__(self, name: str) -> Any:
+        raise self._facts.misshapen(self._place)
+
+
+class _LostError(Exception):
+    """A call that was charged without an answer; ``again``: asking once more may help."""
+
+    def __init__(self, error: RlmCiError, charge: Charge, *, again: bool) -> None:
         super().__init__(str(error))
         self.error = error
         self.charge = charge
+        self.again = again
 
 
-def _ask(model: Model, ledger: Ledger, request: Request, begin: Callable[[], None]) -> Completion:
+class _Patience:
+    """The seconds that a model may take for one question; None is no limit."""
+
+    def __init__(self, left: float | None) -> None:
+        self.left = left
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            if self.left is not None:
+                self.left = max(0.0, self.left - (time.monotonic() - began))
+
+
+def _ask(
+    model: Model,
+    ledger: Ledger,
+    request: Request,
+    patience: _Patience,
+    begin: Callable[[], None],
+) -> Completion:
     """One call, reserved before and charged after. Raises _LostError, or what the model raised."""
     reservation = ledger.reserve(request)
+    limits = [one for one in (patience.left, ledger.seconds_left()) if one is not None]
     try:
         begin()
-        completion = model.complete(request)
+        with patience.running():
+            completion = model.complete(request.replace(seconds=min(limits, default=None)))
     except SpentError as error:
-        raise _LostError(error, ledger.commit(reservation, error.usage)) from None
+        charge = ledger.commit(reservation, error.usage)
+        over = ledger.out_of_time()
+        again = error.again and over is None
+        raise _LostError(over or error, charge, again=again) from None
+    except RemoteError:
+        ledger.release(reservation)
+        ledger.require_time()
+        raise
     except BaseException:
         ledger.release(reservation)
         raise

@@ -112,7 +112,7 @@ def explained(refused: RefusedError, model: str) -> tuple[str, str]:
     status, code = refused.status, refused.code
     if not status:
         return "the model service cannot be reached", "check the base URL, the network, the proxy"
-    if code in _NO_MONEY:
+    if code in _NO_MONEY or status == HTTPStatus.PAYMENT_REQUIRED:
         return "the account has no credit left", "add credit or raise its limit, then resume"
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         after = refused.retry_after

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Protocol
 
-    from rlm_ci.findings import Finding, Location, Part, Report
+    from rlm_ci.findings import Document, Finding, Location, Part, Report
 
     class Surface(Protocol):
         """How a text from outside is written on one surface."""
@@ -83,6 +83,7 @@ class View:
             "fail_level": report.fail_level.label,
             "subject": self._subject(),
             "run_id": self._surface.code(report.run_id) if report.run_id else None,
+            "documents": [self._document(one, limits) for one in report.documents if one.shown],
             "parts": [self._part(part, limits) for part in report.parts[: limits.parts]],
             "groups": self._groups(live[: limits.opened], limits),
             "folded": self._groups(live[limits.opened :], limits, brief=True),
@@ -133,6 +134,16 @@ class View:
             "result": self._surface.cell(summary),
             "summary": self._surface.cell(neutral.clip(part.summary, limits.text)),
             "findings": len(part.findings),
+        }
+
+    def _document(self, document: Document, limits: Limits) -> dict[str, Any]:
+        """Its lines, and the places that it rests on."""
+        lines = neutral.clip(document.text, limits.text).strip().splitlines()
+        places = document.evidence[: limits.places]
+        return {
+            "lines": [self._surface.text(line) for line in lines],
+            "places": [self._place(place) for place in places],
+            "places_more": len(document.evidence) - len(places),
         }
 
     def _groups(

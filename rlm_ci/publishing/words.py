@@ -18,6 +18,8 @@ WHOLE_CHANGE = "the change as a whole"
 
 #: The part of a fix loop: where it leads the report, nothing was judged, something was mended.
 LOOP = "rlm"
+#: The mode in which the same part answers a question.
+QUESTION = "symbolic"
 #: What a fix must not do: nobody can wave that through.
 TAMPER = "tamper"
 
@@ -52,10 +54,13 @@ def result(part: Part, fail_level: Severity) -> str:
 def headline(report: Report) -> str:
     """The verdict in a few words, of our own and the ids of parts only."""
     verdict = report.verdict()
+    loop = next((part for part in report.parts if part.id == LOOP), None)
+    if loop and loop.metrics.get("mode") == QUESTION and verdict != NOT_RUN:
+        ends = {CLEAN: "Answered", FINDINGS: "Not answered: the planner gave up"}
+        return ends.get(verdict, "Not answered: it stopped before it could be")
     if verdict == FINDINGS:
         failing = len(report.failing())
         return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"
-    loop = next((part for part in report.parts if part.id == LOOP), None)
     if loop and verdict == CLEAN and loop.metrics.get("patch") and not loop.metrics.get("applied"):
         return "Green with the patch of this run, not without it"
     if loop and loop is report.parts[0] and verdict in (CLEAN, INCOMPLETE):

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.models import Completion, Request
     from rlm_ci.recursion.turn import Complete, Ending
-
-    #: ``fact(kind, place, key, produce)``: what was recorded under them, or is produced now.
-    Fact = Callable[
-        [str, str, Mapping[str, Any], Callable[[], Mapping[str, Any]]], Mapping[str, Any]
-    ]
+    from rlm_ci.runs import Fact
 
     class Workspace(Protocol):
         @property

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 
 from rlm_ci.errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    #: ``fact(kind, place, key, produce)``: what was recorded under them, or is produced now.
+    Fact = Callable[
+        [str, str, Mapping[str, Any], Callable[[], Mapping[str, Any]]], Mapping[str, Any]
+    ]
 
 #: The statuses of a run; the last three are ends.
 QUEUED = "queued"
@@ -18,6 +29,13 @@ _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345
 _DEVICES = frozenset(
     ("con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10)))
 )
+#: When it was made, to the second, and a random number.
+_RUN_ID = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ-[0-9a-f]{8}")
+
+
+def is_run_id(text: str) -> bool:
+    """Whether ``text`` is in the form of the id of a run; one of another program may not be."""
+    return _RUN_ID.fullmatch(text) is not None
 
 
 def is_task_id(text: str) -> bool:

@@ -9,8 +9,9 @@ import time
 from contextlib import suppress
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.runs import folder
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.run import Run, holder_of
+from rlm_ci.runs.run import Run, holder_of, is_free
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -47,15 +48,15 @@ def cancel(
     """
     if manifest.has_ended and not manifest.is_resumable:
         return Cancelled(manifest, ended_now=False)
-    held = holder_of(path)
+    held = None if is_free(path) else holder_of(path)
     process = _end(path, held, grace) if held is not None and held.alive else ""
     end_leftovers(manifest.run_id)
     with Run.open(path, redactor=redactor, out=out) as run:
         if run.manifest.has_ended and not run.manifest.is_resumable:
             return Cancelled(run.manifest, ended_now=False, process=process)
         for child in run.manifest.child_runs:
-            inner = os.path.join(os.path.dirname(path), child.run_id)
-            if os.path.isdir(inner):
+            inner = folder.sibling(path, child.run_id)
+            if inner is not None:
                 ended = cancel(inner, manifests.read(inner), redactor=redactor, out=out)
                 run.add_child(ended.manifest)
         run.cancel()

@@ -37,38 +37,45 @@ def export(folder: str, run_id: str, target: str) -> Exported:
     """Write the run in ``folder`` to the archive ``target``, whole or not at all.
 
     Links, copies of the work tree and git folders stay out: they are not what the run has
-    found, and may hold anything. A run in progress is exported as it stands. Raises
-    StorageError.
+    found, and may hold anything. A run in progress is exported as it stands. A pipe, a device
+    or the name of an open file is written to, and stays what it is. Raises StorageError.
     """
+    try:
+        if files.is_channel(target):
+            with open(target, "wb") as stream:
+                return write(stream, folder, run_id)
+        return _replace(target, folder, run_id)
+    except OSError as error:
+        raise files.storage_error(error, target) from None
+
+
+def _replace(target: str, folder: str, run_id: str) -> Exported:
     temporary = f"{target}.{os.urandom(6).hex()}.tmp"
     try:
         with open(temporary, "xb", opener=_private) as stream:
-            count, size = _write(stream, folder, run_id)
+            exported = write(stream, folder, run_id)
             stream.flush()
             os.fsync(stream.fileno())
-        digest = hashlib.sha256()
-        for block in files.blocks(temporary):
-            digest.update(block)
         os.replace(temporary, target)
         files.sync_folder(os.path.dirname(target) or ".")
-    except OSError as error:
-        raise files.storage_error(error, target) from None
     finally:
         with suppress(OSError):
             os.unlink(temporary)
-    return Exported(count, size, digest.hexdigest())
+    return exported
 
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _write(stream: IO[bytes], folder: str, run_id: str) -> tuple[int, int]:
+def write(stream: IO[bytes], folder: str, run_id: str) -> Exported:
+    """As ``export``, to an open file, a pipe, whatever can be written to. Raises OSError."""
     sums = []
     size = 0
+    told = _Told(stream)
     # No time and no name in the gzip header, or no two archives would be alike.
     with (
-        gzip.GzipFile("", "wb", 6, stream, mtime=0) as packed,
+        gzip.GzipFile("", "wb", 6, told, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name in _names(folder):
@@ -85,7 +92,7 @@ def _write(stream: IO[bytes], folder: str, run_id: str) -> tuple[int, int]:
             size += length
         listed = "".join(sums).encode("utf-8", "surrogateescape")
         archive.addfile(_member(f"{run_id}/{SUMS}", len(listed)), io.BytesIO(listed))
-    return len(sums), size
+    return Exported(len(sums), size, told.digest.hexdigest())
 
 
 def _sum(digest: str, name: str) -> str:
@@ -99,6 +106,21 @@ def _member(name: str, length: int) -> tarfile.TarInfo:
     member.size = length
     member.mode = 0o600
     return member
+
+
+class _Told:
+    """Passes on what is written; the digest of it. A pipe cannot be read again."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> None:
+        self.digest.update(data)
+        self._stream.write(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 class _Counted(io.RawIOBase):

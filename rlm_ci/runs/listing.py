@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
+import shlex
 import stat
 import time
 
 from rlm_ci import files
 from rlm_ci.errors import DamagedError, LockedError, RlmCiError, StorageError, UsageError
-from rlm_ci.runs import IN_PROGRESS, QUEUED, is_task_id
+from rlm_ci.git import discover
+from rlm_ci.runs import IN_PROGRESS, QUEUED, is_run_id, is_task_id, request
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.lock import Lock
 from rlm_ci.runs.run import LOCK, holder_of
@@ -57,6 +58,15 @@ class Entry(Value):
         started = manifests.moment(self.manifest.started_at) if self.manifest else 0.0
         return (self.run_id[:20], started, self.run_id)
 
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the run may go on, and somebody who lets it knows what it was asked for.
+
+        A judgement, a replay and the run of a stage are asked for by whoever begins them, and
+        keep no request.
+        """
+        return self.run.is_resumable and request.is_kept(self.path)
+
     def is_gone(self, now: float) -> bool:
         """Whether the run should go on, and no process is there that does it.
 
@@ -92,13 +102,24 @@ def entries(store: Store, task_id: str | None = None) -> list[Entry]:
 
     Raises StorageError when the store cannot be listed; one that is not there is empty.
     """
-    found = [_in_store(store, task, run) for task, run in _folders(store, task_id)]
+    found = [_in_store(store, task, run) for task, run in _ours(store, task_id)]
     return sorted(found, key=lambda entry: entry.order, reverse=True)
+
+
+def brought(store: Store) -> int:
+    """How many runs there are that came with the repository; nobody lists or finds them."""
+    return sum(store.is_brought(task, run) for task, run in _folders(store, None))
+
+
+def _ours(store: Store, task_id: str | None) -> Iterator[tuple[str, str]]:
+    return (one for one in _folders(store, task_id) if not store.is_brought(*one))
 
 
 def _folders(store: Store, task_id: str | None) -> Iterator[tuple[str, str]]:
     """Task and run of each folder that may hold a run, in no order."""
-    for task in [task_id] if task_id else _names(store.root):
+    store.require_plain()
+    known = _names(store.root)
+    for task in known if task_id is None else [one for one in known if one == task_id]:
         for run in _names(os.path.join(store.root, task, "cli"), tolerant=True):
             yield task, run
 
@@ -110,6 +131,8 @@ def _in_store(store: Store, task: str, run: str) -> Entry:
 
 def _names(folder: str, *, tolerant: bool = False) -> list[str]:
     """The real folders in ``folder`` that may be ours, no links; none where it is not there."""
+    if tolerant and os.path.islink(folder):
+        return []
     try:
         with os.scandir(folder) as found:
             return [
@@ -163,7 +186,7 @@ def _named(store: Store, word: str, task_id: str | None) -> Entry:
     if word == LATEST:
         return _latest(entries(store, task_id))
     # By name: of thousands of manifests, only the one that is meant is read.
-    known = sorted(_folders(store, task_id), key=lambda one: one[1], reverse=True)
+    known = sorted(_ours(store, task_id), key=lambda one: one[1], reverse=True)
     ids = [run for _, run in known]
     if not is_task_id(word):
         raise _unknown(f"{printable(word)[:80]!r} is not the id of a run", ids, word)
@@ -192,7 +215,7 @@ def _latest(known: list[Entry]) -> Entry:
 
 
 def _at(store: Store, word: str) -> Entry:
-    """The run whose manifest, or folder, lies at the path ``word``: a folder of ours, no link."""
+    """The run whose manifest, or folder, lies at the path ``word``, in a store or in another."""
     path = word
     if not os.path.lexists(path) and word.startswith(f"{store.shown}/"):
         path = os.path.join(store.root, word[len(store.shown) + 1 :])
@@ -205,13 +228,29 @@ def _at(store: Store, word: str) -> Entry:
         is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
     except (OSError, ValueError):
         is_folder = False
-    if cli != "cli" or not (is_folder and is_task_id(task) and is_task_id(run)):
+    is_run = cli == "cli" and is_folder and is_task_id(task) and is_task_id(run)
+    if not is_run or store.is_brought_at(path):
         raise UsageError(
             f"there is no run at {printable(word)[:200]}",
             where="RUN",
             hint=f"name a manifest: {store.shown}/<task-id>/cli/<run-id>/{manifests.NAME}",
         )
     return _entry(task, run, path, word)
+
+
+def require_in(store: Store, entry: Entry) -> None:
+    """Raise UsageError for a run that lies elsewhere than in ``store``, links looked through.
+
+    What it was asked for holds for its own repository, and must not be done in another one.
+    """
+    own = os.path.join(os.path.realpath(store.root), entry.task_id, "cli", entry.run_id)
+    if os.path.realpath(entry.path) != own:
+        elsewhere, git_dir = discover(os.path.realpath(entry.path))
+        raise UsageError(
+            "that run belongs to another repository, or to no one",
+            where=entry.place,
+            hint=f"add -C {shlex.quote(elsewhere)}" if git_dir else f"name one below {store.root}",
+        )
 
 
 def _unknown(what: str, ids: list[str], word: str) -> UsageError:
@@ -237,7 +276,12 @@ def prune(store: Store, seconds: float, now: float, task_id: str | None = None) 
     raises StorageError for one that cannot be removed.
     """
     old = [entry for entry in entries(store, task_id) if _age(entry, now) > seconds]
-    return [entry for entry in old if _remove(entry)]
+    return [entry for entry in old if _is_ours(entry) and _remove(entry)]
+
+
+def _is_ours(entry: Entry) -> bool:
+    """Whether a folder has been made as a run: what else lies there is not ours to remove."""
+    return entry.manifest is not None or is_run_id(entry.run_id)
 
 
 def _age(entry: Entry, now: float) -> float:
@@ -261,7 +305,7 @@ def _remove(entry: Entry) -> bool:
     except OSError as error:
         raise files.storage_error(error, entry.path) from None
     try:
-        shutil.rmtree(doomed)
+        files.clear(doomed)
     except OSError as error:
         raise files.storage_error(error, doomed) from None
     return True

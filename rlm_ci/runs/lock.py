@@ -71,6 +71,15 @@ class Lock:
                 raise files.storage_error(error, path) from None
         raise _locked(path, now())
 
+    @classmethod
+    def is_free(cls, path: str) -> bool:
+        """Whether nobody holds the lock at ``path``, whatever is written there."""
+        try:
+            cls.take(path).release()
+        except LockedError:
+            return False
+        return True
+
     def release(self) -> None:
         """Let go of the lock; the file stays, empty."""
         descriptor, self._descriptor = self._descriptor, -1
@@ -144,7 +153,7 @@ def _told(pid: int) -> tuple[str, str]:
 
 
 def _runs(pid: int, started: str) -> bool:
-    if started:
+    if started or _started(os.getpid()):  # where the kernel tells, who does not say it is nobody
         state, since = _told(pid)
         # One that only waits to be reaped is dead: in many a container nobody ever reaps it.
         return since == started and state not in ("Z", "X")

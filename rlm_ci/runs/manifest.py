@@ -26,6 +26,8 @@ NAME = "manifest.json"
 ENDED = (SUCCEEDED, FAILED, CANCELLED)
 #: The detail of a run that a signal ended: it can go on where it stopped.
 INTERRUPTED = "interrupted"
+#: The detail of a run that stopped by itself until somebody lets it go on.
+PAUSED = "paused"
 #: Seconds between two heartbeats, and after which a silent run is thought to be gone.
 HEARTBEAT = 5.0
 STALE = 30.0
@@ -104,11 +106,11 @@ class Manifest(Value):
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the run may go on: not ended, interrupted, or failed by what lay outside."""
+        """Whether the run may go on: not ended, interrupted, paused, or failed from outside."""
         if self.status == CANCELLED:
             return self.status_detail == INTERRUPTED
         if self.status == FAILED:
-            return self.exit_code in _OUTSIDE
+            return self.exit_code in _OUTSIDE or self.status_detail == PAUSED
         return not self.has_ended
 
     def moved(self, status: str, now: float, **fields: Any) -> Self:

@@ -32,7 +32,7 @@ _CAMEL = {"timeout_ms": "timeoutMs", "allow_failure": "allowFailure", "summary_h
 _OF_COMMAND = ("command", "cwd", "env", "timeout_ms", "allow_failure", "summary_hint")
 _OF_SUBPIPELINE = ("pipeline", "optional")
 _OF_ALL = ("kind", "id", "title")
-_PIPELINE_KEYS = ("id", "title", "description", "stages")
+_PIPELINE_KEYS = ("id", "title", "description", "stages", "inputs")
 _LONGEST_TIMEOUT = 7 * 24 * 3_600_000
 
 
@@ -64,18 +64,48 @@ class Stage(Value):
 
 
 class Pipeline(Value):
-    """A named list of stages; ``source`` says where it is defined."""
+    """A named list of stages; ``source`` says where it is defined.
+
+    ``inputs`` are defaults for settings of the section ``loop``, by name: weaker than flags,
+    environment and configuration, stronger than what is built in.
+    """
 
     id: str
     title: str
     stages: tuple[Stage, ...]
     description: str = ""
     source: str = "built in"
+    inputs: tuple[tuple[str, Any], ...] = ()
+
+    def variables(self) -> dict[str, str]:
+        """The inputs as the environment of a command spells them."""
+        from rlm_ci.table import LOOP
+
+        rows = {row.key: row for row in LOOP if row.file}
+        known = ((rows.get(f"loop.{name}"), value) for name, value in self.inputs)
+        return {row.variables[-1]: _spelled(value) for row, value in known if row is not None}
 
 
-_FIX = "Fix until green"
+def variables(flags: Mapping[str, Any]) -> dict[str, str]:
+    """Flags of the section ``loop`` as the environment of a command spells them.
+
+    By all names of each: what a command line says is stronger than any variable.
+    """
+    from rlm_ci.table import LOOP
+
+    rows = [row for row in LOOP if row.key.startswith("loop.") and row.key in flags]
+    return {name: _spelled(flags[row.key]) for row in rows for name in row.variables}
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_TITLE = "Reach the goal"
 BUILT_IN: dict[str, Pipeline] = {
-    "rlm": Pipeline("rlm", _FIX, (Stage("rlm", _FIX, OWN, pipeline="rlm"),))
+    "rlm": Pipeline("rlm", _TITLE, (Stage("rlm", _TITLE, OWN, pipeline="rlm"),))
 }
 
 
@@ -126,6 +156,24 @@ def choose(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline:
     )
 
 
+def replaced(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline | None:
+    """One of the built-in pipelines that ``name`` would carry out, if it has other stages now.
+
+    ``name`` itself may be it, or a sub-pipeline of it, however deep.
+    """
+    waiting, seen = [name], set[str]()
+    while waiting:
+        one = waiting.pop()
+        if one in seen or one not in pipelines:
+            continue
+        seen.add(one)
+        stages = pipelines[one].stages
+        if one in BUILT_IN and stages != BUILT_IN[one].stages:
+            return pipelines[one]
+        waiting += [stage.pipeline for stage in stages if stage.kind == SUBPIPELINE]
+    return None
+
+
 def digest(pipelines: Mapping[str, Pipeline], name: str) -> str:
     """SHA-256 over what ``name`` does, its sub-pipelines included, as 64 hex digits."""
     told: dict[str, Any] = {}
@@ -137,8 +185,10 @@ def digest(pipelines: Mapping[str, Pipeline], name: str) -> str:
 def _tell(pipelines: Mapping[str, Pipeline], name: str, told: dict[str, Any]) -> None:
     if name in told or name not in pipelines:
         return
-    stages = pipelines[name].stages
+    stages, inputs = pipelines[name].stages, pipelines[name].inputs
     told[name] = [[getattr(stage, field) for field in Stage._fields] for stage in stages]
+    if inputs:
+        told[name].append(inputs)
     for stage in stages:
         if stage.kind == SUBPIPELINE:
             _tell(pipelines, stage.pipeline, told)
@@ -202,11 +252,25 @@ class _Reader:
                 raise self.wrong(f"{place}.id", "a name of letters, digits, '-', '_' and '.'")
             if name in found:
                 raise self.wrong(f"{place}.id", f"unique: {name!r} is there twice")
-            stages = tuple(self._stages(table.get("stages"), f"{place}.stages", sets))
+            inputs = self._inputs(table, place)
+            if inputs and name in BUILT_IN and "stages" not in table:
+                stages = BUILT_IN[name].stages
+            else:
+                stages = tuple(self._stages(table.get("stages"), f"{place}.stages", sets))
             title = self._text(table, "title", place) or name
             description = self._text(table, "description", place) or ""
-            found[name] = Pipeline(name, title, _distinct(stages), description, self._source)
+            found[name] = Pipeline(
+                name, title, _distinct(stages), description, self._source, inputs
+            )
         return found
+
+    def _inputs(self, table: dict[str, Any], place: str) -> tuple[tuple[str, Any], ...]:
+        value = table.get("inputs")
+        if value is None:
+            return ()
+        if not isinstance(value, dict):
+            raise self.wrong(f"{place}.inputs", "a table")
+        return tuple(sorted((_snake(name), one) for name, one in value.items()))
 
     def _stages(
         self, listed: object, place: str, sets: Mapping[str, object], *, inside: bool = False
@@ -316,6 +380,11 @@ class _Reader:
         if not number or not 0 < value <= _LONGEST_TIMEOUT:
             raise self.wrong(f"{at}.{spelled}", "milliseconds above 0, a week at most")
         return float(value) / 1000
+
+
+def _snake(name: str) -> str:
+    """``maxIterations`` as ``max_iterations``."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
 def _distinct(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:

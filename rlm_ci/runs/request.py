@@ -7,6 +7,7 @@ import os
 
 from rlm_ci import files, resources
 from rlm_ci.errors import ConfigError, DamagedError
+from rlm_ci.table import PROGRAM
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
@@ -14,6 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: Settings of one command line alone: whoever carries out a run is told in other ways.
+OF_A_COMMAND = frozenset((
+    "repo", "task", "format", "output", "quiet", "verbose", "color", "interactive", "loop.goal",
+    "parent_run",
+))  # fmt: skip
 VERSION = 1
 NAME = "request.json"
 _LIMIT = 4 << 20
@@ -38,8 +44,11 @@ class Request(Value):
         files.write(os.path.join(folder, NAME), f"{text}\n".encode(), 0o600)
 
     @classmethod
-    def read(cls, folder: str) -> Request:
-        """That of the run in ``folder``. Raises DamagedError, which says what is wrong."""
+    def read(cls, folder: str, pipeline_id: str) -> Request:
+        """That of the run in ``folder``, whose manifest names ``pipeline_id``.
+
+        Raises DamagedError, which says what is wrong.
+        """
         path = os.path.join(folder, NAME)
         try:
             record = json.loads(files.read(path, _LIMIT).decode("utf-8"))
@@ -59,7 +68,25 @@ class Request(Value):
             resources.validate(record, "request.schema.json", path)
         except ConfigError as error:
             raise _damaged(f"the request of the run is not valid: {error.what}", path) from None
+        if record["pipeline_id"] != pipeline_id:
+            named = printable(record["pipeline_id"])[:80]
+            what = f"the request of the run names the pipeline {named!r}, its manifest does not"
+            raise _damaged(what, path)
+        for key in record["flags"]:
+            if key not in _possible():
+                what = f"the request of the run has the flag {printable(key)[:80]!r}, which none is"
+                raise _damaged(what, path)
         return cls(**{name: record[name] for name in cls._fields})
+
+
+def is_kept(folder: str) -> bool:
+    """Whether the run in ``folder`` tells what it was asked for, and so can be resumed."""
+    return os.path.lexists(os.path.join(folder, NAME))
+
+
+def _possible() -> frozenset[str]:
+    """The settings that a command line can give to a run: not where keys or results go."""
+    return frozenset(row.key for row in PROGRAM if row.flag) - OF_A_COMMAND
 
 
 def _damaged(what: str, path: str) -> DamagedError:

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 VERSION = 1
 METRICS = "metrics.json"
 STATE = "state.json"
+_TEXTS = ("run_id", "pipeline_id", "status", "manifest")
+_PERHAPS = ("parent_run_id", "status_detail")
+_TIMES = ("started_at", "completed_at", "recorded_at")
+_NUMBERS = ("exit_code", "commands_passed", "commands_failed")
+_KEYS = {*_TEXTS, *_PERHAPS, *_TIMES, *_NUMBERS, "duration_seconds"}
+#: Of any number in a row.
+_MOST = 1 << 53
 _LOCK = ".lock"
 _LIMIT = 256 << 20
 #: Seconds that a run waits for another one of its task that is being recorded.
@@ -35,20 +42,30 @@ _PATIENCE = 30.0
 def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> None:
     """Add the run ``ended`` to the metrics and the state of its task; twice is as once.
 
-    Raises StorageError, LockedError, and DamagedError where a newer rlm-ci wrote them.
+    Raises StorageError, LockedError, and DamagedError where a newer rlm-ci wrote them or they
+    cannot be added up.
     """
-    with _locked(os.path.join(task_folder, _LOCK)):
-        path = os.path.join(task_folder, METRICS)
-        rows = _read(path)
-        if rows is None:
-            rows = {one.run_id: _row(one, now) for one in _ended(task_folder)}
-        rows[ended.run_id] = _row(ended, now)
-        ordered = [rows[run_id] for run_id in sorted(rows)]
-        at = manifests.timestamp(now)
-        head = {"version": VERSION, "task_id": ended.task_id, "updated_at": at}
-        _write(path, {**head, "runs": ordered})
-        _make_out(out_folder)
-        _write(os.path.join(out_folder, STATE), {**head, **_state(ordered)})
+    path = os.path.join(task_folder, METRICS)
+    try:
+        with _locked(os.path.join(task_folder, _LOCK)):
+            rows = _read(path)
+            if rows is None:
+                rows = {one.run_id: _row(one, now) for one in _ended(task_folder)}
+            rows[ended.run_id] = _row(ended, now)
+            ordered = [rows[run_id] for run_id in sorted(rows)]
+            at = manifests.timestamp(now)
+            head = {"version": VERSION, "task_id": ended.task_id, "updated_at": at}
+            _write(path, {**head, "runs": ordered})
+            _make_out(out_folder)
+            _write(os.path.join(out_folder, STATE), {**head, **_state(ordered)})
+    except OSError as error:
+        raise files.storage_error(error, path) from None
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise DamagedError(
+            f"the metrics cannot be added up: {type(error).__name__}: {error}",
+            where=path,
+            hint="remove them: they are made anew from the runs",
+        ) from None
 
 
 def _locked(path: str) -> Lock:
@@ -84,13 +101,18 @@ def _read(path: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _is_row(row: object) -> bool:
-    texts = ("run_id", "pipeline_id", "status", "manifest")
+    """Whether all is there that a row of ours has, of its kind, and every number a plain one."""
+    if not isinstance(row, dict) or not row.keys() >= _KEYS:
+        return False
+    seconds, numbers = row["duration_seconds"], [row[name] for name in _NUMBERS]
     return (
-        isinstance(row, dict)
-        and all(isinstance(row.get(name), str) for name in texts)
-        and manifests.is_time(row.get("completed_at"))
-        and isinstance(row.get("duration_seconds"), (int, float))
-        and row.get("status") in manifests.ENDED
+        all(isinstance(row[name], str) for name in _TEXTS)
+        and all(row[name] is None or isinstance(row[name], str) for name in _PERHAPS)
+        and all(manifests.is_time(row[name]) for name in _TIMES)
+        and all(type(one) is int and abs(one) < _MOST for one in numbers if one is not None)
+        and type(seconds) in (int, float)
+        and 0 <= seconds < _MOST
+        and row["status"] in manifests.ENDED
     )
 
 

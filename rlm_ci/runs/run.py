@@ -11,9 +11,9 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 
-from rlm_ci import files
+from rlm_ci import files, process
 from rlm_ci.errors import INTERNAL, INTERRUPTED, TERMINATED, RlmCiError, StorageError, UsageError
-from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, rollup
+from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, folder, rollup
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.journal import Journal
 from rlm_ci.runs.lock import Lock, holder
@@ -36,8 +36,6 @@ EVENT_VERSION = 1
 #: Characters of one text that an event, and a summary, may have.
 _EVENT_TEXT = 16_384
 _SUMMARY = 4_000
-#: Folders in a run that are not its own files: trees of somebody's repository.
-_TREES = ("git", "work", "verdict")
 _ENDINGS = {SUCCEEDED: "run_completed", FAILED: "run_failed", CANCELLED: "run_canceled"}
 
 
@@ -87,6 +85,8 @@ class Run:
         self._state = threading.RLock()
         self._stopped = threading.Event()
         self._heart: threading.Thread | None = None
+        #: What the work has to say about its end besides the exit code.
+        self.detail: str | None = None
         self._events = Journal.open(os.path.join(path, EVENTS))
 
     @classmethod
@@ -99,16 +99,21 @@ class Run:
         redactor: Redactor,
         out: str,
         parent_run_id: str | None = None,
+        log: str = EVENTS,
         now: Callable[[], float] = time.time,
     ) -> Self:
-        """A new run, queued, its manifest on disk. Raises StorageError."""
+        """A new run, queued, its manifest on disk. Raises StorageError.
+
+        ``log`` is the file in its folder that tells what happens: one in the background has its
+        own, to which all is written that it prints.
+        """
         run_id, path = store.new_run(task_id, now)
         lock = Lock.take(os.path.join(path, LOCK))
         try:
             at = manifests.timestamp(now())
             shown = f"{store.shown}/{task_id}/cli/{run_id}"
             manifest = Manifest(
-                task_id, run_id, pipeline_id, at, at, shown, f"{shown}/{LOG}", parent_run_id
+                task_id, run_id, pipeline_id, at, at, shown, f"{shown}/{log}", parent_run_id
             )
             manifests.write(path, manifest)
             return cls(path, manifest, lock, redactor=redactor, out=out, now=now)
@@ -126,8 +131,9 @@ class Run:
         """
         lock = Lock.take(os.path.join(path, LOCK))
         try:
+            folder.require_plain(path)
             manifest = manifests.read(path)
-            _sweep(path)
+            folder.sweep(path)
             return cls(path, manifest, lock, redactor=redactor, out=out, now=now)
         except BaseException:
             lock.release()
@@ -196,9 +202,18 @@ class Run:
 
         Raises StorageError, and ValueError for a transition that there is not.
         """
-        self._still()
+        before = process.defer()  # it is told whole, however often we are interrupted
+        try:
+            self._still()
+            return self._finish(status, exit_code, self._said(summary, _SUMMARY), detail)
+        finally:
+            process.undefer(before)
+
+    def _finish(
+        self, status: str, exit_code: int, summary: str | None, detail: str | None
+    ) -> RlmCiError | None:
         with self._state:
-            said = {"summary": self._said(summary, _SUMMARY), "status_detail": self._said(detail)}
+            said = {"summary": summary, "status_detail": self._said(detail)}
             ended = self.manifest.moved(status, self.now(), exit_code=exit_code, **said)
             payload = {"status": status, "exit_code": exit_code, **said}
             doubt: RlmCiError | None = None
@@ -221,7 +236,8 @@ class Run:
         After a signal the run is cancelled, ``interrupted``, and can be resumed.
         """
         if isinstance(error, RlmCiError):
-            return self.finish(FAILED, exit_code=error.code, summary=str(error))
+            summary = str(error)
+            return self.finish(FAILED, exit_code=error.code, summary=summary, detail=self.detail)
         if isinstance(error, Exception):
             what = f"internal error: {type(error).__name__}: {error}"
             return self.finish(FAILED, exit_code=INTERNAL, summary=what)
@@ -400,14 +416,9 @@ def holder_of(path: str) -> Holder | None:
     return holder(os.path.join(path, LOCK))
 
 
-def _sweep(path: str) -> None:
-    """Remove what a kill left of files that were being written, in the run's own folders."""
-    for folder, inner, names in os.walk(path):
-        inner[:] = [name for name in inner if name not in _TREES]
-        for name in names:
-            if name.startswith(".") and name.endswith(".tmp"):
-                with suppress(OSError):
-                    os.unlink(os.path.join(folder, name))
+def is_free(path: str) -> bool:
+    """Whether no process holds the run in the folder ``path``. Raises StorageError."""
+    return Lock.is_free(os.path.join(path, LOCK))
 
 
 def _slug(name: str) -> str:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+from types import MappingProxyType
 
-from rlm_ci import files
-from rlm_ci.errors import FINDINGS, LIMIT, OK, UNAVAILABLE, RlmCiError, UnavailableError
-from rlm_ci.runs import FAILED, SUCCEEDED
+from rlm_ci import files, process
+from rlm_ci.errors import (
+    EXIT_CODES,
+    FINDINGS,
+    LIMIT,
+    OK,
+    UNAVAILABLE,
+    RlmCiError,
+    UnavailableError,
+)
+from rlm_ci.runs import FAILED, SUCCEEDED, folder
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.pipeline import COMMAND, OWN
+from rlm_ci.runs.pipeline import BUILT_IN, COMMAND, OWN
 from rlm_ci.runs.run import Run
 from rlm_ci.streaming import Clip, stream
 from rlm_ci.texts import count, printable
@@ -32,12 +41,14 @@ _NO_LIMIT = 7 * 24 * 3600.0
 #: Seconds that a stage has to end by itself when its time is over.
 _GRACE = 2.0
 _LAST_LINE = 200
+_CODES = frozenset(code for code, _, _ in EXIT_CODES)
 
 
 class Setting(Value):
     """Where pipelines are carried out: ``repository`` is the top level, ``environ`` what the
     stages inherit, ``timeout`` the seconds of a stage that says nothing itself (None: a week),
-    ``actions`` what rlm-ci does itself, by pipeline; ``warn`` is told what ends nothing.
+    ``actions`` what rlm-ci does itself, by pipeline; ``warn`` is told what ends nothing;
+    ``given`` are variables that are stronger than what a stage's definition says.
     """
 
     store: Store
@@ -47,6 +58,7 @@ class Setting(Value):
     actions: Mapping[str, Action]
     timeout: float | None = None
     warn: Callable[[RlmCiError], None] | None = None
+    given: Mapping[str, str] = MappingProxyType({})
 
     def doubt(self, about: RlmCiError | None) -> None:
         """Tell what went wrong without ending anything."""
@@ -60,17 +72,26 @@ def conduct(run: Run, name: str, place: Setting, goal: str | None = None) -> int
     An error of ours ends the run, and is raised again; so does what a signal raises, after
     which the run can be resumed.
     """
-    run.begin()
+    before = process.defer()  # a run that has begun is ended, however often we are interrupted
     try:
-        code, summary = _carry_out(run, name, place, goal)
-    except BaseException as error:
-        doubt = run.stop(error)
-        if str(doubt) != str(error):  # what ended it is told by whoever catches it
-            place.doubt(doubt)
-        raise
-    status = SUCCEEDED if code == OK else FAILED
-    place.doubt(run.finish(status, exit_code=code, summary=summary))
-    return code
+        run.begin()
+        try:
+            process.undefer(before)
+            try:
+                code, summary = _carry_out(run, name, place, goal)
+            finally:
+                process.defer()
+        except BaseException as error:
+            process.defer()
+            doubt = run.stop(error)
+            if str(doubt) != str(error):  # what ended it is told by whoever catches it
+                place.doubt(doubt)
+            raise
+        status = SUCCEEDED if code == OK else FAILED
+        place.doubt(run.finish(status, exit_code=code, summary=summary, detail=run.detail))
+        return code
+    finally:
+        process.undefer(before)
 
 
 def _carry_out(run: Run, name: str, place: Setting, goal: str | None) -> tuple[int, str]:
@@ -126,7 +147,7 @@ def _command(run: Run, stage: Stage, step: Step, place: Setting, goal: str | Non
     except UnavailableError as error:
         step.summary = str(error)
         return UNAVAILABLE
-    said = run.redactor.text(ended.output.text())
+    said = run.redactor.text(ended.output.without_seam().text())
     outcome = f"[timed out after {limit:g} s]" if ended.reason else f"[exit {ended.returncode}]"
     head = f"[{begun}] $ {run.redactor.text(stage.shown)}\n"
     text = f"{head}{said}{'' if said.endswith(chr(10)) or not said else chr(10)}{outcome}\n"
@@ -142,11 +163,13 @@ def _command(run: Run, stage: Stage, step: Step, place: Setting, goal: str | Non
         return OK
     how = f"exit {ended.returncode}" if ended.returncode > 0 else f"signal {-ended.returncode}"
     step.summary = f"{how}: {last}" if last else how
-    return FINDINGS
+    # In place of our own it ends as that one would.
+    as_ours = run.manifest.pipeline_id in BUILT_IN and ended.returncode in _CODES
+    return ended.returncode if as_ours else FINDINGS
 
 
 def _environment(run: Run, stage: Stage, place: Setting, goal: str | None) -> dict[str, str]:
-    """What a stage is told of its run; what its definition says is stronger."""
+    """What a stage is told of its run; what its definition says is stronger, and flags most."""
     prefix = "CODEX_ORCHESTRATOR_"
     told = {
         "MCP_RUNNER_TASK_ID": run.task_id,
@@ -162,7 +185,8 @@ def _environment(run: Run, stage: Stage, place: Setting, goal: str | None) -> di
     }
     if goal is not None:
         told["RLM_GOAL"] = goal
-    return {**place.environ, **told, **dict(stage.env)}
+    inputs = place.pipelines[run.manifest.pipeline_id].variables()
+    return {**inputs, **place.environ, **told, **dict(stage.env), **place.given}
 
 
 def _subpipeline(run: Run, stage: Stage, step: Step, place: Setting, goal: str | None) -> int:
@@ -188,8 +212,8 @@ def _subpipeline(run: Run, stage: Stage, step: Step, place: Setting, goal: str |
 def _child(run: Run, stage: Stage, step: Step, place: Setting) -> Run:
     """The run of a sub-pipeline, held: the one that was begun before, or a new one."""
     if step.sub_run_id is not None:
-        before = os.path.join(os.path.dirname(run.path), step.sub_run_id)
-        if os.path.isdir(before):
+        before = folder.sibling(run.path, step.sub_run_id)
+        if before is not None:
             child = Run.open(before, redactor=run.redactor, out=run.out, now=run.now)
             if child.manifest.is_resumable or child.manifest.status == SUCCEEDED:
                 return child

@@ -7,11 +7,12 @@ import time
 
 from rlm_ci import files
 from rlm_ci.errors import StorageError
+from rlm_ci.runs import origin
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
 _MANIFEST_LIMIT = 4 << 20
@@ -27,32 +28,76 @@ class Candidate(Value):
 class Store:
     """The folder that holds all runs. ``shown`` is how messages name it."""
 
-    def __init__(self, root: str, shown: str) -> None:
+    def __init__(
+        self,
+        root: str,
+        shown: str,
+        environ: Mapping[str, str] | None = None,
+        *,
+        repository: str | None = None,
+    ) -> None:
+        """``environ`` lets git be asked which runs came with the repository; without it, none.
+
+        A store inside of ``repository`` must lie there for good: see ``require_plain``.
+        """
         self.root = root
         self.shown = shown
+        self._repository = repository
+        self._environ = environ
+        self._tracked: frozenset[tuple[str, ...]] | None = None
 
     @classmethod
-    def at(cls, repository: str, runs_dir: str) -> Store:
+    def at(cls, repository: str, runs_dir: str, environ: Mapping[str, str] | None = None) -> Store:
         """The store at ``runs_dir``, relative to the repository where it is relative."""
-        return cls(os.path.join(repository, runs_dir), runs_dir.rstrip("/") or "/")
+        shown = runs_dir.rstrip("/") or "/"
+        return cls(os.path.join(repository, runs_dir), shown, environ, repository=repository)
 
-    def new_run(self, task_id: str, now: Callable[[], float] = time.time) -> tuple[str, str]:
-        """Make the folder of a new run, for the owner alone; its id and its path."""
-        stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(now()))
-        run_id = f"{stamp}-{os.urandom(4).hex()}"
-        if not os.path.isdir(self.root):
-            files.make_folder(self.root, 0o700)
-            # Whoever has not run `rlm-ci init` must not commit runs by accident.
-            files.write(os.path.join(self.root, ".gitignore"), b"*\n")
-        path = self.root
-        for name in ("", task_id, "cli", run_id):
+    def require_plain(self, *parts: str) -> None:
+        """Raise StorageError where the store, or a folder ``parts`` in it, is a link.
+
+        A repository may bring one, to be read, written or removed through.
+        """
+        path = self.root.rstrip(os.sep)
+        for name in ("", *parts):
             path = os.path.join(path, name).rstrip(os.sep)
-            if os.path.islink(path):  # a pull request may bring one, to be written through
+            if os.path.islink(path):
                 raise StorageError(
                     "the folder of the runs is a link",
                     where=path,
                     hint="remove it; to keep runs elsewhere, set CODEX_ORCHESTRATOR_RUNS_DIR",
                 )
+        if self._repository is not None:
+            files.require_inside(self._repository, path)
+
+    def is_brought(self, task_id: str, run_id: str) -> bool:
+        """Whether a run came with the repository: whoever wrote it, it was not rlm-ci here.
+
+        Raises what asking git raises, and StorageError where the store is a link.
+        """
+        if self._environ is None:
+            return False
+        if self._tracked is None:
+            self._tracked = origin.tracked(self.root, self._environ)
+        return origin.is_tracked(task_id, run_id, self._tracked)
+
+    def is_brought_at(self, path: str) -> bool:
+        """As ``is_brought``, of a run in any folder: that of another repository too."""
+        if self._environ is None:
+            return False
+        return bool(origin.tracked(path, self._environ))
+
+    def new_run(self, task_id: str, now: Callable[[], float] = time.time) -> tuple[str, str]:
+        """Make the folder of a new run, for the owner alone; its id and its path."""
+        stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(now()))
+        run_id = f"{stamp}-{os.urandom(4).hex()}"
+        self.require_plain(task_id, "cli")
+        if not os.path.isdir(self.root):
+            files.make_folder(self.root, 0o700)
+            # Whoever has not run `rlm-ci init` must not commit runs by accident.
+            files.write(os.path.join(self.root, ".gitignore"), b"*\n")
+        path = self.root
+        for name in (task_id, "cli", run_id):
+            path = os.path.join(path, name)
             files.make_folder(path, 0o700)
         return run_id, path
 

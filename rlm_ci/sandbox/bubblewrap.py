@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from rlm_ci import process, streaming
 from rlm_ci.errors import ConfigError, StorageError, UnavailableError
+from rlm_ci.sandbox import seccomp
 from rlm_ci.sandbox.job import HOME, PATH, Job, is_below, ordered
 from rlm_ci.sandbox.watch import Watch
 
@@ -35,6 +36,8 @@ _ETC = (
 )  # fmt: skip
 #: Only where the job has a network.
 _ETC_NETWORK = ("gai.conf", "host.conf", "hosts", "resolv.conf")
+#: What the kernel tells of the keys of a user: they belong to no namespace.
+_HIDDEN = ("/proc/keys", "/proc/key-users")
 #: /dev/shm and the other small file systems in memory.
 _SMALL = 64 << 20
 #: Seconds of processor time between the signal and the end of one that takes too much.
@@ -84,9 +87,12 @@ class Bubblewrap:
             passwd = held.file(f"sandbox:x:{os.getuid()}:{os.getgid()}::{HOME}:/bin/sh\n")
             group = held.file(f"sandbox:x:{os.getgid()}:\n")
             info = held.pipe()
+            machine = seccomp.machine()
+            filters = [held.data(seccomp.program(machine))] if machine else []
             # In the child they are 3 and so on, in the order of the list.
             words = [
                 *("--info-fd", "6", *words),
+                *(("--seccomp", "7") if filters else ()),
                 *("--perms", "0444", "--ro-bind-data", "4", "/etc/passwd"),
                 *("--perms", "0444", "--ro-bind-data", "5", "/etc/group"),
                 *_places(job, mounts, environment),
@@ -103,7 +109,7 @@ class Bubblewrap:
                 clip=streaming.Clip(head, job.keep - head),
                 on_output=on_output,
                 watch=Watch(job.limits, writable),
-                descriptors=(arguments, passwd, group, held.other(info)),
+                descriptors=(arguments, passwd, group, held.other(info), *filters),
             )  # fmt: skip
             inside.wait()
         said = ended.output.text().strip() if ended.returncode == 1 else ""
@@ -135,7 +141,10 @@ def _system(job: Job) -> Iterator[str]:
     for pattern in (*_ETC, *(_ETC_NETWORK if job.network else ())):
         for place in sorted(glob.glob(f"/etc/{pattern}")):
             yield from ("--ro-bind", os.path.realpath(place), place)
-    yield from ("--proc", "/proc", "--dev", "/dev", "--size", str(_SMALL), "--tmpfs", "/dev/shm")  # noqa: S108
+    yield from ("--proc", "/proc")
+    for place in filter(os.path.exists, _HIDDEN):
+        yield from ("--ro-bind", os.devnull, place)
+    yield from ("--dev", "/dev", "--size", str(_SMALL), "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--size", str(job.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
     yield from ("--dir", HOME, "--symlink", "../tmp", "/var/tmp")  # noqa: S108
 
@@ -224,14 +233,18 @@ class _Descriptors:
             os.close(descriptor)
 
     def file(self, text: str) -> int:
-        """A file that holds ``text``, to be read from its start; no path leads to it.
+        """As ``data``, of a text."""
+        return self.data(os.fsencode(text))
+
+    def data(self, content: bytes) -> int:
+        """A file that holds ``content``, to be read from its start; no path leads to it.
 
         Raises StorageError: a limit on the size of files holds for those in memory, too.
         """
         try:
             descriptor = os.memfd_create("rlm-ci", os.MFD_CLOEXEC)
             self._open.append(descriptor)
-            data = memoryview(os.fsencode(text))
+            data = memoryview(content)
             while data:
                 data = data[os.write(descriptor, data) :]
             os.lseek(descriptor, 0, os.SEEK_SET)

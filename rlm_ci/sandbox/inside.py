@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: bwrap, a launcher, and we.
 _OWN_PROCESSES = 3
+#: AF_VSOCK, also where Python does not know it.
+_VSOCK = 40
 
 
 def reached(family: int, kind: int, address: Any) -> tuple[bool, str]:
@@ -117,6 +119,30 @@ def privileges() -> tuple[bool, str]:
     return held, "none, and none can be gained" if held else "there are some"
 
 
+def refused(numbers: dict[str, int]) -> tuple[bool, str]:
+    """Whether the kernel refuses these calls, or does not know them."""
+    if not numbers:
+        return False, f"no filter is known for this machine, {os.uname().machine}"
+    libc = ctypes.CDLL(None, use_errno=True)
+    said = ""
+    for name, number in numbers.items():
+        ctypes.set_errno(0)
+        libc.syscall(number, 0, 0, 0, 0, 0)
+        said = errno.errorcode.get(ctypes.get_errno(), "0")
+        if said not in ("EPERM", "ENOSYS"):
+            return False, f"{name}: {said}"
+    return True, said
+
+
+def sockets() -> tuple[bool, str]:
+    """Whether there is none of the kinds that know no network namespace."""
+    try:
+        socket.socket(_VSOCK, socket.SOCK_STREAM).close()
+    except OSError as error:
+        return True, word(error)
+    return False, "one was made"
+
+
 def limits(wanted: dict[str, int]) -> tuple[bool, str]:
     """Whether the kernel holds us to at most what was asked for."""
     loose = []
@@ -155,6 +181,9 @@ ATTEMPTS: dict[str, Callable[..., tuple[bool, str]]] = {
     "processes": visible,
     "namespace": namespace,
     "privileges": privileges,
+    "keys": refused,
+    "calls": refused,
+    "sockets": sockets,
     "limits": limits,
     "workplace": workplace,
 }

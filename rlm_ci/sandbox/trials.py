@@ -14,6 +14,7 @@ import tempfile
 from contextlib import ExitStack, contextmanager, suppress
 
 from rlm_ci.errors import RlmCiError
+from rlm_ci.sandbox import seccomp
 from rlm_ci.sandbox.job import HOME, Job, Limits, Mount, Probe, is_below
 from rlm_ci.texts import printable
 
@@ -40,6 +41,9 @@ TITLES = {
     "processes": "no process of this machine can be seen",
     "namespace": "no further user namespace can be made",
     "privileges": "no privileges",
+    "keys": "no key of the kernel's can be read, and none left behind",
+    "sockets": "no socket to the host of a virtual machine",
+    "calls": "no call of the kernel that only attacks need",
     "limits": "limits of the kernel are set",
     "wall": "a limit on time holds, whatever signals are ignored",
     "cpu": "a limit on processor time holds",
@@ -165,6 +169,13 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "CORE": 0, "CPU": _LIMITS.cpu, "DATA": _LIMITS.memory, "FSIZE": _LIMITS.file_size,
         "NOFILE": _LIMITS.open_files, "NPROC": _LIMITS.processes,
     }  # fmt: skip
+    kind = seccomp.machine()
+    named = {"keys": seccomp.KEYS, "calls": seccomp.ODD}
+    # Where no filter is known there is nothing to try, and nothing that holds.
+    numbers = {
+        title: {name: kind.number(name) for name in names} if kind else {}
+        for title, names in named.items()
+    }
     asked: dict[str, list[object]] = {
         "workplace": ["/trial/result"],
         "tcp": [tcp.getsockname()[1]],
@@ -180,6 +191,9 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "processes": [],
         "namespace": [],
         "privileges": [],
+        "keys": [numbers["keys"]],
+        "sockets": [],
+        "calls": [numbers["calls"]],
         "limits": [limits],
     }
     return asked, udp

@@ -97,7 +97,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (
             ["zzz"],
             "unknown command 'zzz'",
-            "known are: cancel, check, config, doctor, export, init, list, pr, publish",
+            "known are: cancel, check, config, context, doctor, export, init, list, pr, publish",
         ),
         (["a\x1b[31m\n::error::x"], r"unknown command 'a\x1b[31m\n::error::x'", ""),
         (["x" * 5000], "unknown command 'xxxx", ""),

@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from rlm_ci.cli import COMMANDS
+
 if TYPE_CHECKING:
     from conftest import Cli
     from histories import GitRepo
@@ -43,3 +47,30 @@ def test_a_library_that_is_not_installed_is_named(repo: GitRepo) -> None:
     assert "hint: " in ended.stderr
     assert "Traceback" not in ended.stderr
     assert Path(repo, "out", "report.json").exists()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_bug_is_told_in_one_line_whatever_the_command_is_called(
+    repo: GitRepo, tmp_path: Path, name: str
+) -> None:
+    """``rlm_ci.cli.list`` once hid the ``list`` that the report of a bug needs."""
+    script = f"""\
+import sys
+import rlm_ci.cli as cli
+def fail(*args):
+    raise ZeroDivisionError("a bug")
+for _ in range(2):
+    cli.load({name!r}).rows = fail
+    code = cli.main([{name!r}, "--quiet"])
+sys.exit(code)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=repo, capture_output=True, text=True, check=False,
+        env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "PYTHONPATH": str(TOP)},
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (10, "")
+    told = ended.stderr.splitlines()
+    assert len(told) == 4
+    assert told[0].startswith("error: internal error: ZeroDivisionError: a bug")
+    assert f"command: [{name!r}, '--quiet']" in next((tmp_path / "rlm-ci").iterdir()).read_text()
+    assert "Traceback" in next((tmp_path / "rlm-ci").iterdir()).read_text()

@@ -80,6 +80,18 @@ def test_a_live_line_tells_step_time_budget_and_what_was_heard() -> None:
     assert stream.screen[-1] == ""
 
 
+def test_the_colours_of_a_command_are_left_out() -> None:
+    stream = Terminal()
+    with Progress(XTERM, stream=stream) as progress:
+        progress.step("validator")
+        progress.heard(b"10 %\r100 %\n\x1b[1;31m1 failed\x1b[0m, \x1b]8;;x\x1b\\2 passed\n\x1b[K\n")
+        progress._draw()
+        assert stream.screen[-1] == "0s  validator | 1 failed, 2 passed"
+        progress.heard(b"10 %\r100 %")
+        progress._draw()
+        assert stream.screen[-1] == "0s  validator | 100 %"
+
+
 def test_a_live_line_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     stream = Terminal()

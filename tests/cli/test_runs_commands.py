@@ -237,6 +237,22 @@ def test_a_run_is_exported_where_one_is_or_where_one_says(
     assert checked.returncode == 0, checked
 
 
+def test_a_run_is_exported_into_a_pipe(stage: Stage, made: Place, tmp_path: Path) -> None:
+    """On standard output stands the archive and nothing else; no file is named "-"."""
+    run = made.finished()
+    out = tmp_path / "x.tar.gz"
+    stage.cli("export", run.id, "-o", str(out))
+    piped = subprocess.run(
+        [sys.executable, "-m", "rlm_ci", "export", run.id, "-o", "-"], cwd=stage.repo.path,
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert piped.stdout == out.read_bytes()
+    assert b"2 files, " in piped.stderr
+    assert not (stage.repo.path / "-").exists()
+    refused = stage.cli("export", run.id, "-o", "-", "--format", "json")
+    assert (refused.code, refused.stdout) == (2, "")
+
+
 def test_runs_outside_of_a_repository_can_be_looked_at(tmp_path: Path, cli: Cli) -> None:
     place = Place(tmp_path / "kept")
     run = place.finished()

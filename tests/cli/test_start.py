@@ -61,8 +61,22 @@ def test_it_returns_at_once_and_says_where_to_look(stage: Stage) -> None:
     assert ended.code == 0
     run_id = stage.only()
     assert f"rlm-ci status {run_id} --watch" in ended.stdout
+    assert "task       rlm-repo\n" in ended.stdout
     assert ended.stderr == ""
     stage.wait_for(run_id, "in_progress")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full device")
+def test_a_run_whose_name_could_not_be_said_is_named_in_the_hint(stage: Stage) -> None:
+    stage.pipeline("ci", "true")
+    with open("/dev/full", "wb") as full:
+        argv = [sys.executable, "-I", "-m", "rlm_ci", "start", "ci", "--goal", "g"]
+        ended = subprocess.run(
+            argv, cwd=stage.repo, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+    assert ended.returncode == 9
+    assert f"rlm-ci status {stage.only()} --watch".encode() in ended.stderr
+    assert stage.cli("wait", stage.only(), "-q").code == 0
 
 
 def test_a_script_gets_the_id_alone(stage: Stage) -> None:
@@ -140,7 +154,8 @@ def test_a_run_of_a_run_is_its_child_and_is_told_nothing_of_it(stage: Stage) -> 
         (("ci", "--format", "sarif"), 2, "start has no form 'sarif'"),
         (("ci", "--parent-run", "../x"), 2, "is not the id of a run (--parent-run)"),
         (("ci", "--task", "../x"), 5, "is not a task id (--task)"),
-        (("rlm",), 5, "there is no goal (--goal)"),
+        (("rlm",), 2, "there is no goal (rlm-ci start)"),
+        (("rlm", "--goal", " "), 2, "there is no goal (rlm-ci start)"),
         (("ci", "--nope"), 2, "unknown option '--nope'"),
     ],
 )
@@ -223,7 +238,7 @@ def test_a_killed_run_is_seen_to_be_gone(stage: Stage) -> None:
     assert "  gone  " in stage.cli("list").stdout
     waited = stage.cli("wait", run_id, timeout=30)
     assert waited.code == 143
-    assert f"hint: let it go on with: {resume}" in waited.stderr
+    assert f"hint: resume it with {resume}" in waited.stderr
     watched = stage.cli("status", run_id, "--watch", timeout=30)
     assert (watched.code, "its process is gone" in watched.stdout) == (0, True)
 
@@ -276,7 +291,66 @@ def test_a_run_is_resumed_by_one_process_only(stage: Stage) -> None:
     assert f"resume it with rlm-ci resume {run_id}" in stage.cli("status", run_id).stdout
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.002, 0.01, 0.03])
+def test_two_interrupts_are_as_one(stage: Stage, pause: float) -> None:
+    """However often it is interrupted, a run says so, can go on, and leaves nothing running."""
+    run_id, _ = killed(stage)
+    runner = stage.spawn("resume", run_id)
+    assert eventually(lambda: stage.read("said").count(b"second") == 2)
+    for _ in range(2):
+        runner.send_signal(signal.SIGINT)
+        time.sleep(pause)
+    assert runner.wait(30) == 130
+    manifest = stage.manifest(run_id)
+    assert (manifest["status"], manifest["status_detail"]) == ("cancelled", "interrupted")
+    assert not processes_of(run_id)
+
+
+def test_a_terminal_that_hangs_up_interrupts_a_run(stage: Stage) -> None:
+    run_id, _ = killed(stage)
+    runner = stage.spawn("resume", run_id)
+    assert eventually(lambda: stage.read("said").count(b"second") == 2)
+    runner.send_signal(signal.SIGHUP)
+    assert runner.wait(30) == 143
+    manifest = stage.manifest(run_id)
+    assert (manifest["status"], manifest["status_detail"]) == ("cancelled", "interrupted")
+    assert not processes_of(run_id)
+
+
+def test_a_hangup_that_is_ignored_stays_so(stage: Stage) -> None:
+    """As ``nohup`` has it."""
+    run_id, _ = killed(stage)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        runner = stage.spawn("resume", run_id)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert eventually(lambda: stage.read("said").count(b"second") == 2)
+    runner.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        runner.wait(0.5)
+    runner.send_signal(signal.SIGINT)
+    assert runner.wait(30) == 130
+
+
 # -- cancelled -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("started", ["", "its own"])
+def test_cancel_ends_no_process_that_a_file_merely_names(stage: Stage, started: str) -> None:
+    """A lock that nobody holds names nobody, whatever stands in it."""
+    run_id, _ = killed(stage)
+    stranger = subprocess.Popen(["sleep", "60"])
+    try:
+        told = Path(f"/proc/{stranger.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        said = {"pid": stranger.pid, "since": 0, "started": told if started else ""}
+        (stage.folder(run_id) / ".lock").write_text(json.dumps(said))
+        ended = stage.cli("cancel", run_id)
+        assert (ended.code, ended.stdout) == (0, f"{run_id} is cancelled\n")
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
 
 
 def test_cancel_ends_a_run_and_all_of_its_processes(stage: Stage) -> None:

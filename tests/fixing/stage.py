@@ -30,8 +30,8 @@ TEST = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 GOAL = "make the tests pass"
 #: The keys of a state file, as the spec has them, and those that we add.
 STATE_KEYS = {
-    "schema_version", "mode", "goal", "validator", "validatorReason", "roles", "agent", "model",
-    "sandbox", "maxIterations", "maxMinutes", "iterations", "final",
+    "version", "mode", "modeReason", "goal", "validator", "validatorReason", "roles", "agent",
+    "model", "sandbox", "maxIterations", "maxMinutes", "iterations", "final",
 }  # fmt: skip
 ITERATION_KEYS = {
     "n", "startedAt", "summary", "agentExitCode", "changed", "validatorExitCode",

@@ -117,7 +117,7 @@ def place_of(call: str, text: str, root: str) -> str | None:
     """The file of a call, the same in all runs; None for what is not below ``root``."""
     by_number = call in ("write", "fsync")
     found = re.search(r"^\d+<(/[^>]+)>" if by_number else r'.*"([^"]+)"', text)
-    if found is None or not (found[1].startswith(root) or call == "renameat"):
+    if found is None or not (found[1].startswith(root) or call in ("renameat", "linkat")):
         return None
     return _RUN.sub("/RUN", _TEMPORARY.sub(r"/\1", found[1].removeprefix(root)))
 
@@ -227,6 +227,7 @@ SWEEPS = [
     ("rename", "error=EIO", False, 8),
     ("rename", "error=ENOSPC", True, 6),
     ("renameat", "error=EIO", False, 1),
+    ("linkat", "error=EIO", False, 1),
 ]
 
 
@@ -244,7 +245,7 @@ def test_a_fault_at_any_point(
         for point in undisturbed(stage, calm).some(call, count, number)
     ]
     assert len(codes) >= count
-    assert call == "renameat" or STORAGE in codes
+    assert call in ("renameat", "linkat") or STORAGE in codes
 
 
 @pytest.mark.parametrize(

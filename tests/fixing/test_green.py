@@ -181,6 +181,7 @@ def test_three_roles_in_turns_of_their_own(stage: Stage) -> None:
     assert run.state["roles"] == "triad"
 
 
+@pytest.mark.full
 def test_the_same_in_the_background(stage: Stage) -> None:
     words = stage.words(goal=None)[1:]
     started = stage.cli("start", "rlm", "--goal", GOAL, *words, "--format", "json")

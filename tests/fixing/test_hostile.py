@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -299,8 +300,130 @@ def test_a_model_that_says_the_key_is_not_quoted(stage: Stage) -> None:
     ended, run = stage.fixed()
     assert (ended.code, run.final) == (0, "passed"), ended
     assert stage.llm.key not in ended.stdout + ended.stderr
-    for path in run.folder.glob("*"):
-        if path.is_file():
-            assert stage.llm.key.encode() not in path.read_bytes(), path
-    for path in [run.folder / "rlm/state.json", *run.folder.glob("rlm/iteration-*/*")]:
-        assert stage.llm.key not in path.read_text(), path
+    assert texts_with(run, stage.llm.key) == []
+
+
+def texts_with(run: Outcome, secret: str) -> list[str]:
+    """The files of a run in which a secret stands, besides git's own of the copy."""
+    return [
+        str(path.relative_to(run.folder))
+        for path in run.folder.rglob("*")
+        if path.is_file() and not path.is_symlink() and "rlm/git/" not in str(path)
+        and secret.encode() in path.read_bytes()
+    ]  # fmt: skip
+
+
+LEAK = """
+        import base64
+        key = os.environ['MY_AGENT_LOGIN']
+        mended = open('calc.py').read().replace('a - b', 'a + b')
+        open('calc.py', 'w').write(mended + f'# {key}\\n')
+        open('b.txt', 'w').write(base64.b64encode(f'it is {key}'.encode()).decode())
+        open('c.txt', 'w').write(key[::-1])
+        open('d.bin', 'wb').write(bytes(9) + key.encode())
+        os.mkdir(key)
+        open(f'{key}/pytest.ini', 'w').write('x')
+        print(key, key[8:])
+"""
+
+
+def test_a_key_that_an_agent_is_given_goes_nowhere(stage: Stage) -> None:
+    """Whatever its name is: no patch, status, report or log has it, in any form that we know."""
+    key = f"Zq7-{secrets.token_hex(16)}"
+    stage.repo.write("rlm-ci.toml", '[loop]\nagent_env = ["MY_AGENT_LOGIN"]\n').commit()
+    ended, run = agent(stage, LEAK, env={"MY_AGENT_LOGIN": key})
+    assert (ended.code, run.final) == (1, "tampered"), ended
+    assert "tamper/secret" in run.rules
+    assert "a secret was taken out of the patch" in ended.stdout.replace("\n       ", " ")
+    patch = run.text("rlm/result.patch")
+    assert "+    return a + b" in patch
+    assert "# [redacted]" in patch
+    assert "d.bin" not in patch
+    for form in (key, key[::-1], key[8:], b64encode(key.encode())[:20].decode()):
+        assert form not in ended.stdout + ended.stderr
+        assert texts_with(run, form) == []
+    assert untouched(stage)
+
+
+def test_without_a_validator_what_was_bent_is_not_applied(stage: Stage) -> None:
+    """It ends as the spec has it, with 0; nobody's tree gets what no fix may hold."""
+    program = """
+        os.makedirs('.github/workflows')
+        open('.github/workflows/x.yml', 'w').write('on: push')
+        os.unlink('test_calc.py')
+    """
+    ended, run = agent(stage, program, "", "--validator", "none")
+    assert (ended.code, run.final) == (0, "budget_complete"), ended
+    assert "not applied: 2 edits must not be part of a fix" in " ".join(ended.stdout.split())
+    assert {one["severity"] for one in run.report["findings"]} == {"medium"}
+    assert ".github/workflows/x.yml" in run.text("rlm/result.patch")
+    assert untouched(stage)
+
+
+ALWAYS = "def pytest_pyfunc_call(pyfuncitem):\n    return True\n"
+#: Code that is judged, and writes a file that would judge it.
+PLANTS = f"def add(a, b):\n    return a - b\n\n\nopen('conftest.py', 'w').write({ALWAYS!r})\n"
+TWICE = "sh -c 'python -c \"import calc\"; python -m pytest -q -p no:cacheprovider'"
+
+
+@pytest.mark.full
+def test_code_cannot_plant_what_judges_it(stage: Stage) -> None:
+    stage.llm.script(Play([write("calc.py", PLANTS), done()]))
+    ended, run = stage.fixed("--validator", TWICE, "--max-iterations", "1")
+    assert (ended.code, run.final) == (1, "tampered"), ended
+    assert run.rules == {"tamper/rewritten"}
+    assert untouched(stage)
+
+
+def test_what_the_setup_does_to_protected_files_is_undone(stage: Stage) -> None:
+    """The setup runs code of the result, in the tree in which the last verdict is taken."""
+    test = "open('test_calc.py', 'w').write('def test_add():\\n    pass\\n')\n"
+    plant = f"open('conftest.py', 'w').write({ALWAYS!r})\nopen('made.txt', 'w').write('x')\n"
+    stage.repo.write("rlm-ci.toml", '[loop]\nsetup = "python setup.py"\n')
+    stage.repo.write("setup.py", "pass\n").commit()
+    trick = "import os\n\n\ndef add(a, b):\n    return 3 if not os.path.exists('made.txt') else 0\n"
+    stage.llm.script(Play([write("setup.py", test + plant), write("calc.py", trick), done()]))
+    ended, run = stage.fixed("--validator", PYTEST, "--max-iterations", "1")
+    assert (ended.code, run.final) == (3, "max_iterations"), ended
+    assert "assert 0 == 3" in run.text("rlm/validator-1-final.log")
+    assert untouched(stage)
+
+
+def test_what_an_honest_validator_writes_is_its_habit(stage: Stage) -> None:
+    """It did so before anybody was at work: a cache, a report, settings that it makes."""
+    make = (
+        "mkdir -p .cache tests; echo '*' >.cache/.gitignore; echo >pytest.ini; echo >tests/a.snap"
+    )
+    ended, run = stage.fixed("--validator", f"{make}; grep -q 'a + b' calc.py")
+    assert (ended.code, run.final) == (0, "passed"), (ended, run.rules)
+    assert stage.source() == MENDED
+
+
+@pytest.mark.full
+def test_the_last_verdict_runs_as_many_tests_as_the_first(stage: Stage) -> None:
+    """A test that the agent adds makes up for one that its code leaves out, but not there."""
+    two = TEST.replace("\n\n\ndef", "\n\n\ndef test_a():\n    assert add\n\n\ndef")
+    stage.repo.write("test_calc.py", two).commit()
+    stop = "import sys\n    vars(sys)['modules']['pytest'].skip('later')"
+    hide = call("edit", path="calc.py", old="return a - b", new=stop)
+    more = write("test_aaa.py", "def test_one():\n    assert 1\n")
+    stage.llm.script(Play([hide, more, done()]))
+    ended, run = stage.fixed("--validator", PYTEST, "--max-iterations", "1")
+    assert (ended.code, run.final) == (1, "tampered"), ended
+    assert run.rules == {"tamper/tests-shrunk"}
+    assert "2 passed" in run.text("rlm/validator-1.log")
+    assert "1 passed" in run.text("rlm/validator-1-final.log")
+    assert untouched(stage)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("script", ["sh check.sh", "python check.py", "make test"])
+def test_the_script_of_a_validator_is_no_way_out(stage: Stage, script: str) -> None:
+    stage.repo.write("check.sh", "grep -q 'a + b' calc.py\n")
+    stage.repo.write("check.py", "import sys\nsys.exit('a + b' not in open('calc.py').read())\n")
+    stage.repo.write("Makefile", "test:\n\tsh check.sh\n").commit()
+    stage.llm.script(Play([write("check.sh", "true\n"), write("check.py", "import sys\n"), done()]))
+    ended, run = stage.fixed("--validator", script, "--max-iterations", "1")
+    assert (ended.code, run.final) == (1, "tampered"), ended
+    assert "check." in run.text("rlm/iteration-1/1-single-prompt.md")
+    assert untouched(stage)

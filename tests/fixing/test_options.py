@@ -1,4 +1,4 @@
-"""Which value counts: flag, environment, config file, default; and whose run it is."""
+"""Which value counts: flag, environment, config file, pipeline, default; whose run it is."""
 
 from __future__ import annotations
 
@@ -24,6 +24,11 @@ ENVIRONMENT = {
     "RLM_MAX_MINUTES": "20",
     "RLM_ROLES": "single",
 }
+PIPELINE = """\
+{"pipelines": [{"id": "rlm", "inputs": {
+  "validator": "test -e from-pipeline", "maxIterations": 4, "maxMinutes": 40, "roles": "triad"
+}}]}
+"""
 FLAGS = ("--validator", "test -e from-flag", "--max-iterations", "1", "--max-minutes", "10",
          "--roles", "triad")  # fmt: skip
 
@@ -36,9 +41,11 @@ def terms(stage: Stage, *flags: str, **environ: str) -> tuple[str, float, float,
     return state["validator"], state["maxIterations"], state["maxMinutes"], state["roles"]
 
 
-def test_flag_over_environment_over_file_over_default(stage: Stage) -> None:
+def test_flag_over_environment_over_file_over_pipeline_over_default(stage: Stage) -> None:
     stage.repo.write("pytest.ini", "").commit()
     assert terms(stage) == ("pytest", 88, 2880, "single")
+    stage.repo.write("codex.orchestrator.json", PIPELINE).commit()
+    assert terms(stage) == ("test -e from-pipeline", 4, 40, "triad")
     stage.repo.write("rlm-ci.toml", FILE).commit()
     assert terms(stage) == ("test -e from-file", 3, 30, "triad")
     assert terms(stage, **ENVIRONMENT) == ("test -e from-environment", 2, 20, "single")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
 import pytest
+from llm.replies import refusal
 
-from fixing.stage import BUG, QUICK, Play, alike, call, done, write
+from fixing.stage import BUG, QUICK, Play, alike, call, done, told_plainly, write
 
 if TYPE_CHECKING:
     from fixing.stage import Stage
 
 NOTHING = {"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None}
-BUSY = Play(*([write("notes.txt", f"{n}\n"), done()] for n in range(9)))
+BUSY = Play(*([write("notes.txt", f"{n}\n"), done()] for n in range(99)))
 #: How a run ends, by what its model says and what is asked for.
 ENDS = {
     "passed": (None, (), 0),
@@ -116,3 +118,58 @@ def test_a_report_that_was_changed_differs(stage: Stage) -> None:
     replayed = stage.cli("replay", run.id, "--check", env=NOTHING)
     assert replayed.code == 1, replayed
     assert "the report differs in parts" in replayed.stderr
+
+
+@pytest.mark.full
+def test_a_report_with_less_in_it_differs(stage: Stage) -> None:
+    ended, run = stage.fixed("--no-apply")
+    assert ended.code == 0, ended
+    path = run.folder / "report.json"
+    whole = json.loads(path.read_text())
+    for text, code in (
+        ('{"run_id": 1}', 1),
+        (json.dumps({key: value for key, value in whole.items() if key != "findings"}), 1),
+        (json.dumps(whole | {"more": None}), 1),
+        ("[]", 5),
+        ("[" * 100_000, 5),
+    ):
+        path.write_text(text)
+        replayed = stage.cli("replay", run.id, "--check", env=NOTHING)
+        assert replayed.code == code, (text[:80], replayed)
+        assert "the report is the same" not in replayed.stderr
+        if code == 1:
+            assert "the report differs in" in replayed.stderr
+        else:
+            told_plainly(replayed)
+
+
+def test_a_run_that_ended_in_an_error_is_compared_too(stage: Stage) -> None:
+    """'--check: 0 or 1'."""
+    stage.llm.script(lambda _asked: refusal(401, "Incorrect API key", code="invalid_api_key"))
+    ended, run = stage.fixed()
+    assert (ended.code, run.final) == (8, "error"), ended
+    replayed = stage.cli("replay", run.id, "--check", env=NOTHING)
+    assert replayed.code in (0, 1), replayed
+    assert "the replay ended with an error: " in replayed.stderr
+    assert ("the report is the same" in replayed.stderr) == (replayed.code == 0)
+
+
+def test_a_replay_that_was_killed_does_not_go_on_with_keys(stage: Stage) -> None:
+    ended, run = stage.fixed("--no-apply")
+    assert ended.code == 0, ended
+    asked = len(stage.llm.asked)
+    child = stage.spawn("replay", run.id)
+    assert child.kill_when(lambda: len(stage.runs()) == 2 and _has_begun(stage))
+    child.wait()
+    [replay] = [one for one in stage.runs() if one.id != run.id]
+    assert replay.manifest["status"] == "in_progress"
+    told = stage.cli("status", replay.id)
+    assert f"it cannot be resumed by itself, and belongs to {run.id}" in told.stdout
+    refused = stage.cli("resume", replay.id)
+    assert refused.code == 2, refused
+    told_plainly(refused)
+    assert len(stage.llm.asked) == asked
+
+
+def _has_begun(stage: Stage) -> bool:
+    return bool(stage.runs()[-1].manifest["status"] == "in_progress")

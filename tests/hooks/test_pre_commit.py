@@ -133,6 +133,7 @@ def test_documents_are_judged_by_name(project: GitRepo, env: dict[str, str]) -> 
     assert "no stubs" in said
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 def test_fixing_when_asked(project: GitRepo, env: dict[str, str]) -> None:
     # The validator and the fixer are the project's own, and on its PATH.

@@ -54,9 +54,21 @@ class Raw:
     #: The body is sent so often, without an end being announced.
     endless: bool = False
     drip: float = 0
+    #: What is sent instead of a head: the first once, the other one every ``drip`` seconds.
+    never: tuple[bytes, bytes] | None = None
 
 
 Reply = str | Answer | Raw
+
+
+def slow_headers(pause: float) -> Raw:
+    """Headers that never end."""
+    return Raw(never=(b"HTTP/1.1 200 OK\r\nX-Slow: ", b"a"), drip=pause)
+
+
+def continues(pause: float) -> Raw:
+    """A server that says again and again that one may go on."""
+    return Raw(never=(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), drip=pause)
 
 
 def html(status: int = 200) -> Raw:

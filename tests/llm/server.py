@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -341,6 +342,9 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.drop:
             self.close_connection = True
             return
+        if reply.never:
+            self.wfile.write(reply.never[0])
+            self._drip(itertools.repeat(reply.never[1]), reply.drip)
         asked.status = reply.status
         body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from agent_workspaces import Folder
 
-from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.errors import ConfigError, DamagedError, UsageError
 from rlm_ci.loop import agent
+from rlm_ci.loop.agent import Assignment
 from rlm_ci.loop.autofix import Autofix
 from rlm_ci.loop.external import PROGRAMS, External, summary
+from rlm_ci.loop.journalled import Journalled
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rlm_ci.loop.agent import Agent
 
 
@@ -86,3 +91,21 @@ def test_what_an_agent_says_of_its_work(output: str, told: str) -> None:
 def test_a_summary_is_bounded() -> None:
     assert len(summary("Summary: " + "x" * 100_000)) < 4200
     assert len(summary("x" * 100_000)) == 4000
+
+
+class Restored(Folder):
+    """A copy that must not be asked to hold what is no tree."""
+
+    def restore(self, tree: str) -> None:
+        raise AssertionError(tree)
+
+
+@pytest.mark.parametrize("tree", ["--index-output=/tmp/x", "HEAD", "1" * 39, None, 7])
+def test_a_tree_that_the_record_names_is_the_id_of_one(tree: object, tmp_path: Path) -> None:
+    """It is put on the command lines of git, and the record may come from anywhere."""
+    record = {"exit_code": 0, "summary": "", "output": "", "reason": "", "tree": tree}
+    folder = Restored(tmp_path)
+    taken = Journalled(autofix(), lambda *_: record, folder)
+    with pytest.raises(DamagedError, match="what is no tree") as raised:
+        taken.act(Assignment("go", "agent", 1, "go", folder, []))
+    assert raised.value.code == 6

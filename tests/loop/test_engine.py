@@ -24,6 +24,9 @@ class Tree:
     fresh tree of the last verdict lacks whatever stands behind a dot.
     """
 
+    #: Whether the last verdict itself shows what was bent.
+    late = False
+
     def __init__(self, script: Sequence[str | LimitError], *, minutes: float = 0.0) -> None:
         self.text = ""
         self.script = list(script)
@@ -53,7 +56,8 @@ class Tree:
         return Acted(step, changed=bool(step))
 
     def tampering(self) -> tuple[Finding, ...]:
-        return (EDIT,) if "x" in self.text else ()
+        is_final = self.judgements[-1:] == ["final"]
+        return (EDIT,) if "x" in self.text or (self.late and is_final) else ()
 
     def confirm(self) -> Judged:
         self.judgements.append("final")
@@ -138,6 +142,21 @@ def test_green_by_a_forbidden_edit_is_not_green() -> None:
     assert "final" not in tree.judgements
 
 
+def test_what_the_last_verdict_shows_is_held_against_it() -> None:
+    """The guard looks again at what only a run in the fresh tree can tell."""
+    tree = Tree(["goal", "more"])
+    tree.late = True
+    assert end(tree) == ("tampered", 1)
+    assert tree.notes == [(1, True, 1), (2, True, 1)]
+    assert tree.judgements == ["0", "1", "final", "2", "final"]
+
+
+def test_what_a_last_verdict_that_fails_shows_is_no_forbidden_edit() -> None:
+    tree = Tree([".goal", "", ""])
+    tree.late = True
+    assert end(tree) == ("no_progress", 3)
+
+
 def test_a_forbidden_edit_that_is_taken_back_is_forgiven() -> None:
     tree = Tree(["goal x", "mend"])
     assert end(tree) == ("passed", 0)
@@ -176,3 +195,36 @@ def test_an_agent_that_fails_is_the_reason() -> None:
     final = run(Failing([]), FOREVER).final
     assert (final.status, final.exit_code) == ("no_progress", 3)
     assert "the agent failed: it ended with 2: no such option" in final.reason
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_an_agent_that_fails_is_told_whatever_comes_of_it(validated: bool) -> None:
+    """The validator may pass for all that: nobody shall think that it was this agent's work."""
+
+    class Failing(Tree):
+        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+            return super().act(iteration, last, tampering).replace(exit_code=2)
+
+    final = run(Failing(["goal"]), Terms(1, None, validated=validated)).final
+    assert final.exit_code == 0
+    assert "(the agent failed: goal)" in final.reason
+
+
+def test_an_agent_that_failed_once_is_forgiven() -> None:
+    class Failing(Tree):
+        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+            acted = super().act(iteration, last, tampering)
+            return acted.replace(exit_code=int(iteration == 1))
+
+    assert "failed" not in run(Failing(["a", "goal"]), FOREVER).final.reason
+
+
+def test_the_reason_says_how_the_validator_fails() -> None:
+    class Fresh(Tree):
+        def confirm(self) -> Judged:
+            return super().confirm().replace(manner="fails in a fresh copy")
+
+    assert run(Fresh([".goal"]), Terms(1, None)).final.reason.endswith(
+        "and the validator fails in a fresh copy"
+    )
+    assert run(Fresh(["a"]), Terms(1, None)).final.reason.endswith("and the validator still fails")

@@ -10,16 +10,18 @@ import pytest
 from histories import GitRepo
 
 from rlm_ci.git import Repository, discover
-from rlm_ci.loop import engine
+from rlm_ci.loop import disclosure, engine
 from rlm_ci.loop.agent import Said
 from rlm_ci.loop.cell import Cell
 from rlm_ci.loop.command import Command
 from rlm_ci.loop.engine import Terms
 from rlm_ci.loop.roles import Cast
-from rlm_ci.loop.site import Clock, Plan, Site
-from rlm_ci.loop.state import State
+from rlm_ci.loop.site import Plan, Site
 from rlm_ci.loop.validator import Validator
 from rlm_ci.loop.workspace import Workspace
+from rlm_ci.redaction import Redactor
+from rlm_ci.runs.clock import Clock
+from rlm_ci.runs.state import State
 from rlm_ci.sandbox import choose
 
 if TYPE_CHECKING:
@@ -121,6 +123,22 @@ def test_a_turn_that_takes_everything_back_has_no_patch(place: tuple[Path, Cell]
     ended = run(place, "false", Writer(["second\n", "first\n", "first\n"]), 3)
     assert kept(place, 2, "diff.patch") == kept(place, 2, "status.txt") == ""
     assert ended.final.status == "max_iterations"
+
+
+def test_what_is_too_large_is_named_and_no_part_of_the_patch(place: tuple[Path, Cell]) -> None:
+    space = place[1].workspace
+    Path(space.path, "a.txt").write_text("other\n")
+    names = ("big.bin", "*", ":(top)x", "sp ace\n")
+    for name in names:
+        Path(space.path, name).write_bytes(b"\0" * (3 << 20))
+    Path(space.path, "b.txt").write_text("more\n")
+    tree = space.tree()
+    status, patch = disclosure.account(space, tree, (), Redactor({}))
+    assert "added: big.bin (binary)" in status
+    assert len(status.splitlines()) == 6
+    assert patch.count(b"diff --git") == 2
+    assert b"+other\n" in patch
+    assert b"+more\n" in patch
 
 
 def test_status_and_patch_are_told_together(place: tuple[Path, Cell]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 from histories import GitRepo
 
+from rlm_ci.errors import LimitError
 from rlm_ci.findings import Severity
 from rlm_ci.git import Repository, discover
-from rlm_ci.loop import tamper
+from rlm_ci.loop import differences, tamper
 from rlm_ci.loop.collected import Collected, parse
+from rlm_ci.loop.protection import Protection
 from rlm_ci.loop.workspace import Workspace
 from rlm_ci.objects import Entry
+from rlm_ci.redaction import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rlm_ci.findings import Finding
 
@@ -26,23 +30,43 @@ if TYPE_CHECKING:
 Tree = dict[str, str | bytes | tuple[str, str]]
 
 
-def judged(before: Tree, after: Tree) -> list[Finding]:
-    store: dict[str, bytes] = {}
+#: A key that an agent is given.
+KEY = "Zq7-" + "kJ2mX9vT4wB8" * 2
 
-    def entries(tree: Tree) -> dict[str, Entry]:
+
+class Objects:
+    """The objects of trees, and how many bytes of them were read."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, bytes] = {}
+        self.read: list[int] = []
+
+    def entries(self, tree: Tree) -> dict[str, Entry]:
         found = {}
         for path, given in tree.items():
             mode, content = given if isinstance(given, tuple) else ("100644", given)
             data = content.encode() if isinstance(content, str) else content
             oid = sha1(data).hexdigest()
-            store[oid] = data
+            self.known[oid] = data
             found[path] = Entry(mode, "commit" if mode == "160000" else "blob", oid)
         return found
 
-    def read(oids: Iterable[str]) -> list[bytes | None]:
-        return [store[oid] for oid in oids]
+    def contents(self, oids: Iterable[str]) -> list[bytes | None]:
+        found: list[bytes | None] = [self.known[oid] for oid in oids]
+        self.read.append(sum(len(one or b"") for one in found))
+        return found
 
-    return list(tamper.compared(entries(before), entries(after), read))
+    def sizes(self, oids: Iterable[str]) -> Mapping[str, int]:
+        return {oid: len(self.known[oid]) for oid in oids}
+
+
+def judged(before: Tree, after: Tree, validator: str = "", output: str = "") -> list[Finding]:
+    """What is held against ``after``; ``output`` is what the validator printed at first."""
+    objects = Objects()
+    base, now = objects.entries(before), objects.entries(after)
+    protection = Protection.of(base, objects.contents, validator).hearing(output, base)
+    redactor = Redactor({"AGENT": KEY}, ["AGENT"])
+    return list(tamper.compared(base, now, objects, protection, redactor))
 
 
 def rules(found: Iterable[Finding]) -> set[str]:
@@ -264,6 +288,78 @@ HOSTILE: dict[str, tuple[Tree, set[str]]] = {
                         {"exit"}),
     "raises at import": ({"new.py": "raise SystemExit(0)\n"}, {"exit"}),
     "ends the session": ({"app.py": "import pytest\npytest.exit('done', 0)\n"}, {"exit"}),
+    "a runner by its name": (
+        {"app.py": "import sys\ndef add(a, b):\n    sys.modules['py' + 'test'].exit('x', 0)\n"},
+        {"exit"},
+    ),
+    "a runner, asked for": (
+        {"app.py": "import sys\ndef add(a, b):\n    return sys.modules.get('_pytest.main')\n"},
+        {"exit"},
+    ),
+    "a runner, looked for": (
+        {"app.py": "from sys import modules\ndef add(a, b):\n    return 'pytest' in modules\n"},
+        {"exit"},
+    ),
+    "a runner, imported by name": (
+        {"app.py": "from importlib import import_module\np = import_module('unittest.case')\n"},
+        {"exit"},
+    ),
+    "a runner, imported by a call": ({"app.py": "p = __import__('_pytest')\n"}, {"exit"}),
+    "code that knows it is tested": (
+        {"app.py": "import os\nok = 'PYTEST_CURRENT_TEST' in os.environ\n"}, {"exit"},
+    ),
+    "a hook of pytest": (
+        {"plug.py": "def pytest_pyfunc_call(pyfuncitem):\n    return True\n"}, {"exit"},
+    ),
+    "a hook in a class": (
+        {"plug.py": "class P:\n    def pytest_runtest_makereport(self): pass\n"}, {"exit"},
+    ),
+    "a hook by assignment": ({"plug.py": "pytest_pyfunc_call = lambda pyfuncitem: True\n"},
+                             {"exit"}),
+    "a hook by import": ({"plug.py": "from app import add as pytest_collection_finish\n"},
+                         {"exit"}),
+    "names plugins": ({"plug.py": "pytest_plugins = ['app']\n"}, {"exit"}),
+    "Python of another version": (
+        {"app.py": "type X = int\nimport os\nos._exit(0)\n"}, {"exit"},
+    ),
+    "nested too deeply": ({"app.py": "if " + "not " * 1500 + "0:\n    pass\n"}, {"exit"}),
+    "a number too long": ({"app.py": "if 0x" + "f" * 6000 + ":\n    pass\n"}, {"exit"}),
+    "a test cannot be read": (
+        {PY: swap(TEST, "== 3", "== 0x" + "f" * 6000)}, {"test-removed"},
+    ),
+    "padded": (
+        {"app.py": "#" + "x" * (3 << 20) + "\nimport os\ndef add(a, b): os._exit(0)\n"},
+        {"too-large"},
+    ),
+    "padded, and no source": ({"data.bin": b"\0" * (3 << 20)}, {"too-large"}),
+    "settings too large": ({"package.json": " " * (3 << 20) + "{}"},
+                           {"too-large", "config-weakened"}),
+    "pytest.toml": ({"pytest.toml": '[pytest]\naddopts = ["-p", "plug"]\n'},
+                    {"config-weakened"}),
+    "a hidden pytest.toml": ({".pytest.toml": "[pytest]\n"}, {"config-weakened"}),
+    "plugins of a package": ({"zz-1.0.dist-info/entry_points.txt": "[pytest11]\nz = app\n"},
+                             {"startup-file"}),
+    "plugins of an egg": ({"src/zz.egg-info/entry_points.txt": "[pytest11]\nz = app\n"},
+                          {"startup-file"}),
+    "a package, by its metadata": ({"zz.egg-info/PKG-INFO": "Name: zz\n"}, {"startup-file"}),
+    "in the place of a plugin": ({"anyio/pytest_plugin.py": ""}, {"shadowed-module"}),
+    "in the place of a module of a plugin": ({"_hypothesis_pytestplugin.py": ""},
+                                             {"shadowed-module"}),
+    "in the place of what pytest uses": ({"pygments/__init__.py": ""}, {"shadowed-module"}),
+    "a plugin nobody has": ({"pytest_randomly/__init__.py": ""}, {"shadowed-module"}),
+    "a mock of node": ({"__mocks__/fs.js": "x", "web/add.test.ts": ""},
+                       {"test-removed", "assertion-weakened"}),
+    "what a build runs": ({"build.rs": "fn main() {}\n", "pom.xml": "<x/>\n"},
+                          {"config-weakened"}),
+    "a script by its name": ({"run_tests.sh": "true\n"}, {"protected-test"}),
+    "a secret": ({"app.py": f"key = '{KEY}'\n"}, {"secret"}),
+    "a secret, backwards": ({"notes.md": f"{KEY[::-1]}\n"}, {"secret"}),
+    "a secret in base64": ({"notes.md": b64encode(f"x {KEY}".encode())}, {"secret"}),
+    "a secret in hex": ({"notes.md": KEY.encode().hex()}, {"secret"}),
+    "a secret, cut": ({"notes.md": KEY[8:]}, {"secret"}),
+    "a secret in a test": ({"tests/test_new.py": f"KEY = '{KEY}'\n"}, {"secret"}),
+    "a secret in a binary": ({"x.bin": b"\0" + KEY.encode()}, {"secret", "binary"}),
+    "a secret in a link": ({"x": ("120000", f"/tmp/{KEY}")}, {"secret", "link"}),
     "js: exits": ({"web/index.js": "process.exit(0)\n"}, {"exit"}),
     "rust: exits": ({"src/main.rs": "fn main() { std::process::exit(0) }\n"}, {"exit"}),
 }  # fmt: skip
@@ -294,6 +390,13 @@ HARMLESS: dict[str, Tree] = {
     "a command line": {"cli.py": "import sys\nif __name__ == '__main__':\n    sys.exit(0)\n"},
     "a new script": {"tool.sh": ("100755", "echo\n")},
     "documents": {"docs/a.md": "# A\n"},
+    "a helper script": {"scripts/deploy.sh": "echo\n", "bin/tool": "#!/bin/sh\n"},
+    "modules": {"app.py": "import sys\nhere = sys.modules[__name__]\n",
+                "load.py": "import importlib\nimportlib.import_module('app')\n"},
+    "names like hooks": {"tasks.py": "pytest_args = ['-q']\ndef pytester(): ...\n"},
+    "a library of the same kind": {"fastapi_app/__init__.py": "", "packages.py": "x = 1\n"},
+    "Python of another version": {"app.py": "type X = int\ndef add(a, b):\n    return a + b\n"},
+    "a new fixture": {"fixtures/a.json": "[]\n"},
 }  # fmt: skip
 
 
@@ -306,6 +409,161 @@ def test_what_bends_green_is_found(case: str) -> None:
         assert finding.severity is Severity.HIGH
         assert finding.hint
         assert finding.evidence[0].path in change
+
+
+def test_the_name_of_a_file_is_no_way_out_for_a_secret() -> None:
+    found = judged(BASE, BASE | {f"k_{KEY}/pytest.ini": "x"})
+    assert rules(found) == {"secret"}
+    assert KEY not in repr(found)
+
+
+def test_what_was_there_before_is_nobodys_leak() -> None:
+    """A secret that the user keeps in a file may stay there, beside what the agent mends."""
+    base = BASE | {"settings.py": f"key = '{KEY}'\n"}
+    assert judged(base, base | {"settings.py": f"key = '{KEY}'\nmore = 1\n"}) == []
+
+
+def test_no_more_is_read_than_can_be_held() -> None:
+    """Memory is bounded, whatever an agent makes: 15d."""
+    many: Tree = {f"big/{number}.txt": f"{number}\n" * (200 << 10) for number in range(80)}
+    objects = Objects()
+    base = objects.entries(BASE)
+    now = objects.entries(BASE | many | {"huge.bin": bytes(64 << 20)})
+    found = list(tamper.compared(base, now, objects, Protection(), Redactor({})))
+    assert rules(found) == {"too-large"}
+    assert sum(objects.read) > 30 << 20
+    assert max(objects.read) <= 33 << 20
+
+
+def test_files_that_are_too_large_and_too_many_end_it() -> None:
+    class Stated(Objects):
+        def sizes(self, oids: Iterable[str]) -> Mapping[str, int]:
+            return dict.fromkeys(oids, 3 << 20)
+
+    objects = Stated()
+    some = objects.entries({f"{number}.bin": f"{number}" for number in range(100)})
+    assert differences.large({}, some, objects) == tuple(sorted(some))
+    more = some | objects.entries({"1/one more.bin": "x"})
+    with pytest.raises(LimitError, match=r"101 files of more than 2 MiB, 0.bin among them"):
+        differences.large({}, more, objects)
+    assert differences.large(some, {}, objects) == ()
+
+
+# ── what a repository says itself of what decides ──
+
+CUSTOM = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+#: Another tree than BASE: the validator, what is there, what is changed, and what is found.
+OWN: dict[str, tuple[str, Tree, Tree, set[str]]] = {
+    "a script of shell": ("sh check.sh", {"check.sh": "x\n"}, {"check.sh": "true\n"},
+                          {"protected-test"}),
+    "a script of Python": ("python check.py", {"check.py": "x\n"}, {"check.py": "1\n"},
+                           {"protected-test"}),
+    "a program": ("./tools/check --all", {"tools/check": "#!/bin/sh\nx\n"},
+                  {"tools/check": "#!/bin/sh\n"}, {"protected-test"}),
+    "a module": ("python -m tools.check", {"tools/check.py": "x\n"}, {"tools/check.py": "1\n"},
+                 {"protected-test"}),
+    "a line of shell": ("cd . && FOO=1 timeout 60 bash -e ./ci.sh | tee log; true",
+                        {"ci.sh": "x\n"}, {"ci.sh": "true\n"}, {"protected-test"}),
+    "a shell in a shell": ("sh -c 'python -X dev -W error check.py'", {"check.py": "x\n"},
+                           {"check.py": "1\n"}, {"protected-test"}),
+    "what a script starts": ("sh a.sh", {"a.sh": "set -e\n. ./b.sh\n", "b.sh": "python c.py\n",
+                                         "c.py": "x\n"}, {"c.py": "1\n"}, {"protected-test"}),
+    "what make starts": ("make test", {"Makefile": "PY = python\ntest: lint\n\t@echo\n\n"
+                                       "lint:\n\t$(PY) tools/lint.py\n", "tools/lint.py": "x\n"},
+                         {"tools/lint.py": "1\n"}, {"protected-test"}),
+    "what npm starts": ("npm test", {"package.json": '{"scripts": {"pretest": "npm run lint", '
+                                     '"lint": "node tools/lint.js", "test": "true"}}',
+                                     "tools/lint.js": "x\n"}, {"tools/lint.js": "1\n"},
+                        {"protected-test"}),
+    "what uv starts": ("uv run check.py", {"check.py": "x\n"}, {"check.py": "1\n"},
+                       {"protected-test"}),
+    "a test that is named": ("python -m pytest -q check_calc.py::test_add",
+                             {"check_calc.py": CUSTOM},
+                             {"check_calc.py": CUSTOM.replace("3", "-1")}, {"assertion-weakened"}),
+    "python_files": ("", {"pyproject.toml": '[tool.pytest.ini_options]\n'
+                          'python_files = ["check_*.py"]\n', "check_calc.py": CUSTOM},
+                     {"check_calc.py": CUSTOM.replace("3", "-1")}, {"assertion-weakened"}),
+    "python_files in setup.cfg": ("", {"setup.cfg": "[tool:pytest]\npython_files = check_*.py\n",
+                                       "a/check_calc.py": CUSTOM}, {"a/check_calc.py": "x = 1\n"},
+                                  {"test-removed"}),
+    "python_files in pytest.toml": ("", {"pytest.toml": '[pytest]\npython_files = ["c_*.py"]\n',
+                                         "c_calc.py": CUSTOM}, {"c_calc.py": ""},
+                                    {"test-removed"}),
+    "testpaths": ("", {"pytest.ini": "[pytest]\ntestpaths = checks\npython_files = *.py\n",
+                       "checks/calc.py": CUSTOM}, {"checks/calc.py": "x = 1\n"}, {"test-removed"}),
+    "data of testpaths": ("", {"pytest.ini": "[pytest]\ntestpaths = checks\n",
+                               "checks/test_a.py": CUSTOM, "checks/a.json": "1"},
+                          {"checks/a.json": "2"}, {"protected-test"}),
+}  # fmt: skip
+#: What a validator names, reads or finds, and an honest agent changes.
+FREE: dict[str, tuple[str, Tree, Tree]] = {
+    "what is read": ("grep -q 'a + b' calc.py", {"calc.py": "x\n"}, {"calc.py": "y = 1\n"}),
+    "what is linted": ("ruff check calc.py && mypy calc.py", {"calc.py": "x\n"},
+                       {"calc.py": "y = 1\n"}),
+    "what is imported": ("python -c 'import calc' calc.py", {"calc.py": "x\n"},
+                         {"calc.py": "y = 1\n"}),
+    "doctests": ("pytest --doctest-modules calc.py", {"calc.py": "x\n"}, {"calc.py": "y = 1\n"}),
+    "another target": ("make test", {"Makefile": "test:\n\ttrue\nrun:\n\tpython app.py\n",
+                                     "app.py": "x\n"}, {"app.py": "y = 1\n"}),
+    "what is compiled": ("make", {"Makefile": "app: app.c\n\t$(CC) app.c\n", "app.c": "x\n"},
+                         {"app.c": "y\n"}),
+    "another script": ("npm test", {"package.json": '{"scripts": {"test": "jest", '
+                                    '"start": "node app.js"}}', "app.js": "x\n"},
+                       {"app.js": "y\n"}),
+    "sources in testpaths": ("", {"pytest.ini": "[pytest]\ntestpaths = src\n",
+                                  "src/calc.py": "x\n", "src/more.py": "x\n",
+                                  "src/test_calc.py": CUSTOM}, {"src/calc.py": "y = 1\n"}),
+    "every file": ("", {"pytest.ini": "[pytest]\npython_files = *.py\n", "calc.py": "x\n"},
+                   {"calc.py": "y = 1\n"}),
+    "more of them": ("", {"pytest.ini": "[pytest]\npython_files = check_*.py\n",
+                          "check_calc.py": CUSTOM},
+                     {"check_calc.py": CUSTOM + "\n\ndef test_x():\n    assert add(0, 0) == 0\n",
+                      "check_more.py": CUSTOM}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OWN)
+def test_what_the_validator_starts_and_the_settings_name_is_protected(case: str) -> None:
+    validator, there, change, expected = OWN[case]
+    assert rules(judged(there, there | change, validator)) == expected
+
+
+@pytest.mark.parametrize("case", FREE)
+def test_what_the_validator_only_looks_at_may_be_mended(case: str) -> None:
+    validator, there, change = FREE[case]
+    assert judged(there, there | change, validator) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "output", "known"),
+    [
+        ("check_calc.py", "FAILED check_calc.py::test_add - assert -1 == 3\n", True),
+        ("check_calc.py", "check_calc.py::TestAll::test_add[1] PASSED [ 50%]\n", True),
+        ("a/check.py", "FAIL: test_add (a.check.Calc.test_add)\n", True),
+        ("src/add.check.ts", "\x1b[31mFAIL\x1b[0m src/add.check.ts\n", True),
+        ("calc.py", "FAILED calc.py::calc.add\n", False),
+        ("calc.py", "FAILED calc.py::mypy - mypy.py: errors\n", False),
+        ("calc.py", "calc.py:2: AssertionError\n", False),
+        ("calc.py", "FAIL: add (calc)\nDoctest: calc.add\n", False),
+    ],
+)  # fmt: skip
+def test_the_first_output_names_tests(path: str, output: str, *, known: bool) -> None:
+    there: Tree = {path: "x = 1\n"}
+    found = judged(there, {}, output=output)
+    assert rules(found) == ({"test-removed"} if known else set())
+
+
+@pytest.mark.parametrize(
+    "text", ["'" * 9000, "make " * 3000, "$(" * 5000, "a\\\n" * 5000, "sh x\n" * 5000, "\0"]
+)
+def test_a_command_meant_to_hurt_is_survived(text: str) -> None:
+    there: Tree = {
+        "Makefile": f"a: a b\n\t{text}\nb: a\n\tmake a\nX = $(X)$(X)$(X)\n",
+        "x": f"sh x\n{text}",
+        "package.json": '{"scripts": {"test": "npm test"}}',
+    }
+    for validator in (text, "make a", "sh x", "npm test"):
+        judged(there, there, validator)
 
 
 @pytest.mark.parametrize("case", GONE)
@@ -358,8 +616,8 @@ def test_a_content_meant_to_hurt_is_survived(content: str | bytes) -> None:
     ],
 )  # fmt: skip
 def test_which_paths_the_last_verdict_restores(path: str, plain: bool, allowed: bool) -> None:
-    assert tamper.is_protected(path) is plain
-    assert tamper.is_protected(path, allow_test_edits=True) is allowed
+    assert Protection().is_protected(path) is plain
+    assert Protection().is_protected(path, allow_test_edits=True) is allowed
 
 
 # ── how many tests were run ──
@@ -369,7 +627,7 @@ OUTPUTS = [
     ("\x1b[31m\x1b[1m1 failed\x1b[0m, \x1b[32m4 passed\x1b[0m in 0.10s\n", 5, 0),
     ("==== 5 passed, 4 deselected in 1.02s (0:00:01) ====\n", 9, 4),
     ("==== no tests ran in 0.01s ====", 0, 0),
-    ("1 passed in 9.99s\nlater\n3 passed, 1 warning in 0.20s\n", 3, 0),
+    ("1 passed in 9.99s\nlater\n3 passed, 1 warning in 0.20s\n", 4, 0),
     ("Ran 5 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=2)\n", 5, 2),
     ("Tests:       1 failed, 2 skipped, 3 passed, 6 total\nTime: 1 s\n", 6, 2),
     ("      Tests  1 failed | 3 passed | 1 skipped (5)\n", 5, 1),
@@ -384,37 +642,132 @@ OUTPUTS = [
 
 @pytest.mark.parametrize(("output", "total", "skipped"), OUTPUTS)
 def test_runners_tell_how_many_tests_they_know(output: str, total: int, skipped: int) -> None:
-    found = parse(output)
-    assert found is not None
-    assert (found.total, found.skipped) == (total, skipped)
+    [found] = parse(output).values()
+    assert (found.total, found.skipped, found.early) == (total, skipped, False)
 
 
 @pytest.mark.parametrize("output", ["", "All good\n", "2 passed my house\n", "x" * (9 << 20)])
 def test_nothing_told_is_nothing_known(output: str) -> None:
-    assert parse(output) is None
+    assert parse(output) == {}
 
 
-FIVE = Collected("pytest", 5, 1)
+def test_what_a_failing_test_prints_is_no_run_of_the_suite() -> None:
+    """It is gone once the test passes, which is nobody's doing."""
+    inner = "Ran 7 tests in 0.1s\n===== 9 passed in 0.1s =====\nok  \texample.com/a\t0.01s\n"
+    output = (
+        f"==== FAILURES ====\n--- Captured stdout call ---\n{inner}==== 1 failed in 0.1s ====\n"
+    )
+    assert parse(output) == {"pytest": Collected("pytest", 1)}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "shrunk"),
-    [
-        (FIVE, FIVE, False), (FIVE, Collected("pytest", 6, 1), False), (None, FIVE, False),
-        (Collected("pytest", 0), None, False), (FIVE, Collected("pytest", 4, 1), True),
-        (FIVE, Collected("pytest", 5, 2), True), (FIVE, None, True),
-        (FIVE, Collected("unittest", 9), True), (None, None, False),
-    ],
-)  # fmt: skip
-def test_tests_must_not_shrink(
-    before: Collected | None, after: Collected | None, shrunk: bool, repo: GitRepo, tmp_path: Path
-) -> None:
+def cargo(passed: int, failed: int, ignored: int = 0) -> str:
+    return (
+        f"running {passed + failed + ignored} tests\n"
+        f"test result: {'FAILED' if failed else 'ok'}. {passed} passed; {failed} failed; "
+        f"{ignored} ignored; 0 measured; 0 filtered out; finished in 0.00s\n"
+    )
+
+
+#: What was printed before and after a fix by which nobody bent anything.
+HONEST = {
+    "TAP, of which nothing passes at first": (
+        "not ok 1 - adds\nnot ok 2 - more\n1..2\n# tests 2\n# pass 0\n# skipped 0\n",
+        "ok 1 - adds\nok 2 - more\n1..2\n# tests 2\n# pass 2\n# skipped 0\n",
+    ),
+    "go -v, of which nothing passes at first": (
+        "=== RUN   TestA\n--- FAIL: TestA (0.00s)\nFAIL\nFAIL\texample.com/a\t0.01s\nFAIL\n",
+        "=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\nok  \texample.com/a\t0.01s\n",
+    ),
+    "go, whose packages are built at last": (
+        "FAIL\texample.com/a [build failed]\nok  \texample.com/b\t0.01s\nFAIL\n",
+        "ok  \texample.com/a\t0.02s\nok  \texample.com/b\t(cached)\n",
+    ),
+    "make, which ends at the first runner that fails": (
+        "F.\nRan 2 tests in 0.001s\n\nFAILED (failures=1)\nmake: *** [Makefile:2: test] Error 1\n",
+        "..\nRan 2 tests in 0.001s\n\nOK\n.\n1 passed in 0.01s\n",
+    ),
+    "make, which runs one runner after the other": (
+        "100 passed in 1.00s\n1 failed, 9 passed in 0.10s\n",
+        "100 passed in 1.00s\n10 passed in 0.10s\n5 passed in 0.10s\n",
+    ),
+    "cargo, then npm": (cargo(0, 1), cargo(1, 0) + "Tests:       3 passed, 3 total\n"),
+    "cargo, which ends at the first target that fails": (
+        cargo(1, 1), cargo(2, 0) + cargo(0, 0, ignored=1),
+    ),
+    "pytest -x, with an old skip behind the failure": (
+        "!!!!! stopping after 1 failures !!!!!\n==== 1 failed in 0.1s ====\n",
+        "==== 4 passed, 1 skipped in 0.1s ====\n",
+    ),
+    "jest --bail, with old skips behind the failure": (
+        "Tests:       1 failed, 1 passed, 2 total\n",
+        "Tests:       2 skipped, 4 passed, 6 total\n",
+    ),
+    "unittest of a module that could not be read": (
+        "Ran 1 test in 0.000s\n\nFAILED (errors=1)\n",
+        "Ran 4 tests in 0.000s\n\nOK (skipped=2)\n",
+    ),
+    "pytest with subtests": (
+        "2 failed, 2 subtests passed in 0.1s\n", "1 passed, 3 subtests passed in 0.1s\n",
+    ),
+}  # fmt: skip
+#: As many tests ran at first as are not told of now.
+SHRUNK = {
+    "a test less": ("2 failed in 0.1s\n", "1 passed in 0.1s\n"),
+    "a skip more": ("2 failed in 0.1s\n", "1 passed, 1 skipped in 0.1s\n"),
+    "an expected failure": (
+        "Ran 2 tests in 0.1s\n\nFAILED (failures=2)\n",
+        "Ran 2 tests in 0.1s\n\nOK (expected failures=1)\n",
+    ),
+    "nothing is told": ("1 failed in 0.1s\n", "done\n"),
+    "by another runner": ("1 failed in 0.1s\n", "Ran 9 tests in 0.1s\n\nOK\n"),
+    "one runner of two": (
+        "5 passed in 0.1s\nTests:       1 failed, 3 passed, 4 total\n",
+        "50 passed in 0.1s\nTests:       3 passed, 3 total\n",
+    ),
+    "the first of two": (
+        "5 passed in 0.1s\nTests:       1 failed, 3 passed, 4 total\n",
+        "Tests:       4 passed, 4 total\n",
+    ),
+    "the first run of two": (
+        "5 passed in 0.1s\n1 failed in 0.1s\n", "4 passed in 0.1s\n1 passed in 0.1s\n",
+    ),
+    "points of TAP": ("ok 1 - a\nnot ok 2 - b\n", "ok 1 - a\nok 2 - b # SKIP not here\n"),
+    "node": ("# tests 2\n# pass 1\n", "# tests 2\n# pass 1\n# skipped 1\n"),
+    "go -v": (
+        "--- FAIL: TestA (0.00s)\n--- PASS: TestB (0.00s)\n", "--- PASS: TestA (0.00s)\n",
+    ),
+    "a package of go without tests": (
+        "FAIL\texample.com/a\t0.01s\n", "ok  \texample.com/a\t0.01s [no tests to run]\n",
+    ),
+    "pytest is told to end": (
+        "!!! stopping after 1 failures !!!\n1 failed in 0.1s\n",
+        "1 passed in 0.1s\n!!! _pytest.outcomes.Exit: done !!!\n",
+    ),
+    "pytest dies, and another one does not": (
+        "=== test session starts ===\n=== 1 failed in 0.1s ===\n",
+        "=== test session starts ===\n=== test session starts ===\n=== 9 passed in 0.1s ===\n",
+    ),
+    "pytest dies, where it could not begin at first": (
+        "ImportError while loading conftest\n", "=== test session starts ===\ncollected 3 items\n",
+    ),
+    "a target of cargo dies": (cargo(0, 1), f"running 1 test\n{cargo(2, 0)}"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def space(repo: GitRepo, tmp_path: Path) -> Workspace:
     repo.write("a.py", "1\n").commit()
     top, git_dir = discover(str(repo.path))
     place = Repository(top, git_dir, dict(os.environ))
-    space = Workspace.create(str(tmp_path / "run"), place, dict(os.environ))
+    return Workspace.create(str(tmp_path / "run"), place, dict(os.environ))
+
+
+@pytest.mark.parametrize("case", [*HONEST, *SHRUNK])
+def test_tests_must_not_shrink(case: str, space: Workspace) -> None:
+    """``tamper/tests-shrunk``: runner by runner, fewer tests were run than at first."""
+    before, after = (parse(output) for output in (HONEST | SHRUNK)[case])
     found = tamper.findings(space, space.tree(), before, after)
-    assert rules(found) == ({"tests-shrunk"} if shrunk else set())
+    assert rules(found) == ({"tests-shrunk"} if case in SHRUNK else set())
     assert tamper.findings(space, space.tree(), before, after, allow_test_edits=True) == ()
 
 
@@ -444,7 +797,7 @@ def test_the_guard_over_a_real_copy(repo: GitRepo, tmp_path: Path) -> None:
     assert rules(tamper.findings(space, tree, allow_test_edits=True)) == {
         "protected-path", "embedded-repository", "startup-file",
     }  # fmt: skip
-    fresh = Path(space.fresh(tree, tamper.is_protected).path)
+    fresh = Path(space.fresh(tree, Protection().is_protected).path)
     assert (fresh / PY).read_text() == TEST
     assert (fresh / "conftest.py").read_text() == "import sys\n"
     assert not (fresh / "sitecustomize.py").exists()

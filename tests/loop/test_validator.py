@@ -242,6 +242,7 @@ def test_what_the_runner_raises_passes_through(tmp_path: Path) -> None:
         ("Error: no test specified", "npm says that no test ran"),
         ("make: 'test' is up to date.", "make says that no test ran"),
         ("2 failed, 1 passed in 0.1s", "and yet pytest says that 2 failed"),
+        ("2 failed, 2 subtests passed in 0.1s", "and yet pytest says that 2 failed"),
         ("FAIL\texample.com/shop\t0.1s", "and yet go says that 1 failed"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -165,6 +166,94 @@ def test_a_resumed_run_starts_from_what_its_first_start_saw(
         workspace(project, tmp_path / "run")
 
 
+def test_nothing_that_lies_in_the_folder_of_a_run_is_executed(
+    project: GitRepo, tmp_path: Path
+) -> None:
+    """'No filter, no hook, no configuration but ours': also where a run goes on."""
+    first = workspace(project, tmp_path / "run")
+    Path(first.path, "app.py").write_text("half done")
+    half = first.tree()
+    first.discard()
+    git, said = tmp_path / "run" / "git", tmp_path / "said"
+    config = "".join(f"\t{kind} = echo {kind} >> {said}; cat\n" for kind in ("smudge", "clean"))
+    for folder in (git / "objects", git / "view", git / "shown"):
+        with (folder / "config").open("a") as stream:
+            stream.write(f'[filter "x"]\n{config}[extensions]\n\tworktreeConfig = true\n')
+        (folder / "info").mkdir(exist_ok=True)
+        (folder / "info" / "attributes").write_text("* filter=x\n")
+        (folder / "config.worktree").write_text(f'[filter "x"]\n{config}')
+        (folder / "commondir").write_text(str(tmp_path))
+        (folder / "hooks").mkdir()
+        hook = folder / "hooks" / "post-index-change"
+        hook.write_text(f"#!/bin/sh\necho hook >> {said}\n")
+        hook.chmod(0o755)
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(git / "view" / "info", elsewhere)
+    (git / "view" / "info").symlink_to(elsewhere)
+    (git / "objects" / "objects" / "info" / "alternates").write_text("/nowhere\n")
+    (git / "no-index").write_text("no index")
+    again = workspace(project, tmp_path / "run")
+    again.restore(half)
+    assert Path(again.path, "app.py").read_text() == "half done"
+    assert again.fresh(half, lambda _path: False).tree() == half
+    assert not said.exists()
+    assert (elsewhere / "attributes").read_text() == "* filter=x\n"
+    assert not (git / "view" / "info").is_symlink()
+    assert not (git / "view" / "config.worktree").exists()
+
+
+OID = "1" * 40
+#: What a record of a snapshot may not say, by the key that says it.
+LIES = [
+    ("commit", "HEAD"), ("commit", None), ("tree", "--index-output=/tmp/x"), ("tree", ["x"]),
+    ("tree", "1" * 39), ("head", "main"), ("head", 7),
+    *(("dependencies", [path]) for path in (
+        "/home/me/.venv", "../../.venv", "a/../.venv", "./.venv", "a//.venv", "", ".git/.venv",
+        ".GIT/venv", "docs", "a/b/.venv", ".venv/", ".venv\0", 5,
+    )),
+    ("dependencies", 3),
+    *(("submodules", [[path, OID]]) for path in ("/etc", "..", "a/../../b", "", ".git", None)),
+    ("submodules", [["lib", "--all"]]), ("submodules", ["lib"]), ("omitted", [["a"]]),
+]  # fmt: skip
+
+
+@pytest.mark.sample(12)
+@pytest.mark.parametrize(("key", "lie"), LIES)
+def test_a_record_that_leads_elsewhere_is_damaged(
+    project: GitRepo, tmp_path: Path, key: str, lie: object
+) -> None:
+    project.write(".venv/bin/python", "1\n")
+    precious = tmp_path / "precious"
+    space = workspace(project, tmp_path / "run")
+    path = tmp_path / "run" / "snapshot.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {key: lie}))
+    precious.write_text("x")
+    with pytest.raises(DamagedError, match="record of the snapshot") as caught:
+        workspace(project, tmp_path / "run")
+    assert (caught.value.where, caught.value.hint) == (str(path), "start a new run")
+    path.write_text(json.dumps(record))
+    assert workspace(project, tmp_path / "run").snapshot == space.snapshot
+
+
+def test_no_folder_is_shown_that_a_link_leads_to(project: GitRepo, tmp_path: Path) -> None:
+    project.write("web/node_modules/x.js", "1\n").write("lib/a", "1\n")
+    space = workspace(project, tmp_path / "run")
+    path = tmp_path / "run" / "snapshot.json"
+    record = json.loads(path.read_text())
+    (tmp_path / "home" / "node_modules").mkdir(parents=True)
+    (tmp_path / "home" / "node_modules" / "x").write_text("x")
+    os.symlink(tmp_path / "home", project.path / "out")
+    os.symlink(tmp_path / "home" / "node_modules", project.path / "vendor")
+    names = ["out/node_modules", "vendor", "web/node_modules"]
+    modules = [["out/node_modules", OID], ["vendor", OID]]
+    path.write_text(json.dumps(record | {"dependencies": names, "submodules": modules}))
+    again = workspace(project, tmp_path / "run")
+    shown = {os.path.relpath(mount.target, project.path) for mount in again.mounts()}
+    assert {name for name in shown if not name.startswith(".")} == {"web/node_modules"}
+    assert space.snapshot.dependencies == ("web/node_modules",)
+
+
 def test_what_a_killed_start_leaves_behind_is_no_obstacle(project: GitRepo, tmp_path: Path) -> None:
     whole = workspace(project, tmp_path / "run")
     git = tmp_path / "run" / "git"
@@ -322,6 +411,69 @@ def test_nothing_hides_in_a_repository_or_behind_a_link(project: GitRepo, tmp_pa
     space.restore(space.snapshot.tree)
     assert (secret / "a.md").read_text() == "secret"
     assert space.tree() == space.snapshot.tree
+
+
+@pytest.mark.parametrize(
+    "name", [".gitattributes", "docs/.gitattributes", "new/.git/HEAD", "new/.git/commondir"]
+)
+def test_git_never_waits_for_a_pipe(name: str, project: GitRepo, tmp_path: Path) -> None:
+    """An agent that puts a pipe where git reads does not hold the run up."""
+    space = workspace(project, tmp_path / "run")
+    pipe = Path(space.path, name)
+    pipe.parent.mkdir(parents=True, exist_ok=True)
+    if "/.git/" in name:
+        for inner in ("objects", "refs"):
+            (pipe.parent / inner).mkdir()
+        (pipe.parent / "HEAD").write_text("ref: refs/heads/main\n")
+        (pipe.parent.parent / "a.py").write_text("1\n")
+        pipe.unlink(missing_ok=True)
+    Path(space.path, "app.py").write_text("x = 2\n")
+    os.mkfifo(pipe)
+    assert "changed: app.py" in space.status(space.snapshot.tree, space.tree())
+    assert not pipe.exists()
+    assert name in {one.path for one in space.removed} | {"new/.git/HEAD", "new/.git/commondir"}
+    assert ("new/.git" in {one.path for one in space.removed}) is ("/.git/" in name)
+
+
+def test_what_a_tool_leaves_behind_goes_unsaid(project: GitRepo, tmp_path: Path) -> None:
+    space = workspace(project, tmp_path / "run")
+    os.mkfifo(Path(space.path, "control"))
+    tree = space.tree()
+    assert tree == space.snapshot.tree
+    assert space.removed_at(tree) == ()
+    assert not Path(space.path, "control").exists()
+
+
+def test_folders_without_end_are_looked_through_and_removed(
+    project: GitRepo, tmp_path: Path
+) -> None:
+    """No depth of folders ends a run, before its result is told or after."""
+    space = workspace(project, tmp_path / "run")
+    Path(space.path, "app.py").write_text("x = 2\n")
+    top = here = os.open(space.path, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        if here != top:
+            os.close(here)
+        here = inner
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    for descriptor in (here, top):
+        os.close(descriptor)
+    assert "app.py" in space.status(space.snapshot.tree, space.tree())
+    assert space.discard() is None
+    assert not Path(space.path).exists()
+
+
+def test_a_copy_that_cannot_be_removed_is_told_and_raises_nothing(
+    project: GitRepo, tmp_path: Path
+) -> None:
+    space = workspace(project, tmp_path / "run")
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    (tmp_path / "run").write_text("no folder")
+    doubt = space.discard()
+    assert doubt is not None
+    assert "cannot be removed: Not a directory" in str(doubt)
 
 
 def test_an_ignored_link_in_the_place_of_a_folder_shows_nothing_through(

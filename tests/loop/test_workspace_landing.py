@@ -325,6 +325,83 @@ def test_killed_anywhere_nothing_is_lost(
     check_kill(changed, tmp_path / "run", when)
 
 
+# ── somebody saves a file meanwhile ──
+
+_MINE = "typed while it landed\n"
+_RACED = """
+import os, sys
+from rlm_ci.git import Repository, discover
+from rlm_ci.loop.workspace import Workspace
+root, place, tree, when, path, how, text = sys.argv[1:]
+left = int(when)
+def save():
+    target = os.path.join(root, path)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    name = target if how == "in place" else target + "~"
+    with open(name, "w") as stream:
+        stream.write(text)
+    if name != target:
+        os.replace(name, target)
+def tick(event, args):
+    global left
+    if left >= 0 and event in ("os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir"):
+        left -= 1
+        if left < 0:
+            save()
+top, git_dir = discover(root)
+repository = Repository(top, git_dir, dict(os.environ))
+space = Workspace.create(place, repository, dict(os.environ))
+sys.addaudithook(tick)
+landed = space.apply_to(repository, tree)
+if left >= 0:  # it was over before
+    left = -1
+    save()
+print("done" if landed.done else landed.reason)
+"""
+
+
+def check_race(
+    changed: tuple[GitRepo, Workspace, str], place: Path, path: str, how: str, when: int
+) -> str:
+    repo, space, _ = changed
+    Path(space.path, "zz.txt").write_text("the agent's\n")
+    tree = space.tree()
+    before, after = shape(repo.path), shape(space.path)
+    argv = [sys.executable, "-c", _RACED, str(repo.path), str(place), tree, str(when)]
+    ended = subprocess.run(
+        [*argv, path, how, _MINE], check=True, capture_output=True, timeout=60, text=True
+    )
+    said = ended.stdout.strip()
+    assert (repo.path / path).read_text() == _MINE, said
+    now = {name: entry for name, entry in shape(repo.path).items() if os.fsdecode(name) != path}
+    if "originals lie in" in said:  # of the file that was saved over ours, and of no other
+        kept = {name for name in now if STAGING.encode() in name}
+        assert before[path.encode()] in [now.pop(name) for name in kept]
+    wanted = after if said == "done" else before
+    assert now == {name: one for name, one in wanted.items() if os.fsdecode(name) != path}
+    return said
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("how", ["in place", "renamed"])
+@pytest.mark.parametrize("path", ["app.py", "zz.txt", "old/gone.py"])
+@pytest.mark.parametrize("when", [0, 4, 8, 12, 16, 20])
+def test_what_is_saved_meanwhile_is_not_lost(
+    when: int, path: str, how: str, changed: tuple[GitRepo, Workspace, str], tmp_path: Path
+) -> None:
+    check_race(changed, tmp_path / "run", path, how, when)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("how", ["in place", "renamed"])
+@pytest.mark.parametrize("path", ["app.py", "zz.txt", "old/gone.py"])
+@pytest.mark.parametrize("when", range(50))
+def test_whenever_something_is_saved_it_is_not_lost(
+    when: int, path: str, how: str, changed: tuple[GitRepo, Workspace, str], tmp_path: Path
+) -> None:
+    check_race(changed, tmp_path / "run", path, how, when)
+
+
 def test_originals_of_another_landing_are_not_touched(
     changed: tuple[GitRepo, Workspace, str], tmp_path: Path
 ) -> None:

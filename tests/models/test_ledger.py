@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from models.asking import question
 
 from rlm_ci.errors import ConfigError, LimitError
-from rlm_ci.models import Usage
+from rlm_ci.models import Request, Usage
 from rlm_ci.models.ledger import Charge, Ledger, Reservation, Spent
 from rlm_ci.models.prices import Price, Prices
 
@@ -31,6 +31,17 @@ def refused(ledger: Ledger, **more: Any) -> LimitError:
     with pytest.raises(LimitError) as caught:
         ledger.reserve(question(**more))
     return caught.value
+
+
+def test_minutes_that_are_used_already_are_not_given_again() -> None:
+    now = [100.0]
+    ledger = limited(max_minutes=2, clock=lambda: now[0], used=50)
+    assert ledger.seconds_left() == 70
+    assert ledger.out_of_time() is None
+    now[0] += 71
+    over = ledger.out_of_time()
+    assert over is not None
+    assert over.budget == "max_minutes"
 
 
 def test_a_dollar_is_ten_calls_of_a_dime_for_sixteen_threads() -> None:
@@ -189,9 +200,131 @@ def test_the_prompt_is_a_token_a_byte_until_the_endpoint_has_counted() -> None:
     assert second.most.prompt_tokens == pytest.approx(request.prompt_bytes() * 0.3, abs=1)
     # The largest ratio counts, whatever came after it; of another model nothing is known.
     ledger.commit(second, Usage(1, 1))
-    assert ledger.reserve(request).most.prompt_tokens == second.most.prompt_tokens
+    third = ledger.reserve(request)
+    assert third.most.prompt_tokens == second.most.prompt_tokens
+    ledger.release(third)
     other = ledger.reserve(request.replace(model="m-2"))
     assert other.most.prompt_tokens == request.prompt_bytes()
+
+
+def test_what_is_beyond_the_largest_prompt_that_was_counted_is_a_token_a_byte() -> None:
+    """A conversation in English goes on with a file in base64: the ratio says nothing of it."""
+    ledger = limited(max_tokens=16_000)
+    first = question("a plain sentence, as people write it. " * 50)
+    size = first.prompt_bytes()
+    ledger.commit(ledger.reserve(first), Usage(size // 5, 100))
+    longer = question("a plain sentence, as people write it. " * 50 + "x" * 10_000)
+    reservation = ledger.reserve(longer)
+    assert reservation.most.prompt_tokens == pytest.approx(size / 5 * 1.2 + 10_000, abs=2)
+    ledger.commit(reservation, Usage(size // 5 + 7_000, 100))
+    spent = ledger.spent.tokens
+    error = refused(ledger, text="x" * 20_000)
+    assert error.budget == "max_tokens"
+    assert ledger.spent.tokens == spent <= 16_000
+
+
+def test_a_gateway_that_adds_to_every_prompt_shows_it_in_the_first() -> None:
+    """Sixteen threads, 3,000 tokens that nobody sent: an honest count overspends nothing."""
+    ledger = limited(max_tokens=20_000)
+
+    def work(_number: int) -> str:
+        try:
+            reservation = ledger.reserve(question())
+        except LimitError as error:
+            return error.what
+        time.sleep(0.01)
+        ledger.commit(reservation, Usage(reservation.prompt_bytes // 4 + 3000, 50))
+        return ""
+
+    with ThreadPoolExecutor(16) as pool:
+        told = list(pool.map(work, range(16)))
+    assert 15_000 < ledger.spent.tokens <= 20_000
+    assert ledger.spent.calls == told.count("") == 6
+    assert all("has no room" in one for one in told if one)
+
+
+def test_the_first_call_to_a_model_waits_for_none_to_another() -> None:
+    ledger = limited(max_tokens=100_000)
+    first = ledger.reserve(question())
+    other = ledger.reserve(question(model="m-2"))
+    got: list[Reservation] = []
+    thread = threading.Thread(target=lambda: got.append(ledger.reserve(question(model="m-2"))))
+    thread.start()
+    thread.join(0.05)
+    assert not got, "what the endpoint adds to a prompt is not known yet"
+    ledger.commit(other, None)
+    thread.join(5)
+    assert got[0].model == "m-2"
+    ledger.release(first)
+
+
+def test_a_prompt_that_was_not_foreseen_overspends_once_alone_and_it_is_said() -> None:
+    ledger = limited(max_tokens=4_000)
+    first = question("a plain sentence. " * 200)
+    size = first.prompt_bytes()
+    ledger.commit(ledger.reserve(first), Usage(size // 5, 100))
+    dense = question("QUJDREVGRw+/" * 300)
+    held = ledger.reserve(dense)
+    waiting: list[LimitError] = []
+
+    def ask() -> None:
+        waiting.append(refused(ledger, text="QUJDREVGRw+/" * 300))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join(0.05)
+    # The two would fit by what is to be expected, and not at the worst: one after the other.
+    assert ledger.spent.tokens + 2 * held.most.tokens < 4_000
+    assert not waiting
+    ledger.commit(held, Usage(int(size * 0.98), 100))
+    thread.join(5)
+    (error,) = waiting
+    assert error.budget == "max_tokens"
+    assert "budget of 4,000 tokens is overspent: 4,50" in error.what
+    assert "a prompt came to 3,5" in error.what
+    assert "were expected (model m-1)" in error.what
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4000), st.floats(0, 1), st.integers(0, 3)), min_size=2, max_size=60
+    ),
+    st.integers(0, 40_000),
+)
+def test_an_endpoint_that_counts_honestly_overspends_by_one_prompt_at_most(
+    calls: list[tuple[int, float, int]], max_tokens: int
+) -> None:
+    """Any prompt may have any number of tokens up to one a byte, at any time, among others."""
+    ledger = limited(max_tokens=max_tokens)
+    held: list[tuple[Reservation, float]] = []
+
+    def end(reservation: Reservation, density: float) -> None:
+        before = ledger.spent.tokens
+        used = int(reservation.prompt_bytes * density)
+        ledger.commit(reservation, Usage(max(used, 1), 100))
+        if ledger.spent.tokens > max_tokens:
+            assert before + reservation.most.tokens <= max_tokens
+            assert not held, "others were under way"
+
+    for size, density, keep in calls:
+        request = question("x" * size)
+        if len(held) > keep or not _fits(ledger, request):
+            while held:
+                end(*held.pop())
+        try:
+            reservation = ledger.reserve(request)
+        except LimitError:
+            break
+        held.append((reservation, density))
+    while held:
+        end(*held.pop())
+
+
+def _fits(ledger: Ledger, request: Request) -> bool:
+    """Whether a call may begin without waiting for another."""
+    most, worst = ledger._needs(request, request.prompt_bytes(), None)
+    return ledger._has_room(request.model, most, worst)
 
 
 def test_an_endpoint_that_writes_beyond_the_cap_stops_everything() -> None:

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from llm.replies import (
     Answer,
     Call,
     Raw,
     Reply,
     busy,
+    continues,
     deep_json,
     html,
     no_credit,
     redirect,
     refusal,
+    slow_headers,
 )
 from llm.server import ModelServer
-from models.asking import SHORT, TOOL, question
+from models.asking import SHORT, TOOL, client_of, question
 
-from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.models import SpentError, Usage
+from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
+from rlm_ci.models import SpentError, Usage, answers
 from rlm_ci.models.openai_api import OpenAIModel
+from rlm_ci.models.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Client = Callable[..., OpenAIModel]
 
@@ -277,6 +287,13 @@ def test_an_account_without_credit_is_never_asked_twice(client: Client, llm: Mod
     assert len(llm.asked) == 1
 
 
+def test_payment_required_is_named_like_a_quota_error(client: Client, llm: ModelServer) -> None:
+    llm.script([refusal(402, "Insufficient credits")])
+    with pytest.raises(RemoteError, match="no credit left: Insufficient credits") as caught:
+        client(llm).complete(question())
+    assert "add credit" in caught.value.hint
+
+
 def test_a_service_that_is_not_there(client: Client, llm: ModelServer) -> None:
     llm.stop()
     with pytest.raises(RemoteError, match="cannot be reached") as caught:
@@ -381,6 +398,12 @@ STREAMS: list[tuple[str, Reply, str, bool]] = [
         "malformed",
         True,
     ),
+    (
+        "calls that are no list",
+        Raw(200, b'data: {"choices":[{"delta":{"tool_calls":5}}]}\n\n', kind="text/event-stream"),
+        "malformed",
+        True,
+    ),
 ]  # fmt: skip
 
 
@@ -406,6 +429,51 @@ def test_a_stream_without_done_is_whole_with_its_finish_reason(
     assert (completion.text, completion.usage) == (TALK.text, None)
 
 
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["index", "id", "name", "arguments", "function", "text", "content"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+MESSAGE = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("content", "refusal", "tool_calls"), ANYTHING)
+)
+CHOICE = st.fixed_dictionaries(
+    {}, optional={"message": MESSAGE | ANYTHING, "delta": MESSAGE | ANYTHING,
+                  "finish_reason": st.just("stop") | ANYTHING},
+)  # fmt: skip
+BODY = st.fixed_dictionaries(
+    {},
+    optional={
+        "choices": st.lists(CHOICE | ANYTHING, max_size=2) | ANYTHING,
+        "usage": ANYTHING
+        | st.fixed_dictionaries({"prompt_tokens": ANYTHING, "completion_tokens": ANYTHING}),
+        "model": ANYTHING,
+        "error": ANYTHING,
+    },
+)
+
+
+@given(st.lists(BODY, min_size=1, max_size=4))
+@settings(max_examples=300, deadline=None)
+def test_whatever_an_answer_holds_it_is_an_answer_or_named(bodies: list[Any]) -> None:
+    lines = [b"data: " + json.dumps(body).encode() + b"\n" for body in bodies]
+    for read in (
+        partial(answers.whole, bodies[0], "m"),
+        partial(answers.streamed, lines, "m", lambda _count: None, 1000),
+    ):
+        with suppress(RemoteError):
+            completion = read()
+            assert completion.text or completion.tool_calls
+            json.dumps(completion.to_dict())
+
+
 # -- time ----------------------------------------------------------------------------------------
 
 
@@ -414,22 +482,95 @@ def test_silence_ends_with_the_read_timeout_and_is_not_asked_again(
 ) -> None:
     llm.script([Answer("late", delay=5)])
     began = time.monotonic()
-    with pytest.raises(SpentError, match="did not answer in time") as caught:
-        client(llm, patience=SHORT.replace(read=0.2)).complete(question())
+    with pytest.raises(SpentError, match=r"not whole after 0\.2 seconds") as caught:
+        client(llm, patience=SHORT.replace(answer=0.2)).complete(question())
     assert time.monotonic() - began < 3
     assert caught.value.again
+    assert caught.value.where == f"{llm.url}, model m-1"
     assert len(llm.asked) == 1
 
 
+#: Ways never to be done without ever being silent for long, or at all.
+ENDLESS: dict[str, Reply] = {
+    "body": Answer("x" * 5000, drip=0.05),
+    "headers": slow_headers(0.05),
+    "100 Continue": continues(0.05),
+    "100 Continue, without a pause": continues(0),
+    "an error's body": Raw(503, b"x" * 5000, drip=0.05),
+}
+
+
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("progress", WAYS, ids=["whole", "stream"])
+@pytest.mark.parametrize("reply", ENDLESS.values(), ids=list(ENDLESS))
+@pytest.mark.parametrize("bound", ["answer", "total", "seconds"])
 def test_a_drip_does_not_outlast_the_patience(
-    client: Client, llm: ModelServer, progress: Any
+    client: Client, llm: ModelServer, progress: Any, reply: Reply, bound: str
 ) -> None:
-    llm.script([Answer("x" * 5000, drip=0.05)])
+    """Explicit timeouts; total attempts and wall time bounded by us."""
+    llm.script([reply] * 3)
+    patience = SHORT.replace(attempts=1)
+    request = question()
+    if bound == "seconds":
+        request = request.replace(seconds=0.3)
+    else:
+        patience = patience.replace(**{bound: 0.3})
     began = time.monotonic()
-    with pytest.raises(SpentError, match=r"not whole after 0\.3 seconds"):
-        client(llm, patience=SHORT.replace(total=0.3), progress=progress).complete(question())
-    assert time.monotonic() - began < 3
+    with pytest.raises(RemoteError) as caught:
+        client(llm, patience=patience, progress=progress).complete(request)
+    assert time.monotonic() - began < 2
+    assert len(llm.asked) == 1
+    if not isinstance(reply, Raw) or reply.status == 200:
+        assert isinstance(caught.value, SpentError)
+        assert "not whole after 0.3 seconds" in caught.value.what
+        assert caught.value.again is (bound == "answer"), "there is time for one attempt more"
+
+
+def test_a_reader_that_takes_the_prompt_slowly_does_not_outlast_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        held: list[socket.socket] = []
+
+        def read() -> None:
+            connection, _ = listener.accept()
+            held.append(connection)
+            with suppress(OSError):
+                while connection.recv(2048):
+                    time.sleep(0.02)
+
+        thread = threading.Thread(target=read, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        with client_of(ModelServer(), base_url=url, patience=SHORT.replace(total=0.5)) as model:
+            began = time.monotonic()
+            with pytest.raises(SpentError, match="not whole after"):
+                model.complete(question("x" * (16 << 20)))
+            assert time.monotonic() - began < 4
+        held[0].shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+        held[0].close()
+
+
+def test_the_time_of_one_thread_is_not_that_of_another(client: Client, llm: ModelServer) -> None:
+    llm.script(lambda asked: Answer(asked.messages[0]["content"], delay=0.4))
+    model = client(llm)
+
+    def ask(number: int) -> str:
+        seconds = 0.2 if number % 2 else None
+        try:
+            return model.complete(question(f"q{number}", seconds=seconds)).text
+        except SpentError:
+            return "late"
+
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(ask, range(16)))
+    assert texts == ["late" if n % 2 else f"q{n}" for n in range(16)]
+
+
+def test_a_client_that_cannot_be_bounded_is_not_used() -> None:
+    with pytest.raises(UnavailableError, match="httpx2") as caught:
+        Wire(time.monotonic).lay(object())
+    assert caught.value.code == 4
 
 
 # -- where the prompt goes, and who hears the key ------------------------------------------------
@@ -489,6 +630,16 @@ def test_errors_of_any_shape_are_told(client: Client, llm: ModelServer, body: by
         client(llm).complete(question())
 
 
+@pytest.mark.parametrize("to", ["http://[::1", "http://[x]/", "http://a:b/c", "", "\x1b[2J"])
+def test_a_redirect_to_nothing_is_refused_all_the_same(
+    client: Client, llm: ModelServer, to: str
+) -> None:
+    llm.script([redirect(to)])
+    with pytest.raises(RemoteError, match="redirects to") as caught:
+        client(llm).complete(question())
+    assert caught.value.what.isprintable()
+
+
 def test_an_error_without_end_is_not_read_to_its_end(client: Client, llm: ModelServer) -> None:
     llm.script([Raw(400, b"x" * 4096, endless=True)])
     with pytest.raises(RemoteError, match=r"refused \(400\): xxx"):
@@ -510,12 +661,64 @@ def test_no_key_is_an_error_of_the_configuration(more: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "url", ["ftp://x.test", "x.test/v1", "https://u:p@x.test/v1", "https://x.test/v1?k=1",
-            "https:///v1", "https://x.test/\n"],
+            "https:///v1", "https://x.test/\n", "http://[::1", "http://localhost:abc/v1",
+            "http://a..b/v1", f"http://{'a' * 64}.test/v1", "http://x.test:65536/v1",
+            "http://x.test:0/v1", "http://[nonsense]/v1"],
 )  # fmt: skip
 def test_a_base_url_that_is_none(url: str) -> None:
     with pytest.raises(ConfigError, match="base URL") as caught:
         OpenAIModel(base_url=url, api_key="k")
     assert "u:p" not in str(caught.value)
+    assert caught.value.where == "OPENAI_BASE_URL"
+
+
+@pytest.mark.parametrize("url", ["http://256.1.1.1/v1", "http://\u2603.test/v1"])
+def test_a_host_that_cannot_be_is_an_error_of_the_configuration(client: Client, url: str) -> None:
+    with pytest.raises(ConfigError) as caught, ModelServer() as served:
+        client(served, base_url=url).complete(question())
+    assert caught.value.where == "OPENAI_BASE_URL"
+
+
+@pytest.mark.parametrize("key", ["clé-0123456789", "two words", "sk-abc\n", "\x00"])
+def test_a_key_that_is_none_is_told_without_it(key: str) -> None:
+    with pytest.raises(ConfigError, match="characters that no key has") as caught:
+        OpenAIModel(api_key=key)
+    assert caught.value.where == "OPENAI_API_KEY"
+    assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    ["socks5://127.0.0.1:1", "foo://u:hidden@x", "http://u:hidden@127.0.0.1:abc", "http://[::1",
+     "http://a..b:80"],
+)  # fmt: skip
+def test_a_proxy_that_is_none_is_named(client: Client, llm: ModelServer, proxy: str,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(ConfigError, match="proxy") as caught:
+        client(llm, base_url="http://model.test/v1").complete(question())
+    assert "HTTP_PROXY" in caught.value.where
+    assert "hidden" not in str(caught.value)
+    assert llm.asked == []
+
+
+@pytest.mark.parametrize("content", [None, "no certificate\n"])
+def test_certificates_that_are_none_are_named(
+    client: Client,
+    llm: ModelServer,
+    tmp_path: Path,
+    content: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = tmp_path / "certificates.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with pytest.raises(ConfigError, match="certificates cannot be read") as caught:
+        client(llm).complete(question())
+    assert "SSL_CERT_FILE" in caught.value.where
 
 
 def test_text_that_is_no_unicode_is_told(client: Client, llm: ModelServer) -> None:

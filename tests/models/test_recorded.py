@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -22,7 +23,7 @@ from llm.replies import Answer, Raw, refusal
 from models.asking import question
 
 from rlm_ci.errors import ConfigError, DamagedError, LimitError, RemoteError, RlmCiError
-from rlm_ci.models import Completion, SpentError, Usage
+from rlm_ci.models import Completion, Request, SpentError, Usage
 from rlm_ci.models.facts import Facts
 from rlm_ci.models.ledger import Ledger, Spent
 from rlm_ci.models.prices import Prices
@@ -311,6 +312,83 @@ def test_records_of_others_are_damage(path: Path, row: dict[str, Any], words: st
         opened(path)
 
 
+def forged(path: Path, kind: str, place: str, value: Any, source: Path) -> None:
+    """The facts of ``source`` in ``path``, that of ``place`` with another value; all sums right."""
+    with Journal.open(str(path)) as journal:
+        for row in lines(source):
+            told = {name: one for name, one in row.items() if name not in ("seq", "crc")}
+            if row["type"] == "fact" and (row["kind"], row["place"]) == (kind, place):
+                told["value"] = value
+            journal.append(told)
+
+
+@pytest.mark.parametrize("value", [{}, {"name": {}}, [], None, "text", 7])
+def test_a_fact_of_another_shape_is_damage(path: Path, tmp_path: Path, value: Any) -> None:
+    """A record whose sum is right and that no run wrote: file and place are named, exit 6."""
+    with opened(path) as record:
+        record.fact("mode", "start", {}, lambda: {"name": {"deep": 1}, "why": "x"})
+    other = tmp_path / "other.jsonl"
+    forged(other, "mode", "start", value, path)
+
+    def look() -> None:
+        with opened(other) as record:
+            told = record.fact("mode", "start", {}, never)
+            assert told["name"]["deep"] + len(told["why"]) < 0
+
+    with pytest.raises(DamagedError) as caught:
+        look()
+    assert caught.value.where == str(other)
+    assert "start" in caught.value.what or "record 2" in caught.value.what
+
+
+@pytest.mark.parametrize("value", [{}, {"goal": "x", "more": 1}])
+def test_a_fact_that_something_is_made_of(path: Path, tmp_path: Path, value: Any) -> None:
+    def terms(goal: str, most: int) -> tuple[str, int]:
+        return goal, most
+
+    def shape(told: Mapping[str, Any]) -> tuple[str, int]:
+        return terms(**told)
+
+    with opened(path) as record:
+        made = record.shaped("terms", "start", {}, lambda: {"goal": "g", "most": 2}, shape)
+        assert made == ("g", 2)
+    other = tmp_path / "other.jsonl"
+    forged(other, "terms", "start", value, path)
+    with opened(other) as record, pytest.raises(DamagedError, match="holds for start"):
+        record.shaped("terms", "start", {}, never, shape)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value.clear(),
+        lambda value: value.update(usage="many"),
+        lambda value: value.update(usage={"prompt_tokens": 1}),
+        lambda value: value.update(cost="dear"),
+        lambda value: value.update(tool_calls=5),
+    ],
+)
+def test_a_completion_of_another_shape_is_damage(
+    path: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    """Its own run's, and one that was taken over from another run's."""
+    with opened(path) as record:
+        record.complete(Scripted(["hi"]), Ledger(), question(), "1")
+    (row,) = (one for one in lines(path) if one["type"] == "fact")
+    change(row["value"])
+    other = tmp_path / "other.jsonl"
+    forged(other, "completion", "1", row["value"], path)
+    with pytest.raises(DamagedError, match="record 2 is none of a run's calls"):
+        opened(other)
+    cached = tmp_path / "cached.jsonl"
+    with Journal.open(str(cached)) as journal:
+        journal.append(
+            {**{k: v for k, v in row.items() if k not in ("seq", "crc")}, "cached": True}
+        )
+    with opened(cached) as record, pytest.raises(DamagedError, match="what it holds for 1"):
+        record.complete(Scripted([]), Ledger(), question(), "1")
+
+
 def test_a_torn_tail_is_no_fact(path: Path) -> None:
     with opened(path) as record:
         record.fact("k", "1", {}, lambda: {"n": 1})
@@ -321,7 +399,7 @@ def test_a_torn_tail_is_no_fact(path: Path) -> None:
         with opened(path) as record:
             assert record.fact("k", "1", {}, never) == {"n": 1}
             assert record.fact("k", "2", {}, lambda: {"n": 3}) == {"n": 3}
-            assert record.repeated == 1
+            assert record.repeated == 0, "it was no call of a model"
             assert record.fact("k", "2", {}, never) == {"n": 3}
 
 
@@ -430,6 +508,106 @@ def test_another_provider_or_request_is_another_question(path: Path) -> None:
         assert record.complete(other, Ledger(), question(), "p").text == "b"
         for more in ({"max_tokens": 5}, {"temperature": 0.5}, {"model": "m-2"}):
             assert record.complete(Scripted(["c"]), Ledger(), question(**more), "p").text == "c"
+
+
+def test_a_call_that_was_begun_and_lost_with_its_process_is_counted(path: Path) -> None:
+    with opened(path) as record:
+        record.complete(Scripted(["a"]), Ledger(), question(), "p")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.index(b"\n") + 1])
+    with opened(path) as record:
+        record.complete(Scripted(["a"]), Ledger(), question(), "p")
+        assert (record.calls, record.repeated) == (1, 1)
+    with opened(path) as record:
+        record.complete(Absent("scripted"), Ledger(), question(), "p")
+        assert record.repeated == 0
+
+
+class Slow:
+    """A model that takes the time that it is given, and then gives up."""
+
+    name = "slow"
+
+    def __init__(self, error: RemoteError) -> None:
+        self.given: list[float | None] = []
+        self._error = error
+
+    def complete(self, request: Request) -> Completion:
+        self.given.append(request.seconds)
+        time.sleep(request.seconds or 0)
+        raise self._error
+
+
+def test_the_minutes_of_the_run_end_a_call_and_it_is_charged(path: Path) -> None:
+    """Time budgets hold: what a call may take is what is left of the run's minutes."""
+    ledger = Ledger(max_minutes=0.2 / 60)
+    model = Slow(SpentError("not whole", again=True))
+    with opened(path) as record:
+        with pytest.raises(LimitError, match="minutes is used up") as caught:
+            record.complete(model, ledger, question(), "p", seconds=50)
+        assert caught.value.budget == "max_minutes"
+        assert ledger.spent == record.spent
+        assert ledger.spent.calls == 1
+    assert len(model.given) == 1
+    assert 0 < (model.given[0] or 0) <= 0.2
+    with opened(path, replay_only=True) as record, pytest.raises(LimitError) as again:
+        record.complete(Absent("slow"), Ledger(), question(), "p")
+    assert str(again.value) == str(caught.value)
+    assert lines(path)[-1]["charge"] is not None
+
+
+def test_minutes_that_ended_while_nobody_could_be_reached_end_the_run_too(path: Path) -> None:
+    ledger = Ledger(max_minutes=0.1 / 60)
+    with opened(path) as record, pytest.raises(LimitError) as caught:
+        record.complete(Slow(RemoteError("away")), ledger, question(), "p", seconds=50)
+    assert caught.value.budget == "max_minutes"
+    assert ledger.spent == Spent()
+
+
+def test_both_tries_of_a_call_share_its_seconds(path: Path) -> None:
+    model = Slow(SpentError("cut", again=True))
+    with opened(path) as record:
+        with pytest.raises(SpentError):
+            record.complete(model, Ledger(), question(), "p", seconds=0.2)
+        assert len(model.given) == 1, "there is no time for another"
+
+        def lost(request: Request) -> Completion:
+            given.append(request.seconds)
+            time.sleep(0.05)
+            raise SpentError("cut", again=True)
+
+        given: list[float | None] = []
+        with pytest.raises(SpentError):
+            record.complete(Scripted(lost), Ledger(), question(), "q", seconds=10)
+    first, second = given
+    assert first == 10
+    assert 5 < (second or 0) <= 9.96
+
+
+def test_seconds_are_no_part_of_the_question(path: Path) -> None:
+    with opened(path) as record:
+        record.complete(Scripted(["a"]), Ledger(), question(), "p", seconds=5)
+        record.complete(Absent("scripted"), Ledger(max_minutes=1), question(seconds=7), "p")
+        assert (record.calls, record.replayed) == (1, 1)
+
+
+def test_only_completions_are_looked_up_in_other_runs(path: Path, tmp_path: Path) -> None:
+    old, broken = tmp_path / "old.jsonl", tmp_path / "broken.jsonl"
+    with opened(old) as record:
+        for place, text in (("1", "first"), ("2", "second")):
+            record.complete(Scripted([text]), Ledger(), question(), place)
+        record.fact("command", "1/validator", {"argv": ["x"]}, lambda: {"code": 1})
+    broken.write_bytes(b"no journal\n")
+    cache = [str(broken), str(tmp_path / "missing.jsonl"), str(old)]
+    with opened(path, cache=cache) as record:
+        assert record.fact("command", "1/validator", {"argv": ["x"]}, lambda: {"code": 0}) == {
+            "code": 0
+        }
+        found = [
+            record.complete(Absent("scripted"), Ledger(), question(), place).text
+            for place in ("2", "1", "elsewhere")
+        ]
+        assert found == ["second", "first", "first"], "the same place first"
 
 
 def test_other_runs_are_looked_into_only_when_handed_in(path: Path, tmp_path: Path) -> None:

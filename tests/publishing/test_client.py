@@ -33,6 +33,7 @@ def found(stage: Stage, text: str) -> Any:
 # -- reading ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "wrong",
     [

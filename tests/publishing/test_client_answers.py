@@ -214,7 +214,7 @@ def _dripping(start: bytes, drip: bytes, every: float) -> Iterator[str]:
         waiting.join(2)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("rest", "drip"),
     [(b"Content-Length: 1000\r\n\r\n", b" "), (b"\r\n", b" "),
@@ -305,6 +305,7 @@ def test_threads_of_the_wrong_shape_are_no_answer(
         threads.read(client(stage, clock), NAME, NUMBER)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("part", ["id", "comment", "resolvedBy", "minimizedReason"])
 @pytest.mark.parametrize("odd", ["", None, 7, [1]], ids=str)
 def test_a_thread_of_ours_of_the_wrong_shape_is_no_answer(

@@ -61,6 +61,7 @@ def test_hostile_texts_change_nothing(report: Report) -> None:
     check_shape(render(report, "summary"), report)
 
 
+@pytest.mark.full
 @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
 @given(report=reports.reports())
 def test_a_second_parser_agrees(report: Report) -> None:

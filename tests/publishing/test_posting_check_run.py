@@ -31,6 +31,7 @@ def many(number: int) -> list[Finding]:
     ]  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("part", "unfinished", "conclusion"),
     [
@@ -70,6 +71,7 @@ def test_a_report_of_nothing_lets_nobody_through(stage: Stage) -> None:
     assert stage.home.checks[-1].conclusion == "action_required"
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("number", [0, 1, 50, 51, 100, 101, 499, 500])
 def test_annotations_go_in_batches_of_fifty(stage: Stage, number: int) -> None:
     found = many(number)

@@ -15,6 +15,8 @@ from publishing.conftest import Stage, once
 from rlm_ci.publishing import remarks
 from rlm_ci.publishing.publication import Publication, Wishes
 
+pytestmark = pytest.mark.full
+
 OTHER = "t-bot-2"
 Run = Callable[[], Publication]
 
@@ -53,7 +55,6 @@ class Race:
 STICKY = Wishes(comment="sticky")
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("inner", ["new", "old", "same"])
@@ -167,19 +168,16 @@ def _race(stage: Stage, seeds: Sequence[int], *, same: bool, wishes: Wishes) -> 
             raise AssertionError("\n".join([f"seed {seed}", *told])) from error
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
 def test_requests_in_any_order(stage: Stage, same: bool) -> None:
     _race(stage, range(12), same=same, wishes=STICKY)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
 def test_review_comments_in_any_order(stage: Stage, same: bool) -> None:
     _race(stage, range(8), same=same, wishes=Wishes())
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("wishes", [STICKY, Wishes()], ids=["summary", "review"])
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
 def test_requests_in_many_orders(stage: Stage, same: bool, wishes: Wishes) -> None:
@@ -207,7 +205,6 @@ def test_the_newer_words_are_taken_from_nobody_else(stage: Stage, app: str) -> N
         assert stage.last.head != race.head
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
 @pytest.mark.parametrize("denied", [False, True], ids=["switched off", "not allowed"])
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -48,7 +48,7 @@ def resolve(stage: Stage, token: str = ADA) -> None:
 # -- over ten pushes ----------------------------------------------------------------------------
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("contents", [True, False], ids=["resolving", "folding"])
 def test_ten_pushes(stage: Stage, contents: bool) -> None:
     """A finding comes at push n and goes at push n + 3; another one stays all the time."""

@@ -156,6 +156,7 @@ def test_a_checkpoint_that_does_not_hold_starts_anew(stage: Stage, first: str) -
     assert (stage.last.calls, stage.last.tokens) == (3, 5)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("wrong", [{"status": 502}, {"drop": True}, {"cut": 30}], ids=str)
 @pytest.mark.parametrize("store", [True, False])
 @pytest.mark.parametrize("verb", ["POST", "PATCH"])
@@ -174,6 +175,7 @@ def test_a_failure_around_the_write_leaves_exactly_one(
     assert len(writes) == (1 if store or "cut" in wrong else 2)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "answer", [{}, [], {"id": "x"}, {"message": "?"}, b"<html>Log in</html>", "text"], ids=str
 )

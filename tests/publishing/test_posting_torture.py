@@ -60,6 +60,7 @@ def harmless(body: str) -> None:
         assert not LINKED.search(node), node
 
 
+@pytest.mark.full
 def test_500_findings_over_300_files(stage: Stage) -> None:
     wide(stage, 300)
     found = [on_file(n % 300, 2 + n // 300) for n in range(500)]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,29 @@ def test_a_run_in_progress_is_exported_as_it_stands(place: Place, tmp_path: Path
         run.begin()
         export(run.path, run.id, str(tmp_path / "a.tar.gz"))
         assert f"{run.id}/manifest.json" in members(tmp_path / "a.tar.gz")
+
+
+def test_a_pipe_is_written_to_and_stays_one(place: Place, tmp_path: Path) -> None:
+    run = place.finished()
+    whole = tmp_path / "whole.tar.gz"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        done = export(run.path, run.id, str(pipe))
+        said = read.result(timeout=30)
+    assert export(run.path, run.id, str(whole)) == done
+    assert said == whole.read_bytes()
+    assert pipe.is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["pipe", "repo", "whole.tar.gz"]
+
+
+def test_a_link_to_a_device_is_no_name_to_take(place: Place, tmp_path: Path) -> None:
+    run = place.finished()
+    link = tmp_path / "null"
+    link.symlink_to(os.devnull)
+    assert export(run.path, run.id, str(link)).files == 2
+    assert link.is_symlink()
 
 
 def test_nothing_is_left_where_nothing_can_be_written(place: Place, tmp_path: Path) -> None:

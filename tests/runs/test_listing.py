@@ -16,6 +16,7 @@ from runs.conftest import Place
 from rlm_ci.errors import DamagedError, StorageError, UsageError
 from rlm_ci.runs import listing
 from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.store import Store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 
@@ -135,6 +136,36 @@ def test_latest_is_no_run_that_another_one_started(place: Place) -> None:
         assert listing.find(place.store, "latest").run_id == outer.id
 
 
+def test_a_run_of_another_store_is_found_and_not_taken_for_ours(
+    place: Place, tmp_path: Path
+) -> None:
+    other = Place(tmp_path / "other repo")
+    (other.root / ".git").mkdir(parents=True)
+    (other.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    run = other.finished()
+    found = listing.find(place.store, f"{run.path}/manifest.json")
+    assert found.run_id == run.id
+    with pytest.raises(UsageError, match="belongs to another repository") as caught:
+        listing.require_in(place.store, found)
+    assert caught.value.hint == f"add -C '{other.root}'"
+    listing.require_in(other.store, found)
+    # By a link of ours, it is still theirs.
+    (place.root / ".runs").mkdir(parents=True)
+    (place.root / ".runs" / "t1").symlink_to(Path(run.path).parent.parent)
+    through = listing.find(place.store, str(place.root / ".runs/t1/cli" / run.id))
+    with pytest.raises(UsageError, match="belongs to another repository"):
+        listing.require_in(place.store, through)
+
+
+def test_only_what_tells_what_it_was_asked_for_can_be_resumed(place: Place) -> None:
+    with place.create() as run:
+        run.begin()
+    entry = listing.find(place.store, run.id)
+    assert (entry.run.is_resumable, entry.is_resumable) == (True, False)
+    Path(run.path, "request.json").write_text("{}")
+    assert entry.is_resumable
+
+
 # -- runs whose process is gone ------------------------------------------------------------------
 
 
@@ -191,6 +222,43 @@ def test_pruning_follows_no_link(place: Place, tmp_path: Path) -> None:
     assert (outside / "precious").read_text() == "x"
 
 
+@pytest.mark.parametrize("name", [".runs", ".runs/zz", ".runs/zz/cli"])
+def test_no_store_is_pruned_through_a_link(place: Place, tmp_path: Path, name: str) -> None:
+    """A repository brings the link; the folders that it leads to are somebody's."""
+    outside = tmp_path / "outside"
+    below = {".runs": "zz/cli/photos", ".runs/zz": "cli/photos", ".runs/zz/cli": "photos"}
+    precious = outside / below[name]
+    precious.mkdir(parents=True)
+    os.utime(precious, (0, 0))
+    link = place.root / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+    for task in (None, "zz"):
+        if name == ".runs":
+            with pytest.raises(StorageError, match="is a link"):
+                listing.prune(place.store, 0, place.seconds, task)
+        else:
+            assert listing.prune(place.store, 0, place.seconds, task) == []
+    assert precious.is_dir()
+
+
+def test_a_store_behind_a_link_of_the_repository_is_no_store(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    place.root.mkdir()
+    (place.root / "kept").symlink_to(tmp_path / "outside")
+    with pytest.raises(StorageError, match="leads elsewhere"):
+        listing.entries(Store.at(str(place.root), "kept/runs"))
+
+
+def test_what_was_never_a_run_is_not_pruned(place: Place) -> None:
+    run = place.finished()
+    folder = Path(run.path).with_name("photos")
+    folder.mkdir()
+    os.utime(folder, (0, 0))
+    assert [one.run_id for one in listing.prune(place.store, 0, place.seconds + 9)] == [run.id]
+    assert folder.is_dir()
+
+
 def test_the_manifest_of_a_pruned_run_stays_in_the_metrics(place: Place) -> None:
     run = place.finished()
     listing.prune(place.store, 0, place.seconds + 1)
@@ -224,3 +292,18 @@ def test_a_run_of_a_dead_process_that_nobody_reaps_is_gone_at_once(place: Place)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and still there
         assert entry.standing(time.time()) == "gone"
+
+
+def test_a_run_is_pruned_whatever_an_agent_has_left_in_it(place: Place) -> None:
+    """A copy that could not be removed stays with its run: deep, and closed."""
+    run = place.finished()
+    here = os.open(run.path, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.fchmod(here, 0)
+    os.close(here)
+    assert [one.run_id for one in listing.prune(place.store, 0, place.seconds + 9)] == [run.id]
+    assert os.listdir(os.path.dirname(run.path)) == []

@@ -205,3 +205,49 @@ def test_the_digest_changes_with_whatever_would_be_done() -> None:
     assert digest(a="b", b="") != digest(a="b", b="c", c="")
     assert digest(a="") != digest(a="rlm")
     assert len(digest(a="")) == 64
+
+
+def test_inputs_are_defaults_of_what_the_stages_read() -> None:
+    """'Pipeline input defaults (from the selected rlm pipeline definition)'."""
+    foreign = {"pipelines": [{"id": "rlm", "inputs": {"maxIterations": 4, "validator": "make"}}]}
+    own = from_json(foreign)["rlm"]
+    assert own.inputs == (("max_iterations", 4), ("validator", "make"))
+    assert own.stages == pipeline.BUILT_IN["rlm"].stages
+    assert own.variables() == {"RLM_MAX_ITERATIONS": "4", "RLM_VALIDATOR": "make"}
+    plain = pipeline.merge()
+    assert pipeline.digest({**plain, "rlm": own}, "rlm") != pipeline.digest(plain, "rlm")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"id": "ci", "inputs": {"validator": "x"}},
+        {"id": "rlm", "inputs": ["validator"]},
+        {"id": "rlm"},
+    ],
+)
+def test_inputs_replace_no_stages_of_a_pipeline_that_has_none(record: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"pipelines\[0\]\.(stages|inputs) must be"):
+        pipeline.from_settings([record], "rlm-ci.toml")
+
+
+def test_our_own_stages_are_known_to_be_replaced_however_deep() -> None:
+    ours = pipeline.BUILT_IN["rlm"]
+    own = pipeline.from_settings([table(GOOD, name="rlm")], "rlm-ci.toml")
+    inputs = pipeline.from_settings([{"id": "rlm", "inputs": {"validator": "x"}}], "rlm-ci.toml")
+    around = chain(a="b", b="rlm", c="")
+    for layers, replaced in (
+        ((around,), None), ((inputs, around), None), ((own, around), own["rlm"]),
+    ):  # fmt: skip
+        known = pipeline.merge(*layers)
+        assert [pipeline.replaced(known, name) for name in ("rlm", "a", "c", "nope")] == [
+            replaced, replaced, None, None
+        ]  # fmt: skip
+    assert pipeline.merge()["rlm"] == ours
+
+
+def test_an_input_sets_nothing_that_a_file_of_settings_cannot() -> None:
+    """'A repository must not be able to open the door of its own cage.'"""
+    inputs = {"allowTestEdits": True, "apply": True, "goal": "x", "validator": "make"}
+    [found] = from_json({"pipelines": [{"id": "rlm", "inputs": inputs}]}).values()
+    assert found.variables() == {"RLM_VALIDATOR": "make"}

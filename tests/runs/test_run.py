@@ -16,7 +16,7 @@ import pytest
 from runs.conftest import SECRET, Place
 
 from rlm_ci import resources
-from rlm_ci.errors import DamagedError, LockedError, RemoteError, UsageError
+from rlm_ci.errors import DamagedError, LockedError, RemoteError, StorageError, UsageError
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs import rollup
 from rlm_ci.runs.journal import replay
@@ -86,6 +86,36 @@ def test_a_run_from_begin_to_end(place: Place) -> None:
     assert state(place)["runs"] == {"total": 1, "succeeded": 1, "failed": 0, "cancelled": 0}
     assert (place.root / "out" / "t1" / ".gitignore").read_text() == "*\n"
     place.open(run.path).close()  # the lock is free again
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("exit_code", None), ("exit_code", "1"), ("duration_seconds", float("nan")),
+        ("duration_seconds", 10**400), ("completed_at", "soon"), ("recorded_at", 5),
+        ("commands_passed", True), ("status_detail", []),
+    ],
+)  # fmt: skip
+def test_one_odd_row_of_the_metrics_ends_no_later_run(
+    place: Place, key: str, value: object
+) -> None:
+    first = place.finished()
+    path = place.root / ".runs" / "t1" / "metrics.json"
+    rows = json.loads(path.read_text())
+    if value is None:
+        del rows["runs"][0][key]
+    else:
+        rows["runs"][0][key] = value
+    path.write_text(json.dumps(rows))
+    place.seconds += 60
+    with place.create() as run:
+        run.begin()
+        assert run.finish("succeeded", exit_code=0) is None
+    assert manifests.read(run.path).status == "succeeded"
+    found = metrics(place)["runs"]
+    assert [one["run_id"] for one in found] == [first.id, run.id]
+    assert found[0]["exit_code"] == 0
+    assert found[0]["duration_seconds"] == 0
 
 
 def test_a_step_that_raises_has_failed_and_one_that_is_interrupted_waits(place: Place) -> None:
@@ -301,3 +331,61 @@ def test_the_last_run_is_the_one_that_ended_last(place: Place) -> None:
     task = os.path.join(place.store.root, "t1")
     rollup.record(task, os.path.join(place.out, "t1"), first.manifest, place.seconds)
     assert state(place)["runs"]["total"] == 2  # told twice, counted once
+
+
+# -- its folder ----------------------------------------------------------------------------------
+
+LINKED = [
+    ".lock", "manifest.json", "events.jsonl", "calls.jsonl", "request.json", "report.json",
+    "commands", "commands/01-a.log", "rlm", "rlm/state.json", "rlm/git", "rlm/work", "rlm/context",
+    "rlm/iteration-1/status.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_a_run_with_a_link_in_its_folder_is_not_taken_over(
+    place: Place, tmp_path: Path, name: str
+) -> None:
+    with place.create() as run:
+        run.begin()
+    before = manifests.read(run.path)
+    elsewhere, path = tmp_path / "elsewhere", Path(run.path, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        path.rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+        (elsewhere / "thesis.txt").write_text("x")
+    path.symlink_to(elsewhere)
+    kept = _contents(elsewhere)
+    with pytest.raises((DamagedError, StorageError)) as caught:
+        place.open(run.path)
+    assert str(path) in str(caught.value)
+    assert _contents(elsewhere) == kept
+    path.unlink()
+    if elsewhere.is_file():
+        elsewhere.rename(path)
+    with place.open(run.path) as again:  # nobody holds it
+        assert again.manifest == before
+
+
+def _contents(place: Path) -> object:
+    return (
+        {one: one.read_text() for one in place.iterdir()} if place.is_dir() else place.read_text()
+    )
+
+
+def test_a_pipe_in_the_folder_of_a_run_hangs_nobody(place: Place) -> None:
+    with place.create() as run:
+        run.begin()
+    os.mkfifo(os.path.join(run.path, "calls.jsonl"))
+    with pytest.raises(DamagedError, match="neither a file nor a folder"):
+        place.open(run.path)
+
+
+def test_the_copies_of_a_tree_may_hold_links(place: Place) -> None:
+    with place.create() as run:
+        run.begin()
+    for name in ("work", "verdict", "git"):
+        os.symlink("/etc", run.path_of("rlm", name, "link"))
+    place.open(run.path).close()

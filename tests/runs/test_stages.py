@@ -102,6 +102,21 @@ def test_a_secret_that_a_stage_prints_is_not_kept(place: Place) -> None:
     assert "[redacted]" in log(run, 1)
 
 
+@pytest.mark.parametrize("cut", [(256 << 10) - 7, -(768 << 10) - 7])
+def test_a_secret_at_the_seam_of_what_is_left_out_is_not_kept(place: Place, cut: int) -> None:
+    total = 2 << 20
+    before = cut if cut > 0 else total + cut
+    stage = (
+        f"head -c {before} /dev/zero | tr '\\0' x; printf %s \"$MY_TOKEN\"; "
+        f"head -c {total - before - len(SECRET)} /dev/zero | tr '\\0' y"
+    )
+    _, run = conduct(place, setting(place, ci(stage)))
+    said = log(run, 1)
+    assert "bytes left out" in said
+    assert SECRET[:5] not in said
+    assert SECRET[-5:] not in said
+
+
 def test_output_of_any_size_and_kind_is_kept_in_bounds(place: Place) -> None:
     stage = r"head -c 20000000 /dev/zero | tr '\0' x; printf '\377\033[31m end'"
     _, run = conduct(place, setting(place, ci({"command": stage, "title": "Loud"})))
@@ -220,3 +235,31 @@ def test_an_interrupted_pipeline_goes_on_where_it_stopped(place: Place) -> None:
     assert (place.root / "said").read_text() == "outer\ninner\nend\n"
     assert told_child(again) == child  # the same child went on
     assert again.manifest.child_runs[0].status == "succeeded"
+
+
+def test_a_stage_is_told_the_inputs_that_the_environment_does_not_have(place: Place) -> None:
+    table = ci("echo $RLM_VALIDATOR $RLM_MAX_ITERATIONS $RLM_CI_LOOP_AGENT_ENV")
+    inputs = {"validator": "make", "max_iterations": 4, "agent_env": ["A", "B"]}
+    where = setting(place, {**table, "inputs": inputs})
+    where = where.replace(environ={**where.environ, "RLM_MAX_ITERATIONS": "9"})
+    _, run = conduct(place, where)
+    assert told(run) == [("succeeded", 0, "make 9 A,B")]
+
+
+def test_a_run_that_pauses_can_go_on(place: Place) -> None:
+    def pause(run: Run, _goal: str | None) -> tuple[int, str]:
+        run.detail = manifests.PAUSED
+        return 3, "paused: which of the two?"
+
+    def go_on(_run: Run, _goal: str | None) -> tuple[int, str]:
+        return 0, "done"
+
+    with place.create(pipeline="rlm") as run:
+        assert stages.conduct(run, "rlm", setting(place, actions={"rlm": pause})) == 3
+    ended = manifests.read(run.path)
+    assert (ended.status, ended.status_detail, ended.exit_code) == ("failed", "paused", 3)
+    assert ended.is_resumable
+    with place.open(run.path) as again:
+        assert stages.conduct(again, "rlm", setting(place, actions={"rlm": go_on})) == 0
+    ended = manifests.read(run.path)
+    assert (ended.status, ended.status_detail) == ("succeeded", None)

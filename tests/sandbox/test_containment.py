@@ -224,6 +224,7 @@ time.sleep(60)
     assert ended.reason == "memory"
 
 
+@pytest.mark.full
 def test_memory_that_children_share_counts_once(sandbox: Sandbox, work: Path) -> None:
     code = """
 import os, time
@@ -250,6 +251,7 @@ def test_the_disk_is_not_filled_with_many_files(sandbox: Sandbox, work: Path) ->
     assert sum(path.stat().st_size for path in work.iterdir()) < 40 * SMALL.scratch
 
 
+@pytest.mark.full
 def test_processor_time_is_bounded(sandbox: Sandbox, work: Path) -> None:
     ended = shell(sandbox, "while :; do :; done", work, SMALL.replace(cpu=1))
     assert ended.returncode in (-signal.SIGXCPU, 128 + signal.SIGXCPU, -signal.SIGKILL)

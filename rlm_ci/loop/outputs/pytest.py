@@ -20,7 +20,8 @@ _TITLE = re.compile(r"_{3,} ([^_].*[^_ ]|[^_ ]) _{3,}$|_{1,2} (\S.*\S) _{1,2}$")
 _ROW = re.compile(r"(FAILED|ERROR) (\S.*)$")
 _FRAME = re.compile(r"([^\s:][^:]*):(\d+):(?: (.*))?$")
 _SYNTAX = re.compile(r'E +File "([^"]+)", line (\d+)')
-_END = re.compile(r"(?:=+ )?(\d+ [a-z]+(?:, \d+ [a-z]+)*|no tests ran) in \d+(?:\.\d+)?s\b")
+_COUNT = r"\d+ (?:subtests )?[a-z]+"
+_END = re.compile(rf"(?:=+ )?({_COUNT}(?:, {_COUNT})*|no tests ran) in \d+(?:\.\d+)?s\b")
 _CONFTEST = re.compile(r"ImportError while loading conftest '(.*)'\.$")
 _CONDITIONS = {"FAILED": "pytest-failure", "ERROR": "pytest-error"}
 #: So many tracebacks of one name are compared with a row of the summary.

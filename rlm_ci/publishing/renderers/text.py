@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.findings import Finding, Location, Part, Report
+    from rlm_ci.findings import Document, Finding, Location, Part, Report
     from rlm_ci.publishing.options import Options
 
 _RED, _GREEN, _YELLOW, _BLUE, _DIM, _BOLD = "31", "32", "33", "34", "2", "1"
@@ -22,6 +22,8 @@ _SEVERITIES = {
 
 #: How many of the lines that a finding points to are shown, and how many without ``verbose``.
 _QUOTED, _QUOTED_BRIEFLY = 40, 4
+#: And how many places of an answer.
+_PLACES = 12
 
 
 def render(report: Report, options: Options) -> str:
@@ -39,6 +41,9 @@ class _Sheet:
 
     def lines(self) -> Iterator[str]:
         report, quiet = self._report, self._options.quiet
+        for document in report.documents:
+            if document.shown:
+                yield from self._document(document)
         for part in report.parts:
             if part.block is not None and part.verdict(report.fail_level) == FINDINGS:
                 yield from (printable(line) for line in part.block.rstrip("\n").split("\n"))
@@ -63,6 +68,20 @@ class _Sheet:
             yield ""
             yield from self._wrap(words.remarks(report), "  ")
             yield self._verdict()
+
+    def _document(self, document: Document) -> Iterator[str]:
+        for line in document.text.strip().splitlines():
+            yield from self._wrap(line, "") if line.strip() else ("",)
+        places = document.evidence
+        most = len(places) if self._options.verbose else _PLACES
+        if places:
+            yield ""
+        for number, place in enumerate(places[:most]):
+            yield f"{self._ink('also' if number else 'from', _DIM)} {_position(place)}"
+            yield from self._quote(place)
+        if len(places) > most:
+            yield self._ink(f"and {words.count(len(places) - most, 'more place')}", _DIM)
+        yield ""
 
     def _finding(self, finding: Finding, following: Finding | None) -> Iterator[str]:
         place = finding.evidence[0] if finding.evidence else None

@@ -1,4 +1,4 @@
-"""What a fix loop has done so far: ``rlm/state.json``, saved after every turn and at every end."""
+"""What a run has done so far: ``rlm/state.json``, saved after every turn and at every end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-SCHEMA_VERSION = 1
+VERSION = 1
 PASSED = "passed"
 BUDGET_COMPLETE = "budget_complete"
 TAMPERED = "tampered"
+FAILED = "failed"
 NO_PROGRESS = "no_progress"
+PAUSED = "paused"
 NO_VALIDATOR = "no_validator"
 INVALID_CONFIG = "invalid_config"
 ERROR = "error"
@@ -25,6 +27,7 @@ EXIT_CODES: Mapping[str, int] = {
     PASSED: errors.OK,
     BUDGET_COMPLETE: errors.OK,
     TAMPERED: errors.FINDINGS,
+    FAILED: errors.FINDINGS,
     NO_VALIDATOR: errors.USAGE,
     "max_iterations": errors.LIMIT,
     "max_minutes": errors.LIMIT,
@@ -32,6 +35,7 @@ EXIT_CODES: Mapping[str, int] = {
     "max_tokens": errors.LIMIT,
     "budget_usd": errors.LIMIT,
     NO_PROGRESS: errors.LIMIT,
+    PAUSED: errors.LIMIT,
     INVALID_CONFIG: errors.CONFIG,
 }
 #: The ends that leave the work to be done.
@@ -39,7 +43,7 @@ LIMITS = tuple(status for status, code in EXIT_CODES.items() if code == errors.L
 
 
 class Final(Value):
-    """How a loop ended: a status of the spec, the exit code, and why, in words."""
+    """How a run ended: a status of the specs, the exit code, and why, in words."""
 
     status: str
     exit_code: int
@@ -62,43 +66,44 @@ class Final(Value):
 class State:
     """The state file of one run, whole at any moment.
 
-    ``head`` are the first keys; ``describe`` adds validator, roles, maxIterations and so on.
+    ``mode`` is iterative or symbolic, ``turns`` the key under which its turns stand. ``head``
+    are the first keys; ``describe`` adds those that are known later.
     """
 
     def __init__(
-        self, path: str, head: Mapping[str, Any], redact: Callable[[str], str] = str
+        self,
+        path: str,
+        head: Mapping[str, Any],
+        redact: Callable[[str], str] = str,
+        *,
+        mode: str = "iterative",
+        turns: str = "iterations",
     ) -> None:
         self._path = path
         self._redact = redact
-        self._iterations: list[Mapping[str, Any]] = []
-        self._record: dict[str, Any] = {
-            "schema_version": SCHEMA_VERSION,
-            "mode": "iterative",
-            **head,
-            "iterations": self._iterations,
-            "final": None,
-        }
+        self._key = turns
+        self._turns: list[Mapping[str, Any]] = []
+        self._head: dict[str, Any] = {"version": VERSION, "mode": mode, **head}
+        self._final: dict[str, Any] | None = None
 
     @property
-    def iterations(self) -> int:
-        """How many turns are over."""
-        return len(self._iterations)
+    def entries(self) -> tuple[Mapping[str, Any], ...]:
+        """The turns that are over."""
+        return tuple(self._turns)
 
     def describe(self, **head: Any) -> None:
         """Note keys that hold for the whole run, and save."""
-        self._record = {**self._record, **head}
-        for name in ("iterations", "final"):  # they come last
-            self._record[name] = self._record.pop(name)
+        self._head |= head
         self.save()
 
-    def add(self, iteration: Mapping[str, Any]) -> None:
+    def add(self, turn: Mapping[str, Any]) -> None:
         """Note a turn that is over, and save."""
-        self._iterations.append(iteration)
+        self._turns.append(turn)
         self.save()
 
     def end(self, final: Final) -> None:
         """Note how it ended, and save."""
-        self._record["final"] = {
+        self._final = {
             "status": final.status,
             "exitCode": final.exit_code,
             "reason": final.reason,
@@ -107,5 +112,6 @@ class State:
 
     def save(self) -> None:
         """Write the file. Raises StorageError."""
-        text = self._redact(json.dumps(self._record, indent=2))
+        record = {**self._head, self._key: self._turns, "final": self._final}
+        text = self._redact(json.dumps(record, indent=2))
         files.write(self._path, text.encode() + b"\n", 0o600)

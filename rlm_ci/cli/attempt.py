@@ -1,0 +1,101 @@
+"""One process's work on a run of the pipeline ``rlm``, whatever ends it."""
+
+from __future__ import annotations
+
+from rlm_ci.cli import failure
+from rlm_ci.cli.progress import duration
+from rlm_ci.findings import Part, Report, Severity, Subject, Usage
+from rlm_ci.runs.clock import Clock
+from rlm_ci.runs.state import Final, State
+from rlm_ci.texts import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.cli.work import Mode, Work
+    from rlm_ci.errors import RlmCiError
+    from rlm_ci.models.recorded import Record
+    from rlm_ci.runs.run import Run
+
+PART = "rlm"
+
+
+class NoContextError(Exception):
+    """There is no context, and nobody asked for its mode by name: another attempt is to be made."""
+
+
+class Attempt:
+    """Its record is open, its terms are agreed on here.
+
+    ``mode`` is how the goal is gone about; ``head`` are the state's first keys.
+    """
+
+    #: The key of the state under which the turns stand.
+    turns = "iterations"
+
+    def __init__(
+        self,
+        work: Work,
+        run: Run,
+        goal: str,
+        record: Record,
+        mode: Mode,
+        *,
+        head: Mapping[str, Any],
+    ) -> None:
+        self._all = work
+        self._run = run
+        self._goal = goal
+        self._record = record
+        self._clock = Clock(record.fact)
+        self._state = State(
+            run.path_of("rlm", "state.json"),
+            {"goal": goal, "modeReason": mode.reason, **head},
+            run.redactor.text,
+            mode=mode.name,
+            turns=self.turns,
+        )
+        self.error: RlmCiError | None = None
+
+    def carry_out(self) -> tuple[Final, Report]:
+        """How it ended, and the report of it; an error, a bug too, is kept in ``error``."""
+        try:
+            final, told = self._work()
+        except NoContextError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever ends it, its state says so
+            self.error = failure(error, self._run.path, self._run.redactor.text)
+            final = Final.from_error(self.error)
+            part = Part.from_error(PART, self.error)
+            told = Report(Subject(), Severity.HIGH, (part,), usage=self._usage())
+        self._state.end(final)
+        return final, self._run.redactor.report(told.replace(run_id=self._run.id))
+
+    def _work(self) -> tuple[Final, Report]:
+        raise NotImplementedError
+
+    def _usage(self) -> Usage:
+        return Usage(**self._record.usage())
+
+    def _left(self, max_minutes: float | None, *, metered: bool) -> str:
+        """What remains of the budgets, in words; others' calls are not ours to count."""
+        settings, spent = self._all.settings, self._record.spent
+        told = []
+        if max_minutes is not None:
+            told.append(duration(max(0.0, max_minutes * 60 - self._clock.seconds())))
+        if not metered:
+            return f"{told[0]} left" if told else ""
+        if settings.max_calls is not None:
+            told.append(count(max(0, settings.max_calls - spent.calls), "call"))
+        if settings.max_tokens is not None:
+            told.append(count(max(0, settings.max_tokens - spent.tokens), "token"))
+        if settings.budget_usd is not None:
+            told.append(f"${max(0.0, settings.budget_usd - float(spent.usd)):.2f}")
+        return f"{', '.join(told)} left" if told else ""
+
+    def _step(self, text: str) -> None:
+        """Tell what begins now to whoever looks on, here or at the run's events."""
+        self._all.progress.step(text)
+        self._run.event("progress", {"summary": text})

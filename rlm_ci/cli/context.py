@@ -1,0 +1,307 @@
+"""``rlm-ci context``: a long text as an object on disk, built, searched and read by hand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from bisect import bisect_right
+from operator import attrgetter
+
+from rlm_ci import errors
+from rlm_ci.cli import output, running, say
+from rlm_ci.cli.judging import open_repository
+from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.publishing import neutral
+from rlm_ci.settings import Setting, Settings
+from rlm_ci.table import COMMON, CONTEXT
+from rlm_ci.texts import count, encodable, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, BinaryIO
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.recursion.context import Context, Found, Hit, Place
+
+SUMMARY = "build, search and read a long text as an object on disk"
+USAGE = (
+    "build SOURCE [--out DIR] [--link] | search OBJECT QUERY... [--top-k N] | "
+    "read OBJECT POINTER [--bytes N] | info OBJECT [--verify]"
+)
+
+
+#: Bytes of a file in which lines are counted up to a hit.
+_COUNTED = 32 << 20
+
+
+def _own(key: str, help_text: str, flag: str, **more: Any) -> Setting:
+    return Setting(key, help_text, flag=flag, file=False, own_env=False, **more)
+
+
+#: The options of each of its actions.
+_ROWS: dict[str, tuple[Setting, ...]] = {
+    "build": (
+        _own("out", "folder of the object (default: SOURCE.context here)", "--out", metavar="DIR"),
+        _own("link", "share the file with the object where the file system can, in place of a "
+             "copy: who changes it later damages the object", "--link", default=False,
+             kind="boolean"),
+    ),
+    "search": (
+        _own("top_k", "most hits of a query (default: 20, or RLM_SEARCH_TOP_K)", "--top-k",
+             metavar="N", kind="integer", minimum=1),
+    ),
+    "read": (
+        _own("bytes", "most bytes that are read (default: 8192, or RLM_MAX_BYTES_PER_CHUNK_READ)",
+             "--bytes", metavar="N", kind="integer", minimum=1),
+    ),
+    "info": (
+        _own("verify", "hash all of it again", "--verify", default=False, kind="boolean"),
+    ),
+}  # fmt: skip
+_CELL = 14
+
+
+def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
+    """Those of the action that ``argv`` begins with; of all, where it says none."""
+    word = next((word for word in argv if word in _ROWS), None)
+    own = _ROWS[word] if word else tuple(row for group in _ROWS.values() for row in group)
+    return (*own, *COMMON)
+
+
+def run(arguments: Arguments) -> int:
+    words = (*arguments.positionals, *arguments.rest)
+    action, given = (words[0], words[1:]) if words else ("", ())
+    if action not in _ROWS:
+        raise UsageError(
+            f"context does not know {action[:80]!r}" if action else "context is told to do nothing",
+            where="rlm-ci context",
+            hint=f"rlm-ci context {USAGE}",
+        )
+    settings = Settings((*_ROWS[action], *COMMON, *CONTEXT, *running.OUT_DIR), arguments.flags)
+    output.require_text_or_json(settings, "context")
+    text = {"build": _build, "search": _search, "read": _read, "info": _info}[action](
+        given, settings
+    )
+    output.emit(text, settings)
+    return errors.OK
+
+
+def _require(given: Sequence[str], number: int, usage: str, *, more: bool = False) -> None:
+    if len(given) < number or (len(given) > number and not more):
+        raise UsageError(
+            f"context {usage.partition(' ')[0]} takes {usage.partition(' ')[2]}",
+            where="rlm-ci context",
+            hint=f"rlm-ci context {usage}",
+        )
+
+
+def _open(path: str) -> Context:
+    from rlm_ci.recursion.context import Context
+
+    return Context.open(path)
+
+
+# ── build ──
+
+
+def _build(given: Sequence[str], settings: Settings) -> str:
+    from rlm_ci.cli.work import without_runs
+    from rlm_ci.recursion.context import building
+
+    _require(given, 1, "build SOURCE")
+    source = given[0]
+    folder = settings.out or _default_folder(source)
+    root = open_repository(settings).root
+    with building.build(
+        _standard_input() if source == "-" else source,
+        folder,
+        target_bytes=settings.context.target_bytes,
+        overlap_bytes=settings.context.overlap_bytes,
+        link=settings.link,
+        root=root,
+        without=without_runs(root, settings.runs_dir, settings.out_dir),
+        environ=settings.environ,
+    ) as context:
+        if settings.format == "json":
+            return neutral.record({"object": encodable(folder), **_facts(context)})
+        if not context.byte_length:
+            say("warning: the source is empty")
+        return "" if settings.quiet else f"{printable(folder)}\n{_told(context)}"
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        raise UsageError(
+            "standard input is closed", where="rlm-ci context", hint="pipe a text into it"
+        )
+    return sys.stdin.buffer
+
+
+def _default_folder(source: str) -> str:
+    """``SOURCE.context`` in the current folder; of a pattern, by the folder that it begins with."""
+    if source == "-":
+        return "stdin.context"
+    fixed = source.partition("*")[0].partition("?")[0]
+    if fixed != source and not os.path.lexists(source):
+        source = os.path.dirname(fixed) or "."
+    return f"{os.path.basename(os.path.realpath(source)) or 'root'}.context"
+
+
+# ── search ──
+
+
+def _search(given: Sequence[str], settings: Settings) -> str:
+    _require(given, 2, "search OBJECT QUERY...", more=True)
+    path, *queries = given
+    if not all(query.strip() for query in queries):
+        raise UsageError(
+            "a query is empty", where="rlm-ci context", hint="say what to look for, in quotes"
+        )
+    with _open(path) as context:
+        found = context.search(
+            queries,
+            top_k=settings.top_k or settings.symbolic.top_k,
+            preview_bytes=settings.symbolic.preview_bytes,
+        )
+        if settings.format == "json":
+            return neutral.record({"queries": [_record(one) for one in found]}, depth=5)
+        return "\n".join(_hits(context, one) for one in found)
+
+
+def _record(found: Found) -> dict[str, Any]:
+    return {**found.to_dict(), "query": encodable(found.query)}
+
+
+def _hits(context: Context, found: Found) -> str:
+    name = printable(found.query)
+    if not found.total_hits:
+        return f"{name}: no hits\n"
+    lines = [f"{name}: {count(found.total_hits, 'hit')} in {count(found.chunks_matched, 'chunk')}"]
+    for hit in found.hits:
+        place = _whereabouts(context, hit)
+        lines.append(
+            f"{hit.score:>7,}  {hit.pointer}  bytes {hit.start_byte}-{hit.end_byte}{place}"
+        )
+        before = len(context.read_span(hit.preview_start, hit.start_byte).text)
+        line = _line_of(hit.preview, before)
+        lines.append(f"         {neutral.clip(printable(line.strip()), 160)}")
+    return "".join(f"{neutral.log(line)}\n" for line in lines)
+
+
+def _whereabouts(context: Context, hit: Hit) -> str:
+    """The line of a file that a hit begins in; far into a long one, its byte in the file.
+
+    Counting the lines of a gigabyte would take longer than the search.
+    """
+    number = bisect_right(context.files, hit.start_byte, key=attrgetter("end"))
+    if number == len(context.files):
+        return ""
+    piece = context.files[number]
+    before = hit.start_byte - piece.start
+    if before > _COUNTED:
+        return f"  {printable(piece.path)}, byte {before:,}"
+    places = context.lines(hit.start_byte, hit.end_byte)
+    return f"  {_place(places[0])}" if places else ""
+
+
+def _line_of(text: str, at: int) -> str:
+    """The line that the character at ``at`` stands in."""
+    return text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0]
+
+
+def _place(place: Place) -> str:
+    lines = str(place.line_start)
+    if place.line_end != place.line_start:
+        lines += f"-{place.line_end}"
+    return f"{printable(place.path)}:{lines}"
+
+
+# ── read, info ──
+
+
+def _read(given: Sequence[str], settings: Settings) -> str:
+    from rlm_ci.recursion.context import PointerError
+
+    _require(given, 2, "read OBJECT POINTER")
+    path, pointer = given
+    with _open(path) as context:
+        try:
+            excerpt = context.read(pointer, settings.bytes or settings.symbolic.read_bytes)
+        except PointerError as error:
+            raise ConfigError(
+                str(error), where="POINTER", hint=f"see rlm-ci context info {printable(path)}"
+            ) from None
+        places = context.lines(excerpt.start, excerpt.end)
+    if settings.format == "json":
+        record = {
+            "pointer": pointer,
+            "start_byte": excerpt.start,
+            "end_byte": excerpt.end,
+            "truncated": excerpt.truncated,
+            "text": excerpt.text,
+            "places": [
+                {
+                    "path": encodable(place.path),
+                    "line_start": place.line_start,
+                    "line_end": place.line_end,
+                    "blob": place.blob,
+                }
+                for place in places
+            ],
+        }
+        return neutral.record(record)
+    if not settings.quiet:
+        told = [f"bytes {excerpt.start}-{excerpt.end}", *map(_place, places[:4])]
+        if len(places) > 4:
+            told.append(f"and {count(len(places) - 4, 'more file')}")
+        say(f"{', '.join(told)}{'; there is more' if excerpt.truncated else ''}")
+    return neutral.document(_visible(excerpt.text))
+
+
+def _visible(text: str) -> str:
+    """``text`` line by line, with what a terminal would obey written out."""
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    shown = "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines)
+    return shown if shown.endswith("\n") or not shown else f"{shown}\n"
+
+
+def _info(given: Sequence[str], settings: Settings) -> str:
+    _require(given, 1, "info OBJECT")
+    with _open(given[0]) as context:
+        if settings.verify:
+            context.verify()
+        if settings.format == "json":
+            return neutral.record({**_facts(context), "verified": bool(settings.verify)})
+        verified = _row("verified", "every hash is right") if settings.verify else ""
+        return f"{_told(context)}{verified}"
+
+
+def _facts(context: Context) -> dict[str, Any]:
+    names = ("object_id", "created_at", "byte_length", "chunk_count", "target_bytes",
+             "overlap_bytes")  # fmt: skip
+    facts = {name: getattr(context, name) for name in names}
+    return {**facts, "files": len(context.files), "omitted": context.omitted}
+
+
+def _told(context: Context) -> str:
+    size = count(context.byte_length, "byte")
+    cut = f", of {context.target_bytes:,} bytes, each {context.overlap_bytes:,} into the one before"
+    rows_of = [
+        ("object", context.object_id),
+        ("made", printable(context.created_at)),
+        ("source", size),
+        ("chunks", f"{context.chunk_count:,}{cut}"),
+    ]
+    if context.files:
+        rows_of.append(("files", f"{len(context.files):,}"))
+    if context.omitted:
+        told = (f"{number:,} {printable(why)}" for why, number in context.omitted.items())
+        rows_of.append(("left out", ", ".join(told)))
+    if context.chunk_count:
+        rows_of.append(("first chunk", context.pointer(0)))
+    return "".join(_row(*row) for row in rows_of)
+
+
+def _row(name: str, text: str) -> str:
+    return f"{name:<{_CELL}}{text}\n"

@@ -1,0 +1,171 @@
+"""The way to a model, for everything that asks one: who answers, what it may cost, the record."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.models.ledger import Ledger
+from rlm_ci.models.prices import Prices
+from rlm_ci.models.recorded import Absent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.models import Completion, Model, Request
+    from rlm_ci.models.recorded import Record
+    from rlm_ci.runs.clock import Clock
+    from rlm_ci.settings import Settings
+
+#: How many of the runs before are looked into, and bytes of all that they were answered.
+_EARLIER = 5
+_EARLIER_BYTES = 64 << 20
+#: Seconds for all attempts of a call, where a shorter time bounds each of them.
+_LEAST = 300.0
+#: Calls that nobody needs to count any more.
+_MANY = 1000
+
+
+class Gateway:
+    """One ledger and one record for all calls of a run; ``model`` is the one that it asks.
+
+    A ``replay`` asks nobody. ``provider`` is the one that the run began with (see
+    ``provider_of``), None for whichever is set. Raises ConfigError when no ``model`` is named,
+    the provider is another one now, or money is limited and the price unknown.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        record: Record,
+        clock: Clock,
+        *,
+        model: str | None,
+        max_minutes: float | None,
+        provider: str | None = None,
+        replay: bool = False,
+    ) -> None:
+        if not model:
+            raise ConfigError(
+                "no model is named", where="model", hint="say which one: --model NAME"
+            )
+        prices = Prices(
+            {
+                name: {key: value for key, value in figures.items() if value is not None}
+                for name, figures in settings.models.prices.items()
+            },
+            settings.openai.base_url or "",
+        )
+        money = settings.budget_usd
+        self.ledger = Ledger(
+            max_calls=settings.max_calls,
+            max_tokens=settings.max_tokens,
+            budget_usd=None if money is None else Decimal(str(money)),
+            max_minutes=max_minutes,
+            price=prices.of,
+            spent=record.spent,
+            clock=clock.seconds,
+            used=clock.seconds(),
+        )
+        self.ledger.require_price(model)
+        self.model = model
+        self._record = record
+        self._price = prices.of
+        self._seconds = max(_LEAST, settings.models.timeout)
+        self._model = _answering(settings, provider or provider_of(settings), replay=replay)
+
+    def complete(self, request: Request, place: str) -> Completion:
+        """The answer to what is asked at ``place``: found, or paid for. See ``Record.complete``."""
+        return self._record.complete(
+            self._model, self.ledger, request, place, seconds=self._seconds
+        )
+
+    def calls_left(self, cap: int) -> int | None:
+        """How many calls the budgets still allow, one after the other, each like those so far.
+
+        ``cap`` is the most tokens of an answer, which each must have room for. None where no
+        budget tells, and where the next call will be refused, as that is told then.
+        """
+        ledger, spent = self.ledger, self._record.spent
+        ends = [] if ledger.max_calls is None else [ledger.max_calls - spent.calls]
+        if spent.calls:
+            prompt = spent.prompt_tokens // spent.calls
+            if ledger.max_tokens is not None:
+                left = Decimal(ledger.max_tokens - spent.tokens)
+                ends.append(_times(left, Decimal(spent.tokens) / spent.calls, prompt + cap))
+            price = self._price(self.model)
+            if ledger.budget_usd is not None and price is not None:
+                left = ledger.budget_usd - spent.usd
+                ends.append(_times(left, spent.usd / spent.calls, price.most(prompt, cap)))
+        fewest = min(ends, default=0)
+        return fewest if fewest > 0 else None
+
+
+def _times(left: Decimal, usual: Decimal, most: Decimal | int) -> int:
+    """How often ``usual`` can be spent of ``left`` while there is room for ``most``."""
+    if left < most:
+        return 0
+    return 1 + min(int((left - most) / usual), _MANY) if usual else _MANY
+
+
+def provider_of(settings: Settings) -> str:
+    """Whose way of being asked is set: the answers of a run are known by it."""
+    return "azure" if settings.openai.api_version else "openai"
+
+
+def _answering(settings: Settings, provider: str, *, replay: bool) -> Model:
+    from rlm_ci.models.openai_api import OpenAIModel, Patience
+
+    if replay:
+        return Absent(provider)
+    now = provider_of(settings)
+    if now != provider:
+        told = "is set" if now == "azure" else "is not set"
+        raise ConfigError(
+            f"the run began with {provider}, and would ask {now} now: OPENAI_API_VERSION {told}",
+            where="OPENAI_API_VERSION",
+            hint="set the endpoint as it was when the run began, or start a new run",
+        )
+    timeout = settings.models.timeout
+    return OpenAIModel(
+        base_url=settings.openai.base_url or "",
+        api_key=settings.openai.api_key or "",
+        azure_api_version=settings.openai.api_version or "",
+        patience=Patience(answer=timeout, total=max(_LEAST, timeout)),
+    )
+
+
+def earlier(run: str, name: str) -> tuple[str, ...]:
+    """The files ``name`` of the runs before ``run``, a folder beside theirs, the newest first.
+
+    They are few, and together not too large to be read.
+    """
+    folder, own = os.path.split(os.path.abspath(run))
+    try:
+        with os.scandir(folder) as found:
+            runs = [one.path for one in found if one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return ()
+    kept: list[str] = []
+    room = _EARLIER_BYTES
+    for path in sorted(runs, reverse=True):
+        file = os.path.join(path, name)
+        try:
+            room -= os.stat(file, follow_symlinks=False).st_size
+        except OSError:  # it has made no call, or has just been removed
+            continue
+        if len(kept) == _EARLIER or room < 0:
+            break
+        if os.path.basename(path) != own:
+            kept.append(file)
+    return tuple(kept)
+
+
+def require_endpoint(settings: Settings, otherwise: str) -> None:
+    """Raise ConfigError where neither a key nor an address is set; ``otherwise`` is the way out."""
+    if not (settings.openai.api_key or settings.openai.base_url):
+        raise ConfigError(
+            "there is no model to ask: neither a key nor an address is set",
+            where="OPENAI_API_KEY, OPENAI_BASE_URL",
+            hint=otherwise,
+        )

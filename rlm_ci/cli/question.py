@@ -1,0 +1,284 @@
+"""A question to a long text, put together from its systems."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+from rlm_ci import files
+from rlm_ci.cli.attempt import Attempt, NoContextError
+from rlm_ci.cli.gateway import Gateway, provider_of, require_endpoint
+from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
+from rlm_ci.findings import Subject
+from rlm_ci.recursion.context import Context
+from rlm_ci.recursion.context.building import EmptyError, take_in
+from rlm_ci.recursion.context.own import is_object
+from rlm_ci.recursion.environments.symbolic import Symbolic
+from rlm_ci.recursion.symbolic import outcome
+from rlm_ci.recursion.symbolic.citations import cite
+from rlm_ci.recursion.symbolic.plan import Limits
+from rlm_ci.recursion.symbolic.planner import Planner
+from rlm_ci.recursion.symbolic.prompting import Metadata
+from rlm_ci.recursion.symbolic.question import Question, Terms
+from rlm_ci.texts import encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, BinaryIO
+
+    from rlm_ci.cli.work import Mode, Work
+    from rlm_ci.findings import Report
+    from rlm_ci.git import Repository
+    from rlm_ci.models.recorded import Record
+    from rlm_ci.recursion.symbolic.planner import Planned
+    from rlm_ci.recursion.symbolic.question import Ended
+    from rlm_ci.recursion.symbolic.step import Step
+    from rlm_ci.runs.run import Run
+    from rlm_ci.runs.state import Final
+    from rlm_ci.settings import Settings
+
+STDIN = "-"
+#: Characters of the question that stand in the prompt of each sub-call.
+_QUESTION = 2000
+#: The settings of the mode and the limits that they set.
+_LIMITS = {
+    "searches": "searches", "reads": "reads", "subcalls": "subcalls", "read_bytes": "read_bytes",
+    "snippets": "snippets", "snippet_bytes": "snippet_bytes",
+    "subcall_input_bytes": "subcall_bytes", "prompt_bytes": "prompt_bytes", "top_k": "top_k",
+    "preview_bytes": "preview_bytes", "concurrency": "concurrency",
+}  # fmt: skip
+
+
+class Agreed(Value):
+    """What holds for a run from its first moment on, however often it is resumed."""
+
+    goal: str
+    model: str
+    provider: str
+    head: str | None
+    max_iterations: float | None
+    max_minutes: float | None
+    max_completion_tokens: int
+    limits: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+
+class Inquiry(Attempt):
+    """The symbolic mode. Where it is not ``required``, NoContextError ends it without a context."""
+
+    turns = "symbolic_iterations"
+
+    def __init__(
+        self, work: Work, run: Run, goal: str, record: Record, mode: Mode, *, required: bool
+    ) -> None:
+        super().__init__(work, run, goal, record, mode, head={"context": None})
+        self._required = required
+
+    def _work(self) -> tuple[Final, Report]:
+        with self._context() as context:
+            agreed = self._agree()
+            self._state.describe(
+                model=agreed.model,
+                maxIterations=agreed.max_iterations or 0,
+                maxMinutes=agreed.max_minutes or 0,
+                # In one order, whether they were agreed on now or found in the record.
+                budgets={name: agreed.limits[name] for name in _LIMITS},
+                context={
+                    "object_id": context.object_id,
+                    "index_path": self._run.shown("rlm", "context", "index.json"),
+                    "chunk_count": context.chunk_count,
+                    "byte_length": context.byte_length,
+                },
+            )
+            ended = self._ask(agreed, context)
+            return ended.final, self._report(agreed, context, ended)
+
+    # ── the context ──
+
+    def _context(self) -> Context:
+        """The context of this run, whole and as it was at first."""
+        folder = self._run.path_of("rlm", "context")
+        kept = None
+
+        def produce() -> Mapping[str, Any]:
+            nonlocal kept
+            try:
+                kept = self._made(folder)
+            except EmptyError:  # somebody named it: that was a question, and no mending
+                raise
+            except RlmCiError as error:
+                if self._required or not isinstance(error, ConfigError | DamagedError):
+                    raise
+                return {"object_id": None, "why": str(error)}
+            return {"object_id": kept.object_id, "stamp": kept.stamp()}
+
+        told = self._record.fact("context", "start", {}, produce)
+        if told["object_id"] is None:
+            raise NoContextError(told["why"])
+        if kept is not None:
+            return kept
+        context = self._replayed(folder) if self._all.replay else Context.open(folder)
+        if context.object_id != told["object_id"]:
+            context.close()
+            raise DamagedError(
+                "the context is not the one that the run began with",
+                where=folder,
+                hint="put it back, or start a new run",
+            )
+        if not self._all.replay and context.stamp() != told["stamp"]:
+            context.verify()
+        return context
+
+    def _made(self, folder: str) -> Context:
+        """The object of what was given, or of the goal; one that a killed process left is whole."""
+        if is_object(folder):
+            context = Context.open(folder)
+            context.verify()
+            return context
+        settings = self._all.settings
+        self._step("reading the context")
+        source = settings.context.source
+        return take_in(
+            self._opened(source) if source else io.BytesIO(encodable(self._goal).encode()),
+            folder,
+            target_bytes=settings.context.target_bytes,
+            overlap_bytes=settings.context.overlap_bytes,
+            root=self._all.repository.root,
+            without=self._all.skipped,
+            required=True,
+            environ=settings.environ,
+        )
+
+    def _opened(self, source: str) -> Any:
+        if source != STDIN:
+            return os.path.abspath(source)
+        if sys.stdin is None or sys.stdin.isatty() or not _holds_any(sys.stdin.buffer):
+            raise ConfigError(
+                "the context is to come from standard input, and nothing is there",
+                where=self._all.settings.sources["context.source"],
+                hint="pipe a text into rlm-ci, or name a file; a run that is resumed has no input",
+            )
+        return sys.stdin.buffer
+
+    def _replayed(self, folder: str) -> Context:
+        theirs = os.path.join(os.path.dirname(self._all.replay or ""), "rlm", "context")
+        return take_in(theirs, folder)
+
+    # ── the terms ──
+
+    def _agree(self) -> Agreed:
+        def produce() -> Mapping[str, Any]:
+            settings = self._all.settings
+            _require_our_agent(settings)
+            require_endpoint(settings, "set one of them")
+            symbolic = settings.symbolic
+            return Agreed(
+                goal=self._goal,
+                model=settings.model or "",
+                provider=provider_of(settings),
+                head=_head(self._all.repository),
+                max_iterations=settings.loop.max_iterations,
+                max_minutes=settings.loop.max_minutes,
+                max_completion_tokens=settings.models.max_completion_tokens,
+                limits={limit: getattr(symbolic, name) for limit, name in _LIMITS.items()},
+            ).to_dict()
+
+        return self._record.shaped("terms", "start", {}, produce, lambda told: Agreed(**told))
+
+    # ── the question, and its end ──
+
+    def _ask(self, agreed: Agreed, context: Context) -> Ended:
+        record, redact = self._record, self._run.redactor.text
+        gateway = Gateway(
+            self._all.settings,
+            record,
+            self._clock,
+            model=agreed.model,
+            max_minutes=agreed.max_minutes,
+            provider=agreed.provider,
+            replay=bool(self._all.replay),
+        )
+        most = agreed.max_iterations
+        limits = Limits(**agreed.limits, max_iterations=None if most is None else int(most))
+        environment = Symbolic(
+            context,
+            gateway.complete,
+            record.fact,
+            limits=limits,
+            model=gateway.model,
+            question=agreed.goal[:_QUESTION],
+            max_tokens=agreed.max_completion_tokens,
+            write=self._write,
+            redact=redact,
+            longest=self._run.redactor.longest,
+        )
+        planner = Planner(
+            gateway.complete,
+            record.fact,
+            model=gateway.model,
+            limits=limits,
+            max_tokens=agreed.max_completion_tokens,
+            flaw=environment.flaw,
+            write=self._write,
+            redact=redact,
+            left=lambda: gateway.calls_left(agreed.max_completion_tokens),
+        )
+        metadata = Metadata.of(context)
+
+        def plan(iteration: int, steps: Sequence[Step]) -> Planned:
+            return planner.plan(iteration, agreed.goal, metadata, steps)
+
+        self._all.progress.left = lambda: self._left(agreed.max_minutes, metered=True)
+        return Question(
+            plan,
+            environment,
+            Terms(agreed.max_iterations, agreed.max_minutes),
+            fact=record.fact,
+            clock=self._clock,
+            state=self._state,
+            shown=self._run.shown,
+            on_step=self._step,
+        ).run()
+
+    def _write(self, path: str, data: bytes) -> None:
+        files.write(self._run.path_of(*path.split("/")), data, 0o600)
+
+    def _report(self, agreed: Agreed, context: Context, ended: Ended) -> Report:
+        cited = cite(ended.answer, context, ended.seen) if ended.answer else None
+        if cited is not None:
+            self._write(f"rlm/{outcome.ANSWER}", outcome.as_file(cited.text))
+        return outcome.build(
+            ended,
+            cited,
+            account=outcome.Account.of(agreed.model, context, self._state.entries),
+            subject=Subject(head=agreed.head, worktree=True),
+            usage=self._usage(),
+        )
+
+
+def _holds_any(stream: BinaryIO) -> bool:
+    """Whether there is a byte to read, which it waits for, or an error for whoever reads it."""
+    try:
+        return not isinstance(stream, io.BufferedReader) or bool(stream.peek(1))
+    except OSError:
+        return True
+
+
+def _head(repository: Repository) -> str | None:
+    """The commit that is checked out; None outside of git, and before the first one."""
+    return repository.head_commit() if repository.git_dir else None
+
+
+def _require_our_agent(settings: Settings) -> None:
+    agent = settings.loop.agent
+    if agent not in (None, "openai"):
+        raise ConfigError(
+            f"a question is put to a model, not to the agent {agent[:80]!r}",
+            where=settings.sources["loop.agent"],
+            hint="leave --agent away, or say --mode iterative",
+        )

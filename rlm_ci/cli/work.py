@@ -1,0 +1,139 @@
+"""The built-in pipeline ``rlm``, put together from its systems: what ``rlm``, ``resume`` and
+``replay`` share. It mends a work tree, or answers from a long text.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import files, publishing
+from rlm_ci.cli import output
+from rlm_ci.cli.attempt import NoContextError
+from rlm_ci.cli.fixing import Fix
+from rlm_ci.cli.gateway import earlier
+from rlm_ci.cli.question import Inquiry
+from rlm_ci.errors import UsageError
+from rlm_ci.models.recorded import Record
+from rlm_ci.recursion.symbolic.planner import BadPlanError
+from rlm_ci.redaction import Redactor
+from rlm_ci.runs.manifest import PAUSED
+from rlm_ci.texts import count
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rlm_ci.cli.attempt import Attempt
+    from rlm_ci.cli.progress import Progress
+    from rlm_ci.findings import Report
+    from rlm_ci.git import Repository
+    from rlm_ci.runs.run import Run
+    from rlm_ci.runs.state import Final
+    from rlm_ci.settings import Settings
+
+CALLS = "calls.jsonl"
+ITERATIVE = "iterative"
+SYMBOLIC = "symbolic"
+
+
+class Mode(Value):
+    """How a goal is gone about, and why so."""
+
+    name: str
+    reason: str
+
+
+class Work:
+    """Carries out the pipeline in a run that is held; ``report`` is there once it has ended.
+
+    ``skipped`` are folders that are no part of the work tree; ``ask`` puts a question to a
+    person, None where nobody is there. With ``replay``, the record of another run, no command
+    is run and no model asked.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        repository: Repository,
+        progress: Progress,
+        *,
+        skipped: tuple[str, ...],
+        ask: Callable[[str], str] | None = None,
+        replay: str | None = None,
+    ) -> None:
+        self.settings = settings
+        self.repository = repository
+        self.progress = progress
+        self.skipped = skipped
+        self.ask = ask
+        self.replay = replay
+        self.report: Report | None = None
+
+    def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
+        """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""
+        if not goal or not goal.strip():
+            raise UsageError("there is no goal", where="GOAL", hint='say it: rlm-ci rlm "GOAL"')
+        named = self.settings.loop.agent_env  # whatever they are called, they are secrets
+        run.redactor = Redactor(self.settings.environ, named)
+        self.progress.redact = clean = run.redactor.text
+        path = self.replay or run.path_of(CALLS)
+        cache = earlier(run.path, CALLS) if self.settings.models.cache and not self.replay else ()
+        with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:
+            attempt, final, self.report = self._carry_out(run, clean(goal), record)
+        if record.repeated:
+            told = f"asked for again, as their answers were lost: {count(record.repeated, 'call')}"
+            run.event("progress", {"summary": told})
+            self.progress.say(told)
+        for name, renderer in output.FILES:
+            options = output.rendering(self.settings).replace(colour=False)
+            text = publishing.render(self.report, renderer, options)
+            files.write(run.path_of(name), text.encode("utf-8", "backslashreplace"), 0o600)
+        if attempt.error:
+            # A model that answers nothing of use may do better another time, or be another.
+            run.detail = PAUSED if isinstance(attempt.error, BadPlanError) else None
+            raise attempt.error
+        run.detail = PAUSED if final.status == PAUSED else None
+        return final.exit_code, _told(final)
+
+    def _carry_out(self, run: Run, goal: str, record: Record) -> tuple[Attempt, Final, Report]:
+        def produce() -> Mapping[str, str]:
+            mode = select(self.settings, goal)
+            return {"name": mode.name, "reason": mode.reason, "wanted": self.settings.mode}
+
+        told = record.fact("mode", "start", {}, produce)
+        mode = Mode(told["name"], told["reason"])
+        if mode.name == SYMBOLIC:
+            inquiry = Inquiry(self, run, goal, record, mode, required=told["wanted"] == SYMBOLIC)
+            try:
+                return inquiry, *inquiry.carry_out()
+            except NoContextError as error:
+                self.progress.say(f"no context, so it is a fix loop: {error}")
+                mode = Mode(ITERATIVE, f"{mode.reason}, and cannot be built: {error}")
+        fix = Fix(self, run, goal, record, mode)
+        return fix, *fix.carry_out()
+
+
+def _told(final: Final) -> str:
+    """The end in words, which say the status once."""
+    is_said = final.reason.startswith(final.status)
+    return final.reason if is_said else f"{final.status}: {final.reason}"
+
+
+def select(settings: Settings, goal: str) -> Mode:
+    """The mode that is asked for, or fits best."""
+    if settings.mode != "auto":
+        return Mode(settings.mode, f"{settings.sources['mode']} says so")
+    if settings.delegation.parent:
+        return Mode(SYMBOLIC, f"the run is delegated ({settings.sources['delegation.parent']})")
+    if settings.context.source:
+        return Mode(SYMBOLIC, f"there is a context ({settings.sources['context.source']})")
+    size, least = len(goal.encode("utf-8", "surrogateescape")), settings.symbolic.min_bytes
+    if size > least:
+        return Mode(SYMBOLIC, f"the goal has {size:,} bytes, more than {least:,}")
+    return Mode(ITERATIVE, "there is no context, and the goal is short")
+
+
+def without_runs(root: str, runs: str, out: str) -> tuple[str, ...]:
+    """The folders that a run itself writes to: never part of what it works on."""
+    return tuple(os.path.join(root, folder) for folder in (runs, out))

@@ -1,0 +1,118 @@
+"""What differs between two trees: paths, objects, and as much of the contents as anybody reads."""
+
+from __future__ import annotations
+
+from rlm_ci.errors import LimitError
+from rlm_ci.objects import Entry
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Protocol
+
+    class Store(Protocol):
+        """Where the objects of a tree are."""
+
+        def contents(self, oids: Iterable[str]) -> list[bytes | None]: ...
+        def sizes(self, oids: Iterable[str]) -> Mapping[str, int]: ...
+
+
+LINK, SUBMODULE = "120000", "160000"
+#: A file of source is smaller; a larger one is not read at all.
+LIMIT = 2 << 20
+#: Bytes that are read at once.
+_BATCH = 32 << 20
+#: So many files that nobody can read are no fix any more.
+_MOST_LARGE = 100
+
+
+class Changed(Value):
+    """A path that differs, with the contents on both sides; b"" where there is none.
+
+    What is ``large`` on the old side or the new one is not read.
+    """
+
+    path: str
+    old: Entry | None
+    new: Entry | None
+    before: bytes = b""
+    after: bytes = b""
+    large: tuple[bool, bool] = (False, False)
+
+
+def changes(base: Mapping[str, Entry], now: Mapping[str, Entry], store: Store) -> Iterator[Changed]:
+    """What differs from the files of ``base`` to those of ``now``, by path."""
+    sides = _differing(base, now)
+    sizes = _sizes(sides, store)
+    for batch in _batches(sides, sizes):
+        wanted = sorted(
+            {
+                one.oid
+                for path in batch
+                for one in sides[path]
+                if one and sizes.get(one.oid, LIMIT + 1) <= LIMIT
+            }
+        )
+        contents = dict(zip(wanted, store.contents(wanted), strict=True))
+        for path in batch:
+            old, new = sides[path]
+            yield Changed(
+                path,
+                old,
+                new,
+                (contents.get(old.oid) or b"") if old else b"",
+                (contents.get(new.oid) or b"") if new else b"",
+                (_is_large(old, sizes), _is_large(new, sizes)),
+            )
+
+
+def large(base: Mapping[str, Entry], now: Mapping[str, Entry], store: Store) -> tuple[str, ...]:
+    """The files of ``now`` that are not in ``base`` and too large to be read.
+
+    Raises LimitError when they are too many.
+    """
+    sides = _differing(base, now)
+    sizes = _sizes(sides, store)
+    found = tuple(path for path, (_, new) in sides.items() if _is_large(new, sizes))
+    if len(found) > _MOST_LARGE:
+        raise LimitError(
+            f"the agent made {len(found):,} files of more than {LIMIT >> 20} MiB,"
+            f" {printable(found[0][:200])} among them",
+            budget="workspace",
+            hint="have what it makes ignored by .gitignore",
+        )
+    return found
+
+
+Sides = dict[str, tuple[Entry | None, Entry | None]]
+
+
+def _differing(base: Mapping[str, Entry], now: Mapping[str, Entry]) -> Sides:
+    paths = sorted(path for path in base.keys() | now.keys() if base.get(path) != now.get(path))
+    return {path: (base.get(path), now.get(path)) for path in paths}
+
+
+def _sizes(sides: Sides, store: Store) -> Mapping[str, int]:
+    blobs = {one.oid for pair in sides.values() for one in pair if one and one.mode != SUBMODULE}
+    return store.sizes(sorted(blobs))
+
+
+def _is_large(entry: Entry | None, sizes: Mapping[str, int]) -> bool:
+    return entry is not None and sizes.get(entry.oid, 0) > LIMIT
+
+
+def _batches(sides: Sides, sizes: Mapping[str, int]) -> Iterator[list[str]]:
+    """The paths in parts that are small enough to be read at once."""
+    batch: list[str] = []
+    total = 0
+    for path, pair in sides.items():
+        size = sum(min(sizes.get(one.oid, 0), LIMIT) for one in pair if one)
+        if batch and total + size > _BATCH:
+            yield batch
+            batch, total = [], 0
+        batch.append(path)
+        total += size
+    if batch:
+        yield batch

@@ -1,0 +1,43 @@
+"""What a run tells of the changes of an agent: a status and a patch, no secret in either.
+
+What is too large to be looked through is named, and no part of a patch: nobody can tell what it
+would carry out.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.loop import differences
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rlm_ci.findings import Finding
+    from rlm_ci.loop.workspace import Workspace
+    from rlm_ci.redaction import Redactor
+
+SECRET = "tamper/secret"  # noqa: S105 - a rule of the guard
+TOO_LARGE = "tamper/too-large"
+_FILE = re.compile(rb"^(?=diff --git )", re.MULTILINE)
+_BINARY = re.compile(rb"^GIT binary patch$", re.MULTILINE)
+
+
+def account(
+    workspace: Workspace, tree: str, tampering: Iterable[Finding], redactor: Redactor
+) -> tuple[str, bytes]:
+    """Status and patch from the snapshot to ``tree``; ``tampering`` is what was found in it.
+
+    Where a secret was found, its every form is taken out, and so are binary files, in which it
+    cannot be seen: such a patch may not apply. Raises LimitError for too many large files.
+    """
+    base = workspace.entries(workspace.snapshot.tree)
+    without = differences.large(base, workspace.entries(tree), workspace)
+    status, patch = workspace.account(tree, without)
+    if not any(one.rule == SECRET for one in tampering):
+        return status, patch
+    kept = [part for part in _FILE.split(patch) if not _BINARY.search(part)]
+    text = b"".join(kept).decode("utf-8", "surrogateescape")
+    clean = redactor.without_known(text).encode("utf-8", "surrogateescape")
+    return redactor.without_known(status), clean

@@ -1,0 +1,121 @@
+"""Moving single files in a tree at which somebody else may be at work.
+
+Nothing is written over and no link is followed: a name is taken while it is free, or not at all.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager, suppress
+
+from rlm_ci.loop.snapshot import FILE, LINK, SCRIPT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.objects import Entry
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_BLOCK = 1 << 20
+
+
+@contextmanager
+def folder_of(root: str, path: str) -> Iterator[tuple[int, str]]:
+    """The open folder that holds ``path`` below ``root``, and the name of ``path`` in there.
+
+    No link on the way is followed. Raises OSError.
+    """
+    folders = path.split("/")
+    descriptor = os.open(root, _FOLDER)
+    try:
+        for name in folders[:-1]:
+            inner = os.open(name, _FOLDER, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor, folders[-1]
+    finally:
+        os.close(descriptor)
+
+
+def put_in(source: str, name: str, folder: int) -> bool:
+    """Give ``source`` the ``name`` in ``folder`` as well, if that is free; whether it was."""
+    try:
+        if stat.S_ISDIR(os.lstat(source).st_mode):  # has one name only: that one is moved
+            os.rename(source, name, dst_dir_fd=folder)
+        else:
+            os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            return False
+        raise
+    return True
+
+
+def is_one(source: str, name: str, folder: int) -> bool:
+    """Whether ``name`` in ``folder`` is the very file that ``source`` is."""
+    try:
+        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return os.path.samestat(os.lstat(source), there)
+    except FileNotFoundError:
+        return False
+
+
+def holds(name: str, entry: Entry | None, folder: int | None = None) -> bool:
+    """Whether the file ``name`` is what git calls ``entry``; nothing is None."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    if entry is None or entry.mode != _mode(status):
+        return False
+    if entry.mode == LINK:
+        target = os.fsencode(os.readlink(name, dir_fd=folder))
+        return _blob_id(iter((target,)), len(target), entry.oid) == entry.oid
+    return _blob_id(_blocks(name, folder), status.st_size, entry.oid) == entry.oid
+
+
+def _mode(status: os.stat_result) -> str:
+    if stat.S_ISLNK(status.st_mode):
+        return LINK
+    if not stat.S_ISREG(status.st_mode):
+        return ""
+    return SCRIPT if status.st_mode & stat.S_IXUSR else FILE
+
+
+def _blocks(name: str, folder: int | None) -> Iterator[bytes]:
+    descriptor = os.open(name, _READ, dir_fd=folder)
+    try:
+        while block := os.read(descriptor, _BLOCK):
+            yield block
+    finally:
+        os.close(descriptor)
+
+
+def _blob_id(blocks: Iterator[bytes], size: int, like: str) -> str:
+    """The id of a blob, by the hash that ``like`` was made by."""
+    from hashlib import sha1, sha256
+
+    make = sha1 if len(like) == 40 else sha256
+    digest = make(b"blob %d\0" % size, usedforsecurity=False)
+    for block in blocks:
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def remove_empty(name: str, folder: int) -> None:
+    """Make room where a folder stands that holds nothing but folders; git knows none of them."""
+    try:
+        inner = os.open(name, _FOLDER, dir_fd=folder)
+    except OSError:  # there is none
+        return
+    try:
+        for one in os.listdir(inner):
+            remove_empty(one, inner)
+    finally:
+        os.close(inner)
+    with suppress(OSError):
+        os.rmdir(name, dir_fd=folder)

@@ -1,0 +1,133 @@
+"""The sockets of a model's client: nobody waits at one for longer than the attempt may take.
+
+The client's own timeouts bound the silence between two bytes: who sends one now and then, in a
+body, in headers or before them, would never be done. Here each wait gets the time that is left
+to whoever waits, and there is none once it is over.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+
+from rlm_ci.errors import ConfigError, UnavailableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, Final
+
+#: Bytes that are handed over at once; the time that is left is looked at in between.
+_PIECE: Final = 64 << 10
+#: Zero would mean not to wait at all, which is another kind of socket.
+_LEAST: Final = 0.001
+
+
+class OverError(Exception):
+    """The time is over, and the endpoint is not done."""
+
+
+class Wire:
+    """The deadline of each thread, by ``clock``, and the sockets that keep to it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._own = _Own()
+
+    def lay(self, client: Any) -> None:
+        """Have all sockets that ``client`` (an ``httpx2.Client``) will open keep to it.
+
+        Raises UnavailableError for a client that is made in another way than those we know.
+        """
+        try:
+            # Neither package has an open door to the sockets of a pool, for proxies least of all.
+            transports = (client._transport, *client._mounts.values())  # noqa: SLF001
+            for pool in [one._pool for one in transports if one is not None]:  # noqa: SLF001
+                pool._network_backend = _Network(pool._network_backend, self)  # noqa: SLF001
+        except AttributeError as error:
+            raise UnavailableError(
+                f"the installed version of httpx2 is none that rlm-ci can bound in time ({error})",
+                where="models",
+                hint="pip install --upgrade 'rlm-ci[models]'",
+            ) from None
+
+    @contextmanager
+    def until(self, deadline: float) -> Iterator[None]:
+        """Let this thread wait no longer than that: OverError is raised in it."""
+        outer = self._own.deadline
+        self._own.deadline = min(outer, deadline)
+        try:
+            yield
+        finally:
+            self._own.deadline = outer
+
+    def left(self, timeout: float | None) -> float | None:
+        """Seconds to wait now: ``timeout``, or what is left of the time if that is less."""
+        left = self._own.deadline - self._clock()
+        if left <= 0:
+            raise OverError
+        if timeout is not None and timeout < left:
+            return timeout
+        return None if left == float("inf") else max(left, _LEAST)
+
+
+class _Own(threading.local):
+    deadline = float("inf")
+
+
+class _Network:
+    """A network of ``httpcore2`` whose streams are bounded."""
+
+    def __init__(self, inner: Any, wire: Wire) -> None:
+        self._inner = inner
+        self._wire = wire
+
+    def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, **options: Any
+    ) -> _Stream:
+        timeout = self._wire.left(timeout)
+        try:
+            stream = self._inner.connect_tcp(host, port, timeout, **options)
+        except (ValueError, OverflowError):  # the endpoint's own address was looked at before
+            raise proxy_error() from None
+        return _Stream(stream, self._wire)
+
+    def sleep(self, seconds: float) -> None:
+        self._inner.sleep(seconds)
+
+
+class _Stream:
+    """A stream of ``httpcore2``, each of whose waits is bounded."""
+
+    def __init__(self, inner: Any, wire: Wire) -> None:
+        self._inner = inner
+        self._wire = wire
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data: bytes = self._inner.read(max_bytes, self._wire.left(timeout))
+        return data
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        for start in range(0, len(buffer), _PIECE):
+            self._inner.write(buffer[start : start + _PIECE], self._wire.left(timeout))
+
+    def start_tls(
+        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+    ) -> _Stream:
+        timeout = self._wire.left(timeout)
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, timeout), self._wire)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+def proxy_error() -> ConfigError:
+    """What is told of a proxy that is none, without its address: a password may be in it."""
+    return ConfigError(
+        "the proxy is none that can be used",
+        where="HTTPS_PROXY, HTTP_PROXY, ALL_PROXY",
+        hint="such as http://HOST:PORT; one of SOCKS needs the package socksio",
+    )

@@ -1,0 +1,287 @@
+"""A long text as an object on disk: read, searched and named by pointers, never held in memory.
+
+A folder with ``source.txt``, the bytes as they came, and ``index.json``, which cuts them into
+chunks. Offsets are bytes of the source, and exact; texts are decoded for reading only, and
+end on borders of characters.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import files
+from rlm_ci.errors import ConfigError, DamagedError, StorageError
+from rlm_ci.recursion.context import hashing, index
+from rlm_ci.recursion.context.excerpts import REST, Excerpt, Found, Hit, cut_character
+from rlm_ci.recursion.context.hashing import Piece
+from rlm_ci.recursion.context.lines import Lines, Place
+from rlm_ci.recursion.context.pointers import Chunk, PointerError, Pointers, chunk_id
+from rlm_ci.recursion.context.search import search
+from rlm_ci.texts import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from rlm_ci.recursion.context.hashing import Digests
+    from rlm_ci.recursion.context.search import Matches
+
+__all__ = ("Chunk", "Context", "Excerpt", "Found", "Hit", "Piece", "Place", "PointerError")
+
+#: Bytes that one read returns at most, whatever is asked for.
+READ_LIMIT = 16 << 20
+#: Of a preview, the part that may stand before the hit.
+_BEFORE = 4
+_HINT = "build it again: rlm-ci context build SOURCE"
+
+
+class Context:
+    """An object that is open for reading; threads may share it.
+
+    Nothing is read again to see whether the source still is what it was: :meth:`verify` does.
+    """
+
+    def __init__(self, folder: str, known: index.Index, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.folder = folder
+        self.index_path = os.path.join(folder, index.NAME)
+        self.source_path = os.path.join(folder, index.SOURCE)
+        self.known = known
+        self.layout = known.layout
+        self.object_id = known.object_id
+        self.created_at = known.created_at
+        self.byte_length = known.layout.size
+        self.chunk_count = known.layout.count
+        self.target_bytes = known.layout.target
+        self.overlap_bytes = known.layout.overlap
+        self.files = known.files
+        self.omitted = known.omitted
+        self._pointers = Pointers(known.object_id, known.layout)
+        self.resolve = self._pointers.resolve
+        self.pointer = self._pointers.to_chunk
+        self.chunk_at = known.layout.at
+        self._lines = Lines(known.files, self.raw)
+
+    @classmethod
+    def open(cls, folder: str) -> Self:
+        """The object in ``folder``; its index and the length of its source are checked.
+
+        Raises ConfigError for what is no object, DamagedError for one that is damaged or newer
+        than we are.
+        """
+        known = index.read(folder)
+        path = os.path.join(folder, index.SOURCE)
+        try:
+            descriptor = files.open_regular(path, os.O_RDONLY)
+        except OSError as error:
+            raise ConfigError(
+                f"it is no context object: {index.SOURCE}: {error.strerror}",
+                where=printable(folder),
+                hint=_HINT,
+            ) from None
+        size = os.fstat(descriptor).st_size
+        if size != known.layout.size:
+            os.close(descriptor)
+            raise DamagedError(
+                f"the source has {size:,} bytes, where its index tells of {known.layout.size:,}",
+                where=printable(path),
+                hint=_HINT,
+            )
+        return cls(folder, known, descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptor", -1) >= 0:
+            self.close()
+
+    # ── what it is ──
+
+    def chunk(self, number: int) -> Chunk:
+        """The chunk at ``number``, which counts from 0."""
+        start, end = self.layout.bounds(number)
+        return Chunk(chunk_id(number), start, end, self.known.digest(number))
+
+    def stamp(self) -> dict[str, int]:
+        """By what one sees, without reading it, that the source is the same as before."""
+        status = os.fstat(self._descriptor)
+        return {
+            "device": status.st_dev,
+            "inode": status.st_ino,
+            "size": status.st_size,
+            "mtime_ns": status.st_mtime_ns,
+            "ctime_ns": status.st_ctime_ns,
+        }
+
+    def verify(self) -> dict[str, int]:
+        """Hash all of it again; the stamp of what was found to be whole.
+
+        Raises DamagedError, which names the chunk or file that is not what it was.
+        """
+        before = self.stamp()
+        digits = next((len(piece.blob) for piece in self.files if piece.blob), 40)
+        try:
+            found = hashing.digest(self._descriptor, self.layout, self.files, digits)
+        except hashing.ShrunkError:
+            raise self._damage("it has become shorter") from None
+        except OSError as error:
+            raise self._unreadable(error) from None
+        self._compare(found)
+        if self.stamp() != before:
+            raise self._damage("it is being changed")
+        return before
+
+    def _compare(self, found: Digests) -> None:
+        whole = f"sha256:{found.whole}"
+        bad = [
+            number
+            for number in range(self.chunk_count)
+            if found.chunks[32 * number : 32 * number + 32].hex() != self.known.digest(number)
+        ] if found.chunks != self.known.digests else []  # fmt: skip
+        if bad:
+            start, end = self.layout.bounds(bad[0])
+            more = f", and {count(len(bad) - 1, 'chunk')} more" if len(bad) > 1 else ""
+            name = f"chunk {chunk_id(bad[0])} (bytes {start}-{end})"
+            if whole == self.object_id:  # the source is what it was: the hash was changed
+                raise self._damage(f"the sha256 of {name} is not its own{more}", index.NAME)
+            raise self._damage(f"{name} is not what was indexed{more}")
+        if whole != self.object_id:
+            raise self._damage("object_id is not that of the source", index.NAME)
+        for piece, blob in zip(self.files, found.blobs, strict=True):
+            if piece.blob is not None and piece.blob != blob:
+                name = printable(piece.path)
+                raise self._damage(f"the blob of {name} is not that of its bytes", index.NAME)
+
+    def _damage(self, what: str, name: str = index.SOURCE) -> DamagedError:
+        where = printable(os.path.join(self.folder, name))
+        return DamagedError(f"the context is damaged: {what}", where=where, hint=_HINT)
+
+    def _unreadable(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"the source cannot be read: {error.strerror}",
+            where=printable(self.source_path),
+            hint="check the disk that it lies on",
+        )
+
+    # ── reading ──
+
+    def read(self, pointer: str, size: int = 8192, offset: int = 0) -> Excerpt:
+        """At most ``size`` bytes from ``offset`` of what ``pointer`` names, never beyond its end.
+
+        Raises PointerError.
+        """
+        first, last = self.resolve(pointer)
+        start = min(first + max(0, offset), last)
+        return self._excerpt(start, min(start + max(0, size), last), last)
+
+    def peek(self, pointer: str, size: int = 256) -> Excerpt:
+        """The beginning of what ``pointer`` names. Raises PointerError."""
+        return self.read(pointer, size)
+
+    def read_span(self, start: int, end: int) -> Excerpt:
+        """Bytes ``start`` to ``end`` of the source, as far as it has them, as a text."""
+        start = min(max(0, start), self.byte_length)
+        end = min(max(start, end), self.byte_length)
+        return self._excerpt(start, end, end)
+
+    def raw(self, start: int, end: int) -> bytes:
+        """Bytes ``start`` to ``end`` of the source, as they are. Raises DamagedError, StorageError.
+
+        At most READ_LIMIT at once.
+        """
+        size = min(end - start, READ_LIMIT)
+        if size <= 0:
+            return b""
+        try:
+            data = os.pread(self._descriptor, size, start)
+            while len(data) < size and (more := os.pread(
+                self._descriptor, size - len(data), start + len(data)
+            )):  # fmt: skip
+                data += more
+        except OSError as error:
+            raise self._unreadable(error) from None
+        if len(data) < size and end <= self.byte_length:
+            raise self._damage("it has become shorter")
+        return data
+
+    def _excerpt(self, start: int, end: int, last: int) -> Excerpt:
+        """The text from ``start`` to ``end``, of something that goes on to ``last``."""
+        end = min(end, start + READ_LIMIT)
+        # What stands around it tells whether an edge cuts a character.
+        before = max(0, start - REST)
+        data = self.raw(before, min(end + REST, self.byte_length))
+        head = cut_character(data, start - before)[1]
+        tail = cut_character(data, end - before)[0]
+        if head > tail:
+            head = tail = start - before
+        text = data[head:tail].decode("utf-8", "replace")
+        return Excerpt(before + head, before + tail, text, before + tail < last)
+
+    # ── searching ──
+
+    def search(
+        self, queries: Sequence[str], *, top_k: int = 20, preview_bytes: int = 512
+    ) -> tuple[Found, ...]:
+        """Where each of ``queries`` stands, whatever its case; all are looked for in one pass.
+
+        Blanks around a query are no part of it, and of an empty one there are no hits. Best
+        first: most hits, then the first hit's offset, then the chunk. Raises DamagedError,
+        StorageError.
+        """
+        needles = [_encoded(query.strip()) for query in queries]
+        wanted = list(dict.fromkeys(needle for needle in needles if needle))
+        matches = search(
+            self._descriptor,
+            self.byte_length,
+            wanted,
+            target=self.target_bytes,
+            overlap=self.overlap_bytes,
+            top_k=top_k,
+            name=printable(self.source_path),
+        )
+        by_needle = dict(zip(wanted, matches, strict=True))
+        return tuple(
+            self._found(query, needle, by_needle.get(needle), preview_bytes)
+            for query, needle in zip(queries, needles, strict=True)
+        )
+
+    def _found(self, query: str, needle: bytes, matches: Matches | None, size: int) -> Found:
+        if matches is None:
+            return Found(query, 0, 0, ())
+        hits = tuple(
+            self._hit(number, start, start + len(needle), score, size)
+            for number, start, score in matches.hits
+        )
+        return Found(query, matches.total, matches.chunks, hits)
+
+    def _hit(self, number: int, start: int, end: int, score: int, size: int) -> Hit:
+        """With the beginning of the hit's line, where that is near and in the chunk."""
+        first = max(self.layout.bounds(number)[0], start - size // _BEFORE)
+        first = max(first, min(start, first + self.raw(first, start).rfind(b"\n") + 1))
+        shown = self.read_span(first, first + size)
+        pointer = self.pointer(number)
+        return Hit(pointer, start, end, score, shown.text, shown.start, shown.end)
+
+    # ── files ──
+
+    def lines(self, start: int, end: int) -> tuple[Place, ...]:
+        """Where bytes ``start`` to ``end`` stand in the files that the source was made of."""
+        return self._lines.places(start, end)
+
+
+def _encoded(query: str) -> bytes:
+    """The bytes of a query; bytes of a command line that are no UTF-8 stand for themselves."""
+    try:
+        return query.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return query.encode("utf-8", "surrogatepass")

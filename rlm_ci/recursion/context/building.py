@@ -1,0 +1,215 @@
+"""How a context object comes to be: gathered, hashed, and put into its place in one step.
+
+Everything is written into a folder beside the final one, which is renamed when it is whole:
+a build that is killed, or finds the disk full, leaves nothing that could be taken for an object.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+
+from rlm_ci import files
+from rlm_ci.errors import ConfigError
+from rlm_ci.recursion.context import Context, gathering, hashing, index, sources
+from rlm_ci.recursion.context.folder import beside
+from rlm_ci.recursion.context.hashing import Piece
+from rlm_ci.recursion.context.index import Index
+from rlm_ci.recursion.context.own import is_object
+from rlm_ci.recursion.context.pointer_map import pointer_map
+from rlm_ci.recursion.context.pointers import MAX_CHUNKS, Layout
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import BinaryIO
+
+    from rlm_ci.recursion.context.gathering import Gathered
+
+POINTERS = "pointers.md"
+#: More than any source has.
+_ANY = 1 << 62
+
+
+class EmptyError(ConfigError):
+    """There is nothing in a source that must hold something."""
+
+
+def build(
+    source: str | BinaryIO,
+    folder: str,
+    *,
+    target_bytes: int = 65536,
+    overlap_bytes: int = 4096,
+    link: bool = False,
+    root: str | None = None,
+    without: Sequence[str] = (),
+    required: bool = False,
+    environ: Mapping[str, str] | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Context:
+    """Make a context object of ``source`` in ``folder``, which must not be there, or be empty.
+
+    ``source`` is a file, a folder, a glob, or an open binary stream. With ``link`` the object
+    shares the file where the file system can: who changes it later damages the object. Files
+    are known by their path from ``root``, if they lie in it; the folders ``without`` are left
+    out where they lie below the source, as is any object; ``environ`` is for git. An empty
+    source is refused where it is ``required`` to hold something.
+
+    Raises ConfigError, which is an EmptyError for an empty source, StorageError, and what git
+    raises.
+    """
+    cut = Layout(0, target_bytes, overlap_bytes)
+    _require_possible(cut)
+    most = cut.target + cut.step * (MAX_CHUNKS - 1)
+    bring, digits = _plan(
+        source, sources.Root(root), environ or {}, most, without=without, link=link
+    )
+    with beside(folder) as temporary:
+        path = os.path.join(temporary, index.SOURCE)
+        gathered = bring(path)
+        if required:
+            _require_bytes(gathered.size, gathered.omitted)
+        known = _hashed(path, gathered, cut, digits, _iso(clock()))
+        _finish(temporary, known)
+    return Context.open(folder)
+
+
+def take_in(
+    source: str | BinaryIO,
+    folder: str,
+    *,
+    target_bytes: int = 65536,
+    overlap_bytes: int = 4096,
+    link: bool = False,
+    root: str | None = None,
+    without: Sequence[str] = (),
+    required: bool = False,
+    environ: Mapping[str, str] | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Context:
+    """The object of ``source`` in ``folder``: an existing one is verified and shared or copied.
+
+    Anything else is built. Raises DamagedError for an object that was tampered with, and what
+    ``build`` raises.
+    """
+    if isinstance(source, str) and "\0" not in source and is_object(source):
+        return _adopt(source, folder, required=required)
+    return build(
+        source, folder, target_bytes=target_bytes, overlap_bytes=overlap_bytes, link=link,
+        root=root, without=without, required=required, environ=environ, clock=clock,
+    )  # fmt: skip
+
+
+def _adopt(source: str, folder: str, *, required: bool) -> Context:
+    with Context.open(source) as theirs, beside(folder) as temporary:
+        if required:
+            _require_bytes(theirs.byte_length, theirs.omitted)
+        verified = theirs.verify()
+        path = os.path.join(temporary, index.SOURCE)
+        descriptor = files.open_regular(theirs.source_path, os.O_RDONLY)
+        try:
+            gathering.share_or_copy(descriptor, theirs.source_path, path, _ANY, link=True)
+            now = gathering.looks(descriptor)
+        finally:
+            os.close(descriptor)
+        if now != (verified["inode"], verified["size"], verified["mtime_ns"]):
+            raise gathering.changed(theirs.source_path)
+        _finish(temporary, theirs.known)
+    return Context.open(folder)
+
+
+def _plan(
+    source: str | BinaryIO,
+    root: sources.Root,
+    environ: Mapping[str, str],
+    most: int,
+    *,
+    without: Sequence[str],
+    link: bool,
+) -> tuple[Callable[[str], Gathered], int]:
+    """What brings the source to a path, and the hex digits of its files' blobs.
+
+    A folder is listed here, before anything that might lie in it is made.
+    """
+    if not isinstance(source, str):
+        return lambda path: gathering.from_stream(source, path, most), 40
+    if "\0" in source:
+        raise ConfigError("a path has no NUL", where="source", hint="name a file or a folder")
+    if sources.is_glob(source):
+        listing = sources.list_glob(source, root, environ, without)
+    elif os.path.isdir(source):
+        listing = sources.list_folder(source, root, environ, without)
+    else:
+        digits = sources.blob_digits(os.path.dirname(os.path.realpath(source)), environ)
+        name = root.name(source)
+        return lambda path: gathering.from_file(source, name, path, most, link=link), digits
+    return lambda path: gathering.from_listing(listing, path, most), listing.blob_digits
+
+
+def _require_possible(layout: Layout) -> None:
+    """Raise ConfigError when a source cannot be cut as the settings say."""
+    flaw = layout.flaw()
+    if flaw is not None:
+        raise ConfigError(
+            flaw,
+            where="RLM_CHUNK_TARGET_BYTES, RLM_CHUNK_OVERLAP_BYTES",
+            hint="chunks have at least one byte and overlap by less; 65536 and 4096 fit most texts",
+        )
+
+
+def _require_bytes(size: int, omitted: Mapping[str, int]) -> None:
+    """Raise EmptyError for a source of no bytes."""
+    if size:
+        return
+    left_out = ", ".join(f"{number:,} {printable(why)}" for why, number in omitted.items())
+    raise EmptyError(
+        "the context is empty" + (f"; left out: {left_out}" if left_out else ""),
+        where="source",
+        hint="name a text that holds something",
+    )
+
+
+def _hashed(path: str, gathered: Gathered, cut: Layout, blob_digits: int, created_at: str) -> Index:
+    """The index of the source at ``path``. Raises ConfigError when it is being changed."""
+    found = None
+    try:
+        descriptor = files.open_regular(path, os.O_RDONLY)
+        try:
+            before = gathering.looks(descriptor)
+            layout = cut.replace(size=before[1])
+            _require_possible(layout)
+            with suppress(hashing.ShrunkError):
+                found = hashing.digest(descriptor, layout, gathered.files, blob_digits)
+            is_same = gathering.looks(descriptor) == before and gathered.size == layout.size
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise sources.unreadable(error, path) from None
+    if found is None or not is_same:
+        raise gathering.changed(gathered.files[0].path if gathered.files else path)
+    pieces = tuple(
+        Piece.of((piece.path, piece.start, piece.end, blob))
+        for piece, blob in zip(gathered.files, found.blobs, strict=True)
+    )
+    object_id = f"sha256:{found.whole}"
+    return Index(object_id, created_at, layout, found.chunks, pieces, gathered.omitted)
+
+
+def _iso(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _finish(folder: str, known: Index) -> None:
+    """Write what belongs to a source. Raises ConfigError for an index that nobody would read."""
+    text = "".join(known.to_json()).encode()
+    if len(text) > index.LIMIT:
+        raise ConfigError(
+            f"the index would have {len(text):,} bytes, more than {index.LIMIT:,}",
+            where="source",
+            hint="choose larger chunks (RLM_CHUNK_TARGET_BYTES) or fewer files",
+        )
+    files.write(os.path.join(folder, index.NAME), text, 0o600)
+    files.write(os.path.join(folder, POINTERS), pointer_map(known).encode(), 0o600)

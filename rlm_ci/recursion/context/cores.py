@@ -1,0 +1,174 @@
+"""One job on several cores: copies of this process take its pieces, each the next one free.
+
+Counting holds Python's lock, so threads would wait for each other. A fork starts in a millisecond
+and has all that we have, but copies only the thread that asks: a lock that another one held stays
+held for ever in the copy. So this process forks only while it has one thread, which Linux tells for
+certain; otherwise it does the whole job itself. A fresh Python would do for callers with threads,
+too; but it needs an environment to start in, and those callers wait seconds for a model: the tenth
+of a second that it saves them is not worth a second way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from functools import partial
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
+
+#: More gain nothing: memory has become the limit, and a container may have fewer than it shows.
+MOST = 4
+#: The numbers of all pieces fit into one page, the least that a pipe holds.
+PIECES = 1024
+_NUMBER = 4
+
+
+def processes(wanted: int | None = None) -> int:
+    """How many may work at once: ``wanted``, or our cores; one where a fork is not safe."""
+    if sys.platform != "linux":
+        return 1
+    try:
+        alone = len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return 1
+    return min(MOST, wanted or len(os.sched_getaffinity(0))) if alone else 1
+
+
+def share(
+    pieces: int, work: Callable[[int], None], result: Callable[[], Any], workers: int
+) -> list[Any]:
+    """Do ``work(number)`` once for each number below ``pieces``, on up to ``workers`` processes.
+
+    ``result()`` says what a process's pieces came to, in words of JSON. What this one's came to
+    stays with it; what is returned are the others' results. What a process took that ended without
+    a result is done again here, so that its error, if it was one of the work, is raised here.
+    ``pieces`` is at most ``PIECES``. Raises what ``work`` raises.
+    """
+    done: set[int] = set()
+    found = []
+    queue = _queue(pieces) if workers > 1 else None
+    if queue is not None:
+        children: list[_Copy] = []
+        serve = partial(_serve, queue, work, result, os.getpid())
+        try:
+            with suppress(OSError):  # no process or descriptor left: fewer do it as well
+                for _ in range(workers - 1):
+                    _Copy(children, serve)
+            for number in _taken(queue):
+                work(number)
+                done.add(number)
+            for child in children:
+                if (told := child.finish()) is not None:
+                    found.append(told["result"])
+                    done.update(told["done"])
+        finally:
+            for child in children:
+                child.end()
+            os.close(queue)
+    for number in range(pieces):
+        if number not in done:
+            work(number)
+    return found
+
+
+def _serve(
+    queue: int, work: Callable[[int], None], result: Callable[[], Any], parent: int
+) -> dict[str, Any]:
+    """What a copy does; it stops early when nobody waits for it any more."""
+    done = []
+    for number in _taken(queue):
+        work(number)
+        done.append(number)
+        if os.getppid() != parent:
+            break
+    return {"done": done, "result": result()}
+
+
+def _queue(pieces: int) -> int | None:
+    """A pipe with the numbers of all pieces, to read from; None if no descriptor is left."""
+    try:
+        source, sink = os.pipe()
+    except OSError:
+        return None
+    with os.fdopen(sink, "wb") as stream:
+        stream.write(b"".join(n.to_bytes(_NUMBER, "little") for n in range(pieces)))
+    return source
+
+
+def _taken(queue: int) -> Iterator[int]:
+    """The pieces that are left, one by one; whoever reads a number is the only one."""
+    while number := os.read(queue, _NUMBER):
+        yield int.from_bytes(number, "little")
+
+
+class _Copy:
+    """A fork of this process, and the pipe through which it tells its result."""
+
+    def __init__(self, children: list[_Copy], work: Callable[[], Any]) -> None:
+        """Start it, and put it on the list of those to be ended. Raises OSError."""
+        import signal
+
+        from rlm_ci.process import INTERRUPTS
+
+        self._source, sink = os.pipe()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+        try:
+            self._pid = os.fork()
+            if not self._pid:
+                _live(work, sink, mask)
+            children.append(self)
+        except BaseException:
+            os.close(self._source)
+            raise
+        finally:
+            os.close(sink)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def finish(self) -> Any:
+        """Wait for its result; None if it ended without."""
+        told = bytearray()
+        while part := os.read(self._source, 1 << 16):
+            told += part
+        return json.loads(told) if self.end(kill=False) == 0 else None
+
+    def end(self, *, kill: bool = True) -> int:
+        """Its exit code, after it was killed if it still ran; safe to ask again."""
+        import signal
+
+        if not self._pid:
+            return 0
+        if kill:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        status = -1
+        with suppress(ChildProcessError):  # somebody else's handler has waited for it
+            status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        self._pid = 0
+        os.close(self._source)
+        return status
+
+
+def _live(work: Callable[[], Any], sink: int, mask: set[Any]) -> NoReturn:
+    """The whole life of a copy. What waits in memory to be done at an end is its parent's to do."""
+    import gc
+    import signal
+
+    from rlm_ci.process import INTERRUPTS
+
+    code = 1
+    gc.disable()
+    try:
+        for one in INTERRUPTS:  # the handlers are the parent's, who ends us
+            signal.signal(one, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        told = memoryview(json.dumps(work()).encode())
+        while told:
+            told = told[os.write(sink, told) :]
+        code = 0
+    finally:
+        os._exit(code)

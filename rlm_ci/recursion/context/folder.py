@@ -1,0 +1,119 @@
+"""A folder that appears whole, under its own name, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from contextlib import ExitStack, contextmanager, suppress
+
+from rlm_ci import files
+from rlm_ci.errors import ConfigError
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: How the name of a folder ends that is not yet an object, nor taken for anything else.
+_UNFINISHED = ".building"
+#: Bytes of the final folder's name in it, and of chance; and how often a new one is made.
+_NAME = 100
+_RANDOM = 6
+_TRIES = 8
+
+
+@contextmanager
+def beside(folder: str) -> Iterator[str]:
+    """A new folder, which becomes ``folder`` when nothing went wrong, and else is removed."""
+    _require_free(folder)
+    parent, name = os.path.split(os.path.abspath(folder))
+    files.make_folder(parent)
+    begin = f".{os.fsdecode(os.fsencode(name)[:_NAME])}."
+    try:
+        _clear(parent, begin)
+        with _new(parent, begin) as temporary:
+            yield temporary
+            files.sync_folder(temporary)
+            os.rename(temporary, folder)
+        files.sync_folder(parent)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            _require_free(folder)  # somebody else was quicker
+        raise files.storage_error(error, folder) from None
+
+
+@contextmanager
+def _new(parent: str, begin: str) -> Iterator[str]:
+    """A new folder whose lock is ours; it is removed in the end, if it is still there."""
+    with ExitStack() as held:
+        path = _made(parent, begin, held)
+        try:
+            yield path
+        finally:
+            _remove(path)
+
+
+def _made(parent: str, begin: str, held: ExitStack) -> str:
+    """Make a folder and lock it; another one when a build took it for left before it was locked."""
+    tries = _TRIES
+    while True:
+        tries -= 1
+        path = os.path.join(parent, f"{begin}{os.urandom(_RANDOM).hex()}{_UNFINISHED}")
+        os.mkdir(path, 0o700)
+        try:
+            held.enter_context(_held(path))
+            os.stat(path)  # the lock of a folder that is gone protects nothing
+            return path
+        except OSError as error:
+            held.close()
+            _remove(path)
+            if not (tries and isinstance(error, FileNotFoundError | BlockingIOError)):
+                raise
+
+
+@contextmanager
+def _held(folder: str) -> Iterator[None]:
+    """Hold the lock of a folder. Raises BlockingIOError when another process does."""
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _clear(parent: str, begin: str) -> None:
+    """Remove what builds of the same folder have left that were killed; a living one is locked."""
+    left = re.compile(f"{re.escape(begin)}[0-9a-f]{{{2 * _RANDOM}}}{re.escape(_UNFINISHED)}")
+    for name in os.listdir(parent):
+        if left.fullmatch(name):
+            path = os.path.join(parent, name)
+            with suppress(OSError), _held(path):
+                _remove(path)
+
+
+def _require_free(folder: str) -> None:
+    """Raise ConfigError when there is something that a rename would not replace."""
+    try:
+        with os.scandir(folder) as entries:
+            is_free = next(entries, None) is None
+    except (FileNotFoundError, NotADirectoryError):
+        is_free = not os.path.lexists(folder)
+    except OSError:
+        is_free = False
+    if not is_free:
+        raise ConfigError(
+            "there is something already",
+            where=printable(folder),
+            hint="name a folder that is not there yet, or remove this one",
+        )
+
+
+def _remove(folder: str) -> None:
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)

@@ -1,0 +1,229 @@
+"""The bytes of a source, brought into one file: copied, shared, or joined from many.
+
+Memory does not grow with the source, and one that changes while it is read is noticed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+
+from rlm_ci import files
+from rlm_ci.errors import ConfigError
+from rlm_ci.recursion.context.hashing import Piece
+from rlm_ci.recursion.context.sources import open_listed, unreadable
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO, Self
+
+    from rlm_ci.recursion.context.sources import Listing
+
+_BLOCK = 1 << 20
+#: Bytes of one call that copies inside of the kernel.
+_SHARE = 1 << 30
+#: In so many bytes at the beginning of a text no byte is 0: as git tells.
+_SNIFFED = 8000
+#: With these a file system says that it cannot share, where a copy will do.
+_UNSHARED = frozenset((
+    errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EMLINK,
+    errno.EACCES, errno.ETXTBSY, errno.EBADF,
+))  # fmt: skip
+
+
+class Gathered(Value):
+    """What a source turned out to be: its bytes, its files (without blobs), what was left out."""
+
+    size: int
+    files: tuple[Piece, ...] = ()
+    omitted: dict[str, int] = {}  # noqa: RUF012 - a default of a value that cannot be changed
+
+
+class Target:
+    """The file that a source is written into, of ``most`` bytes. Raises StorageError."""
+
+    def __init__(self, path: str, most: int) -> None:
+        self.path = path
+        self.most = most
+        self.size = 0
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(self.path, flags, 0o600)
+        except OSError as error:
+            raise files.storage_error(error, self.path) from None
+        return self
+
+    def __exit__(self, kind: object, *_error: object) -> None:
+        try:
+            if kind is None:
+                os.fsync(self._descriptor)
+        except OSError as error:
+            raise files.storage_error(error, self.path) from None
+        finally:
+            os.close(self._descriptor)
+
+    def add(self, data: bytes) -> None:
+        self.require_room(self.size + len(data))
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError as error:
+            raise files.storage_error(error, self.path) from None
+        self.size += len(data)
+
+    def copy(self, descriptor: int, size: int) -> None:
+        """All of an open file that has ``size`` bytes, inside of the kernel where it can."""
+        self.require_room(size)
+        try:
+            while moved := os.copy_file_range(descriptor, self._descriptor, _SHARE):
+                self.size += moved
+                self.require_room(self.size)
+        except (AttributeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in _UNSHARED:
+                raise files.storage_error(error, self.path) from None
+            while block := os.read(descriptor, _BLOCK):
+                self.add(block)
+
+    def require_room(self, size: int) -> None:
+        """Raise ConfigError when a source of ``size`` bytes would have too many chunks."""
+        if size > self.most:
+            raise ConfigError(
+                f"the source has more than {self.most:,} bytes, which are too many chunks",
+                where="RLM_CHUNK_TARGET_BYTES",
+                hint="choose larger chunks",
+            )
+
+
+def from_stream(stream: BinaryIO, path: str, most: int) -> Gathered:
+    """All that comes from a stream. Raises ConfigError, StorageError."""
+    with Target(path, most) as target:
+        while block := _next(stream):
+            target.add(block)
+    return Gathered(target.size)
+
+
+def _next(stream: BinaryIO) -> bytes:
+    try:
+        return stream.read(_BLOCK)
+    except OSError as error:
+        raise unreadable(error, "standard input") from None
+
+
+def from_file(source: str, name: str, path: str, most: int, *, link: bool) -> Gathered:
+    """One file, whatever is in it. Raises ConfigError, StorageError."""
+    # Whoever names a link by hand means what it leads to.
+    real = os.path.realpath(source)
+    try:
+        descriptor = files.open_regular(real, os.O_RDONLY)
+    except OSError as error:
+        raise unreadable(error, source) from None
+    try:
+        size = share_or_copy(descriptor, real, path, most, link=link)
+    finally:
+        os.close(descriptor)
+    return Gathered(size, (Piece.of((name, 0, size, None)),))
+
+
+def share_or_copy(descriptor: int, real: str, path: str, most: int, *, link: bool) -> int:
+    """Bring the open file that lies at ``real`` to ``path``; its size.
+
+    Raises ConfigError when it changes meanwhile, StorageError.
+    """
+    before = looks(descriptor)
+    size = before[1]
+    Target(path, most).require_room(size)
+    if not (link and _is_linked(real, path)):
+        with Target(path, most) as target:
+            target.copy(descriptor, size)
+            size = target.size
+    if looks(descriptor) != before or os.stat(path).st_size != size:
+        raise changed(real)
+    return size
+
+
+def _is_linked(real: str, path: str) -> bool:
+    """Was ``path`` made a second name of the file? Where that cannot be, it is not there."""
+    try:
+        os.link(real, path, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _UNSHARED:
+            return False
+        raise files.storage_error(error, path) from None
+    return True
+
+
+def looks(descriptor: int) -> tuple[int, int, int]:
+    """Inode, size and time of the last change of an open file's bytes."""
+    status = os.fstat(descriptor)
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def changed(path: str) -> ConfigError:
+    return ConfigError(
+        "the source changed while it was read",
+        where=printable(path),
+        hint="begin again when nothing writes to it, or name a copy of it",
+    )
+
+
+# ── many files ──
+
+
+def from_listing(listing: Listing, path: str, most: int) -> Gathered:
+    """The files of a listing, one behind the other, without those that are no text.
+
+    A file that does not end with a line break is given one, which is part of no file. Raises
+    ConfigError, StorageError.
+    """
+    pieces: list[Piece] = []
+    omitted: Counter[str] = Counter()
+    with Target(path, most) as target:
+        joined = _Joined(target)
+        for name, real in listing.files:
+            opened = open_listed(real)
+            reason = opened if isinstance(opened, str) else joined.add(opened, real)
+            if reason:
+                omitted[reason] += 1
+            else:
+                pieces.append(Piece.of((name, joined.start, target.size, None)))
+    if listing.own:
+        omitted["own"] = listing.own
+    return Gathered(target.size, tuple(pieces), dict(sorted(omitted.items())))
+
+
+class _Joined:
+    """Adds texts to a target, each from ``start`` on, and on a line of its own."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._last = b"\n"
+        self.start = 0
+
+    def add(self, descriptor: int, real: str) -> str:
+        """Add an open file, and close it; why it is left out, or nothing."""
+        try:
+            before = looks(descriptor)
+            block = os.read(descriptor, min(_BLOCK, before[1] + 1))
+            if b"\0" in block[:_SNIFFED]:
+                return "binary"
+            if block and self._last != b"\n":
+                self._target.add(b"\n")
+            self.start = self._target.size
+            while block:
+                self._target.add(block)
+                self._last = block[-1:]
+                block = os.read(descriptor, _BLOCK)
+            if looks(descriptor) != before or self._target.size - self.start != before[1]:
+                raise changed(real)
+        except OSError as error:
+            raise unreadable(error, real) from None
+        finally:
+            os.close(descriptor)
+        return ""

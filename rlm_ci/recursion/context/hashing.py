@@ -1,0 +1,159 @@
+"""What a context is known by: hashes of the whole, of each chunk, of each file in it.
+
+Two threads share the work (hashing lets go of the interpreter), each with one buffer: memory
+does not grow with the source, and the serial hash of the whole bounds the time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from hashlib import sha1, sha256
+
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rlm_ci.recursion.context.pointers import Layout
+
+#: Files above this have no blob id: evidence does not open them, and a third hash over a
+#: large source would cost as much as the other two together.
+BLOB_LIMIT = 64 << 20
+_BUFFER = 256 << 10
+#: Bytes of the source that one job hashes.
+_JOB = 32 << 20
+#: Hex digits of a blob id, and what makes it: git knows two formats of objects.
+_BLOB_HASHES = {40: sha1, 64: sha256}
+
+
+class Piece(Row):
+    """A file of the source: bytes ``start`` to ``end`` of it, and its id as a blob of git.
+
+    ``path`` carries surrogateescape; ``blob`` is None for a file of more than BLOB_LIMIT.
+    """
+
+    path: str
+    start: int
+    end: int
+    blob: str | None
+
+
+class Digests(Value):
+    """SHA-256 of the whole in hex; of each chunk, 32 bytes after the other; each file's blob."""
+
+    whole: str
+    chunks: bytes
+    blobs: tuple[str | None, ...]
+
+
+class ShrunkError(Exception):
+    """The source ended before it should have."""
+
+
+def digest(
+    descriptor: int, layout: Layout, pieces: Sequence[Piece], blob_digits: int = 40
+) -> Digests:
+    """Hash the ``layout.size`` bytes behind ``descriptor``.
+
+    ``blob_digits`` is 40 for blobs of SHA-1, 64 for SHA-256. Raises OSError, and ShrunkError
+    for a source that is shorter.
+    """
+    return _Work(descriptor, layout, pieces, blob_digits).carry_out()
+
+
+class _Work:
+    def __init__(
+        self, descriptor: int, layout: Layout, pieces: Sequence[Piece], blob_digits: int
+    ) -> None:
+        self._descriptor = descriptor
+        self._layout = layout
+        self._pieces = pieces
+        self._blob_hash = _BLOB_HASHES[blob_digits]
+        self._whole = sha256()
+        self._chunks = bytearray(32 * layout.count)
+        self._blobs: list[str | None] = [None] * len(pieces)
+        self._stopped = False
+        self._error: BaseException | None = None
+        # The hash of the whole cannot be divided: it is begun first.
+        self._jobs: deque[Callable[[bytearray], None]] = deque([self._hash_whole])
+        each = max(1, _JOB // layout.target)
+        for first in range(0, layout.count, each):
+            self._jobs.append(self._chunk_job(range(first, min(first + each, layout.count))))
+        self._jobs.extend(self._blob_jobs())
+
+    def carry_out(self) -> Digests:
+        other = threading.Thread(target=self._work, daemon=True)
+        other.start()
+        try:
+            self._work()
+            other.join()
+        except BaseException:  # interrupted while waiting: the descriptor is about to be closed
+            self._stopped = True
+            other.join()
+            raise
+        if self._error is not None:
+            raise self._error
+        return Digests(self._whole.hexdigest(), bytes(self._chunks), tuple(self._blobs))
+
+    def _work(self) -> None:
+        buffer = bytearray(_BUFFER)
+        try:
+            while self._jobs and not self._stopped:
+                try:
+                    job = self._jobs.popleft()
+                except IndexError:  # the other took the last one meanwhile
+                    return
+                job(buffer)
+        except BaseException as error:  # noqa: BLE001 - told by the thread that waits
+            self._stopped = True
+            self._error = error
+
+    def _feed(
+        self, update: Callable[[memoryview], None], start: int, end: int, buffer: bytearray
+    ) -> None:
+        view = memoryview(buffer)
+        while start < end and not self._stopped:
+            room = view[: end - start]
+            read = os.preadv(self._descriptor, [room], start)
+            if not read:
+                raise ShrunkError
+            update(room[:read])
+            start += read
+
+    def _hash_whole(self, buffer: bytearray) -> None:
+        self._feed(self._whole.update, 0, self._layout.size, buffer)
+
+    def _chunk_job(self, chunks: range) -> Callable[[bytearray], None]:
+        def job(buffer: bytearray) -> None:
+            for index in chunks:
+                made = sha256()
+                self._feed(made.update, *self._layout.bounds(index), buffer)
+                self._chunks[32 * index : 32 * index + 32] = made.digest()
+
+        return job
+
+    def _blob_jobs(self) -> list[Callable[[bytearray], None]]:
+        jobs, group, size = [], list[int](), 0
+        for index, piece in enumerate(self._pieces):
+            if piece.end - piece.start > BLOB_LIMIT:
+                continue
+            group.append(index)
+            size += piece.end - piece.start
+            if size >= _JOB:
+                jobs.append(self._blob_job(group))
+                group, size = [], 0
+        return [*jobs, self._blob_job(group)]
+
+    def _blob_job(self, indices: list[int]) -> Callable[[bytearray], None]:
+        def job(buffer: bytearray) -> None:
+            for index in indices:
+                piece = self._pieces[index]
+                header = b"blob %d\0" % (piece.end - piece.start)
+                made = self._blob_hash(header, usedforsecurity=False)
+                self._feed(made.update, piece.start, piece.end, buffer)
+                self._blobs[index] = made.hexdigest()
+
+        return job

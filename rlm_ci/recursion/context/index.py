@@ -1,0 +1,310 @@
+"""``index.json`` of a context object, version 1: written, and read as if a stranger had made it.
+
+The table of chunks says nothing that the three numbers of the layout do not say, but the
+hashes: it is compared as a whole, and 17,000 chunks take some milliseconds. The shape is
+checked here and not by way of the schema, which would take a second for them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import files
+from rlm_ci.errors import ConfigError, DamagedError
+from rlm_ci.recursion.context.hashing import Piece
+from rlm_ci.recursion.context.pointers import Layout, chunk_id
+from rlm_ci.texts import encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, NoReturn
+
+VERSION = 1
+NAME = "index.json"
+SOURCE = "source.txt"
+STRATEGY = "byte"
+#: Bytes of an index: room for MAX_CHUNKS and some 100,000 files, or for fewer of the one
+#: and more of the other.
+LIMIT = 64 << 20
+#: Values in it cost more memory than their text: there is at most one in so many bytes.
+_DENSITY = 16
+_SHA256 = 64
+_REASONS = 100
+_PATH = 4096
+_HINT = "build it again: rlm-ci context build SOURCE"
+
+
+class Index(Value):
+    """What ``index.json`` says. ``digests`` holds 32 bytes of SHA-256 for each chunk."""
+
+    object_id: str
+    created_at: str
+    layout: Layout
+    digests: bytes
+    files: tuple[Piece, ...] = ()
+    omitted: dict[str, int] = {}  # noqa: RUF012 - a default of a value that cannot be changed
+
+    def digest(self, chunk: int) -> str:
+        """The SHA-256 of the chunk at this index, in hex."""
+        return self.digests[32 * chunk : 32 * chunk + 32].hex()
+
+    def to_json(self) -> Iterator[str]:
+        """The text of the file, in parts: a chunk a line, a file a line."""
+        from json import dumps
+
+        layout = self.layout
+        yield (
+            f'{{\n  "version": {VERSION},\n  "object_id": "{self.object_id}",\n'
+            f'  "created_at": {dumps(self.created_at)},\n'
+            f'  "source": {{\n    "path": "{SOURCE}",\n    "byte_length": {layout.size}'
+        )
+        if self.files:
+            yield ',\n    "files": [\n'
+            yield from _lines(map(_piece_record, self.files), 6)
+            yield "    ]"
+        if self.omitted:
+            yield f',\n    "omitted": {dumps(self.omitted)}'
+        yield (
+            f'\n  }},\n  "chunking": {{"target_bytes": {layout.target}, '
+            f'"overlap_bytes": {layout.overlap}, "strategy": "{STRATEGY}"}},\n  "chunks": [\n'
+        )
+        yield from _lines(map(self._chunk_record, range(layout.count)), 4)
+        yield "  ]\n}\n"
+
+    def _chunk_record(self, chunk: int) -> str:
+        start, end = self.layout.bounds(chunk)
+        return (
+            f'{{"id": "{chunk_id(chunk)}", "start": {start}, "end": {end}, '
+            f'"sha256": "{self.digest(chunk)}"}}'
+        )
+
+
+def _lines(records: Iterator[str], indent: int) -> Iterator[str]:
+    between = ""
+    for record in records:
+        yield f"{between}{' ' * indent}{record}"
+        between = ",\n"
+    if between:
+        yield "\n"
+
+
+def _piece_record(piece: Piece) -> str:
+    from json import dumps
+
+    path = encodable(piece.path)
+    whole = ""
+    if path != piece.path:
+        from base64 import b64encode
+
+        whole = f', "path_b64": "{b64encode(os.fsencode(piece.path)).decode()}"'
+    return (
+        f'{{"path": {dumps(path)}{whole}, "start": {piece.start}, "end": {piece.end}, '
+        f'"blob": {dumps(piece.blob)}}}'
+    )
+
+
+# ── reading ──
+
+
+def read(folder: str) -> Index:
+    """The index of the object in ``folder``.
+
+    Raises ConfigError when there is none, DamagedError for one that contradicts itself or is
+    newer than we are.
+    """
+    where = os.path.join(folder, NAME)
+    try:
+        data = files.read_inside(folder, NAME, LIMIT)
+    except files.UnreadableError as error:
+        raise ConfigError(
+            f"it is no context object: {NAME}: {error}", where=printable(folder), hint=_HINT
+        ) from None
+    return _Reader(printable(where)).index(_record(data, printable(where)))
+
+
+def _record(data: bytes, where: str) -> Any:
+    """What the JSON says. Memory is bounded by the length of the file."""
+    import json
+
+    if _is_dense(data):
+        raise ConfigError("it holds too many values for an index", where=where, hint=_HINT)
+    try:
+        return json.loads(data, parse_constant=_no_number)
+    except RecursionError:
+        what = "it is nested too deeply"
+    except (ValueError, UnicodeDecodeError) as error:
+        what = f"it is not valid JSON: {printable(str(error))[:200]}"
+    raise ConfigError(what, where=where, hint=_HINT)
+
+
+def _is_dense(data: bytes) -> bool:
+    """Are there more values than an index of this length has?"""
+    most = len(data) // _DENSITY + 100
+    if sum(map(data.count, (b",", b"[", b"{"))) <= most:
+        return False
+    import re
+
+    # Names of files are full of brackets at times.
+    values = 0
+    for found in re.finditer(rb'"(?:[^"\\]|\\.)*+"|[\[{,]', data):
+        values += found[0][0] != ord('"')
+        if values > most:
+            return True
+    return False
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+class _Reader:
+    """Makes an Index of what the JSON says, or says what is wrong with it."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def index(self, record: Any) -> Index:
+        version = record.get("version") if type(record) is dict else None
+        if type(version) is int and version > VERSION:
+            raise DamagedError(
+                f"the index has version {version}, this rlm-ci knows {VERSION}",
+                where=self._where,
+                hint="install a newer rlm-ci",
+            )
+        top = {"object_id": str, "created_at": str, "source": dict, "chunking": dict,
+               "chunks": list}  # fmt: skip
+        self._require(type(version) is int and version == VERSION, f"it has no version {VERSION}")
+        object_id, created_at, source, chunking, chunks = self._fields(record, "", top)
+        kind, _, digest = object_id.partition(":")
+        fine = kind == "sha256" and _is_hex(digest, _SHA256)
+        self._require(fine, "object_id is not sha256:<hex>")
+        self._require(len(created_at) <= _REASONS, "created_at is too long")
+        path, size = self._fields(source, "source.", {"path": str, "byte_length": int})
+        self._require(path == SOURCE, f"source.path is not {SOURCE}")
+        self._require(size >= 0, "source.byte_length is negative")
+        names = {"target_bytes": int, "overlap_bytes": int, "strategy": str}
+        target, overlap, strategy = self._fields(chunking, "chunking.", names)
+        self._require(strategy == STRATEGY, f"chunking.strategy is not {STRATEGY!r}")
+        layout = Layout(size, target, overlap)
+        flaw = layout.flaw()
+        if flaw is not None:
+            raise self._damage(flaw)
+        digests = self._digests(chunks, layout)
+        pieces = self._pieces(source.get("files", []), size)
+        omitted = self._omitted(source.get("omitted", {}))
+        return Index(object_id, created_at, layout, digests, pieces, omitted)
+
+    def _digests(self, chunks: list[Any], layout: Layout) -> bytes:
+        """The hashes of the chunks, which lie where the layout has them."""
+        if len(chunks) != layout.count:
+            raise self._damage(
+                f"it lists {len(chunks):,} chunks, where its chunking makes {layout.count:,}"
+            )
+        try:
+            ids, starts, stops, hashes = (
+                [chunk[name] for chunk in chunks] for name in ("id", "start", "end", "sha256")
+            )
+        except (KeyError, TypeError, IndexError):
+            raise self._wrong("a chunk does not have id, start, end and sha256") from None
+        if chunks:
+            step, stop = layout.step, layout.count * layout.step
+            ends = range(layout.target, layout.target + stop - step, step)
+            self._compare("id", ids, [chunk_id(number) for number in range(layout.count)])
+            self._compare("start", starts, list(range(0, stop, step)))
+            self._compare("end", stops, [*ends, layout.size])
+        return self._bytes_of(hashes)
+
+    def _compare(self, name: str, said: list[Any], right: list[Any]) -> None:
+        """Raise DamagedError, which names the chunk, unless a column is what it must be."""
+        # 1.0 and true are equal to 1, and are not it.
+        if said == right and {type(one) for one in said} == {type(right[0])}:
+            return
+        for number, (one, other) in enumerate(zip(said, right, strict=True)):
+            if one != other or type(one) is not type(other):
+                raise self._damage(
+                    f"chunk {chunk_id(number)}: {name} is {_shown(one)}, where the chunking "
+                    f"makes it {_shown(other)}"
+                )
+
+    def _bytes_of(self, hashes: list[Any]) -> bytes:
+        try:
+            digests = bytes.fromhex("".join(hashes))
+            if digests.hex("\n", 32) == "\n".join(hashes):
+                return digests
+        except (ValueError, TypeError):
+            pass
+        number = next(at for at, text in enumerate(hashes) if not _is_hex(text, _SHA256))
+        raise self._damage(f"chunk {chunk_id(number)}: sha256 is {_shown(hashes[number])}")
+
+    def _pieces(self, records: Any, size: int) -> tuple[Piece, ...]:
+        self._require(type(records) is list, "source.files is no list")
+        pieces, end = [], 0
+        for number, record in enumerate(records):
+            name = f"source.files[{number}]."
+            path, start, stop = self._fields(record, name, {"path": str, "start": int, "end": int})
+            if "path_b64" in record:
+                path = self._path(record["path_b64"], name)
+            self._require(_is_path(path), f"{name}path is no path")
+            blob = record.get("blob")
+            self._require(blob is None or _is_hex(blob, 40) or _is_hex(blob, 64),
+                          f"{name}blob is no object id")  # fmt: skip
+            if not end <= start <= stop <= size:
+                raise self._damage(
+                    f"{name[:-1]} ({printable(path[:200])}) has bytes {start}-{stop}, which do not "
+                    f"follow {end} or leave the source"
+                )
+            pieces.append(Piece.of((path, start, stop, blob)))
+            end = stop
+        return tuple(pieces)
+
+    def _path(self, text: Any, name: str) -> str:
+        from base64 import b64decode
+
+        try:
+            return b64decode(text, validate=True).decode("utf-8", "surrogateescape")
+        except (ValueError, TypeError):
+            raise self._wrong(f"{name}path_b64 is no base64") from None
+
+    def _omitted(self, record: Any) -> dict[str, int]:
+        fine = type(record) is dict and len(record) <= _REASONS and all(
+            len(why) <= _REASONS and type(number) is int and number >= 0
+            for why, number in record.items()
+        )  # fmt: skip
+        self._require(fine, "source.omitted does not count reasons")
+        return dict(record)
+
+    def _fields(self, record: Any, name: str, types: Mapping[str, type]) -> list[Any]:
+        """The fields of an object, each of exactly its type."""
+        self._require(type(record) is dict, f"{name.rstrip('.') or 'the index'} is no object")
+        for key, kind in types.items():
+            if type(record.get(key)) is not kind:
+                raise self._wrong(f"{name}{key} is missing or of the wrong type")
+        return [record[key] for key in types]
+
+    def _require(self, condition: object, what: str) -> None:
+        if not condition:
+            raise self._wrong(what)
+
+    def _wrong(self, what: str) -> ConfigError:
+        hint = f"it must follow schemas/context.schema.json; {_HINT}"
+        return ConfigError(f"it is no index of a context: {what}", where=self._where, hint=hint)
+
+    def _damage(self, what: str) -> DamagedError:
+        return DamagedError(f"the index is damaged: {what}", where=self._where, hint=_HINT)
+
+
+def _is_path(text: str) -> bool:
+    try:
+        return 0 < len(text.encode("utf-8", "surrogateescape")) <= _PATH and "\0" not in text
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_hex(text: object, length: int) -> bool:
+    return type(text) is str and len(text) == length and not text.strip("0123456789abcdef")
+
+
+def _shown(value: object) -> str:
+    return printable(repr(value)[:80])

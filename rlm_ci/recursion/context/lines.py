@@ -1,0 +1,65 @@
+"""From bytes of a long text to lines of the files that it was made of."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from threading import Lock
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rlm_ci.recursion.context.hashing import Piece
+
+_BLOCK = 1 << 20
+
+
+class Place(Value):
+    """Lines of a file (from 1, both included), and the file's id as a blob of git, if known."""
+
+    path: str
+    line_start: int
+    line_end: int
+    blob: str | None
+
+
+class Lines:
+    """Counts line breaks in ``pieces`` of a source, as far as it is asked, and remembers them."""
+
+    def __init__(self, pieces: tuple[Piece, ...], read: Callable[[int, int], bytes]) -> None:
+        """``read`` gives the bytes of the source from a start to an end."""
+        self._pieces = pieces
+        self._read = read
+        self._ends = [piece.end for piece in pieces]
+        #: Of a piece, how many lines end in its first 1, 2, 3... blocks.
+        self._counted: dict[int, list[int]] = {}
+        self._lock = Lock()
+
+    def places(self, start: int, end: int) -> tuple[Place, ...]:
+        """Where bytes ``start`` to ``end`` stand in the files; nowhere, where there are none."""
+        places = []
+        for number in range(bisect_right(self._ends, start), len(self._pieces)):
+            piece = self._pieces[number]
+            if piece.start >= end:
+                break
+            first, last = max(start, piece.start), min(end, piece.end)
+            if first < last:
+                line = self._breaks_before(number, first) + 1
+                # The break at the end of a line is a part of that line.
+                last_line = self._breaks_before(number, last - 1) + 1
+                places.append(Place(piece.path, line, last_line, piece.blob))
+        return tuple(places)
+
+    def _breaks_before(self, number: int, byte: int) -> int:
+        begin = self._pieces[number].start
+        blocks = (byte - begin) // _BLOCK
+        with self._lock:
+            counted = self._counted.setdefault(number, [])
+            while len(counted) < blocks:
+                at = begin + len(counted) * _BLOCK
+                before = counted[-1] if counted else 0
+                counted.append(before + self._read(at, at + _BLOCK).count(b"\n"))
+            known = counted[blocks - 1] if blocks else 0
+        return known + self._read(begin + blocks * _BLOCK, byte).count(b"\n")

@@ -1,0 +1,193 @@
+"""Counting one needle, text after text, exactly as if the source were one string.
+
+What counts are the occurrences that ``bytes.count`` finds: left to right, none overlapping the one
+before. Where a needle can overlap itself ("aa", "timeout"), which of its occurrences count depends
+on where counting began; so a border between two texts carries on where the last one ended.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rlm_ci.recursion.context.pointers import Layout
+
+
+class Engine(Value):
+    """How a text is searched. ``fold`` makes its letters small, in place or in a copy.
+
+    ``count`` and ``find`` take a text, a needle, and the start and end of the part to look at:
+    how many occurrences there are, none overlapping; where the first one begins, or -1.
+    """
+
+    fold: Callable[[bytearray], bytearray]
+    count: Callable[[bytearray, bytes, int, int], int]
+    find: Callable[[bytearray, bytes, int, int], int]
+
+
+PLAIN = Engine(bytearray.lower, bytearray.count, bytearray.find)
+
+
+class Window(Value):
+    """The part ``[start, end)`` of a source, folded, with some of what follows it.
+
+    ``text`` begins with the byte at ``start``; ``length`` bytes of it are the source's: those of
+    the part, and behind them as many as an occurrence that begins in it may need.
+    """
+
+    text: bytearray
+    start: int
+    end: int
+    length: int
+
+    def limit(self, needle: bytes) -> int:
+        """Where in the text an occurrence ends that begins at the part's last byte."""
+        return min(self.length, self.end - self.start + len(needle) - 1)
+
+
+def overlaps_itself(needle: bytes) -> bool:
+    """Whether two occurrences can overlap: some end of it is also its beginning."""
+    borders = [0] * len(needle)  # of each prefix, the longest (Knuth, Morris, Pratt)
+    length = 0
+    for at in range(1, len(needle)):
+        while length and needle[at] != needle[length]:
+            length = borders[length - 1]
+        length += needle[at] == needle[length]
+        borders[at] = length
+    return length > 0
+
+
+class Tally:
+    """What was found of one needle: in all, in how many segments, and in which the most.
+
+    ``best`` is a heap of (hits, -segment, offset of the first hit), at most ``top_k`` long.
+    """
+
+    def __init__(
+        self, needle: bytes, layout: Layout, top_k: int, engine: Engine, sparse: int
+    ) -> None:
+        """Up to ``sparse`` occurrences a segment are looked up one by one; more are counted."""
+        self.needle = needle
+        self.overlapping = overlaps_itself(needle)
+        self.total = 0
+        self.chunks = 0
+        self.best: list[tuple[int, int, int]] = []
+        self._layout = layout
+        self._top_k = top_k
+        self._count = engine.count
+        self._find = engine.find
+        self._sparse = sparse
+        self._free = 0  # where the next occurrence may begin
+        self._dense = False
+        self._open = (0, 0, 0)  # the segment being counted: its hits, its number, its first hit
+
+    def restart(self, at: int) -> None:
+        """Count from ``at`` on, across which no occurrence reaches."""
+        self.close()
+        self._free = at
+
+    def add(self, window: Window) -> None:
+        """Count what begins in a window. The windows that follow each other are contiguous."""
+        if self._free >= window.end:
+            return
+        first, last = self._layout.at(window.start), self._layout.at(window.end - 1)
+        few = self._sparse * (last - first + 1)
+        if not self._dense:
+            begin = max(0, self._free - window.start)
+            found = self._count(window.text, self.needle, begin, window.limit(self.needle))
+            if found <= few:
+                if found:
+                    self._look_up(window)
+                return
+        found = 0
+        for number in range(first, last + 1):
+            low = max(window.start, self._layout.start(number), self._free)
+            high = min(window.end, self._layout.start(number + 1))
+            if low < high:
+                found += self._count_part(window, low, high, number)
+        self._dense = found > few
+
+    def close(self) -> None:
+        """Enter the segment that was being counted."""
+        hits, number, first = self._open
+        self._open = (0, 0, 0)
+        if not hits:
+            return
+        self.total += hits
+        self.chunks += 1
+        self._enter((hits, -number, first))
+
+    def merge(self, total: int, chunks: int, best: Iterable[Sequence[int]]) -> None:
+        """Take in what a tally of other segments of the same needle has."""
+        self.total += total
+        self.chunks += chunks
+        for hits, segment, first in best:
+            self._enter((hits, segment, first))
+
+    def _enter(self, entry: tuple[int, int, int]) -> None:
+        if len(self.best) < self._top_k:
+            heapq.heappush(self.best, entry)
+        elif self.best and entry > self.best[0]:
+            heapq.heapreplace(self.best, entry)
+
+    def _look_up(self, window: Window) -> None:
+        find, text, needle = self._find, window.text, self.needle
+        limit = window.limit(needle)
+        at = find(text, needle, max(0, self._free - window.start), limit)
+        while at >= 0:
+            number = self._layout.at(window.start + at)
+            border = self._layout.start(number + 1) - window.start
+            first, free, hits = at, at, 0
+            while 0 <= at < border:
+                hits += 1
+                free = at + len(needle)
+                at = find(text, needle, free, limit)
+            self._note(number, hits, window.start + first)
+            self._free = window.start + free
+
+    def _count_part(self, window: Window, low: int, high: int, number: int) -> int:
+        """Count what begins in ``[low, high)`` of the source, which lies in segment ``number``."""
+        begin, border = low - window.start, high - window.start
+        limit = min(window.length, border + len(self.needle) - 1)
+        found = self._count(window.text, self.needle, begin, limit)
+        if found:
+            first = self._find(window.text, self.needle, begin, limit)
+            self._note(number, found, window.start + first)
+            if self.overlapping:
+                self._free = window.start + self._end(window.text, begin, border, limit, found)
+        return found
+
+    def _note(self, number: int, hits: int, first: int) -> None:
+        known, current, earliest = self._open
+        if known and current == number:
+            self._open = (known + hits, number, earliest)
+        else:
+            self.close()
+            self._open = (hits, number, first)
+
+    def _end(self, text: bytearray, begin: int, border: int, limit: int, found: int) -> int:
+        """Where the last of ``found`` occurrences ends, or the border if that is farther.
+
+        Those before the border, and those before the limit, differ at most by the one that reaches
+        across it. Mostly there is none, which a look at the bytes around the border tells.
+        """
+        find, count, needle = self._find, self._count, self.needle
+        across = find(text, needle, max(begin, border - len(needle) + 1), limit)
+        if across < 0 or count(text, needle, begin, border) == found:
+            return border
+        if find(text, needle, across + 1, limit) < 0:
+            return across + len(needle)
+        # Several reach across, one over the other: where the count is complete, the right one ends.
+        low, high = across + len(needle), limit
+        while low < high:
+            middle = (low + high) // 2
+            if count(text, needle, begin, middle) == found:
+                high = middle
+            else:
+                low = middle + 1
+        return low

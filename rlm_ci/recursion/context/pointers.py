@@ -1,0 +1,168 @@
+"""Where the chunks of a context lie, and what a pointer into it means.
+
+All of it follows from three numbers: the size of the source, the size of a chunk, and how
+much of it a chunk shares with the one before. No table is asked. Offsets count bytes.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
+
+#: Chunks of one object: at the default size, those of 23 GiB.
+MAX_CHUNKS = 400_000
+#: How often a byte may stand in a chunk, on average, before the overlap is taken for a mistake.
+_REPEATS = 64
+_FREE = 1 << 30
+#: Characters of a pointer that an error repeats, and digits of an offset.
+_SHOWN = 160
+_DIGITS = 18
+_FORMS = "ctx:<object_id>#chunk:<chunk_id> or ctx:<object_id>#bytes:<start>-<end>"
+
+
+class PointerError(ValueError):
+    """Why a pointer cannot be followed, in words for whoever wrote it: the same ones each time."""
+
+
+class Chunk(Value):
+    """One chunk: bytes ``start`` to ``end`` of the source, and their SHA-256 in hex."""
+
+    id: str
+    start: int
+    end: int
+    sha256: str
+
+
+def chunk_id(index: int) -> str:
+    """The id of the chunk at ``index``, which counts from 0: ``c000001`` is the first."""
+    return f"c{index + 1:06d}"
+
+
+class Layout(Value):
+    """How ``size`` bytes are cut: chunks of ``target``, each ``overlap`` into the one before.
+
+    ``flaw`` says why such a cut is none; the others may then not be asked.
+    """
+
+    size: int
+    target: int
+    overlap: int
+
+    @property
+    def step(self) -> int:
+        """Bytes from the start of a chunk to the start of the next."""
+        return self.target - self.overlap
+
+    @property
+    def count(self) -> int:
+        """The number of chunks; an empty source has none."""
+        if self.size <= self.target:
+            return min(self.size, 1)
+        return -(-(self.size - self.target) // self.step) + 1
+
+    def bounds(self, index: int) -> tuple[int, int]:
+        """The bytes of the chunk at ``index``."""
+        start = index * (self.target - self.overlap)
+        return start, min(start + self.target, self.size)
+
+    def at(self, byte: int) -> int:
+        """The earliest chunk that holds ``byte``."""
+        return max(0, (byte - self.target) // self.step + 1)
+
+    def start(self, index: int) -> int:
+        """Where the segment of a chunk begins; the size, for one behind the last.
+
+        A byte belongs to the earliest chunk that holds it. So the source falls into one segment a
+        chunk: the first is ``target`` bytes long, all others ``step``.
+        """
+        return 0 if index == 0 else min(self.size, self.target + (index - 1) * self.step)
+
+    def flaw(self) -> str | None:
+        """Why a source cannot be cut like this; None if it can."""
+        if self.target < 1:
+            return f"a chunk of {count(self.target, 'byte')} holds nothing"
+        if not 0 <= self.overlap < self.target:
+            return f"chunks of {count(self.target, 'byte')} cannot overlap by {self.overlap:,}"
+        if self.count > MAX_CHUNKS:
+            return f"{count(self.count, 'chunk')} are more than {MAX_CHUNKS:,}"
+        if self.count * self.target > max(_REPEATS * self.size, _FREE):
+            return f"an overlap of {count(self.overlap, 'byte')} repeats every byte too often"
+        return None
+
+
+class Pointers:
+    """The pointers of one object, written and read."""
+
+    def __init__(self, object_id: str, layout: Layout) -> None:
+        self._object_id = object_id
+        self._prefix = f"ctx:{object_id}#"
+        self._layout = layout
+        self._count = layout.count
+
+    def to_chunk(self, index: int) -> str:
+        return f"{self._prefix}chunk:{chunk_id(index)}"
+
+    def to_bytes(self, start: int, end: int) -> str:
+        return f"{self._prefix}bytes:{start}-{end}"
+
+    def resolve(self, pointer: str) -> tuple[int, int]:
+        """The bytes that ``pointer`` names, start and end. Raises PointerError."""
+        if not pointer.startswith(self._prefix):
+            raise self._stranger(pointer)
+        kind, _, place = pointer[len(self._prefix) :].partition(":")
+        if kind == "chunk":
+            return self._layout.bounds(self._chunk(place, pointer))
+        if kind == "bytes":
+            return self._bytes(place, pointer)
+        raise _malformed(pointer)
+
+    def _chunk(self, name: str, pointer: str) -> int:
+        """The index of a chunk, by its id, or by a number that counts from 0 (then from 1)."""
+        number = _number(name.removeprefix("c"))
+        if number is None:
+            raise _malformed(pointer)
+        if name.startswith("c"):
+            if 0 < number <= self._count and chunk_id(number - 1) == name:
+                return number - 1
+        elif number <= self._count > 0:
+            return min(number, self._count - 1)
+        if not self._count:
+            raise PointerError(f"there is no chunk {_shown(name)}: the context is empty")
+        last = chunk_id(self._count - 1)
+        raise PointerError(
+            f"there is no chunk {_shown(name)}: they go from {chunk_id(0)} to {last}"
+        )
+
+    def _bytes(self, span: str, pointer: str) -> tuple[int, int]:
+        start, end = (_number(word) for word in (span.partition("-")[0], span.partition("-")[2]))
+        if start is None or end is None:
+            raise _malformed(pointer)
+        if not start < end <= self._layout.size:
+            raise PointerError(
+                f"bytes {start}-{end} are no part of the context, which has bytes "
+                f"0-{self._layout.size}"
+            )
+        return start, end
+
+    def _stranger(self, pointer: str) -> PointerError:
+        head, sharp, _ = pointer.partition("#")
+        if sharp and head.startswith("ctx:") and len(head) > 4:
+            return PointerError(
+                f"{_shown(head)} is another context object; this one is ctx:{self._object_id}"
+            )
+        return _malformed(pointer)
+
+
+def _number(text: str) -> int | None:
+    """A plain whole number; None for anything else, however much it looks like one."""
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
+        return int(text)
+    return None
+
+
+def _malformed(pointer: str) -> PointerError:
+    return PointerError(f"{_shown(pointer)!r} is not a pointer: write {_FORMS}")
+
+
+def _shown(text: str) -> str:
+    return printable(text[:_SHOWN]) + ("…" if len(text) > _SHOWN else "")

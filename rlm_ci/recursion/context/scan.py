@@ -1,0 +1,156 @@
+"""One pass over a source, for all needles at once, block by block.
+
+The source is read window by window into one buffer, folded there, and counted for all needles.
+Windows make up blocks, which several processes share. A block owns what begins in it, with one
+exception: where an occurrence of a needle that can overlap itself reaches across its first border,
+what counts behind it depends on the block before, which then goes on, until a border that none
+reaches across. So every byte is counted by one block, even of a source that is one long "aaaa".
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.errors import DamagedError, StorageError
+from rlm_ci.recursion.context.cores import PIECES
+from rlm_ci.recursion.context.occurrences import PLAIN, Tally, Window
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.context.occurrences import Engine
+    from rlm_ci.recursion.context.pointers import Layout
+
+#: A needle longer than this is looked for by Python, whose time grows with the text alone; the
+#: faster engine may compare a hostile text with all of the needle at every byte.
+_LONG = 256
+
+
+class Grain(Value):
+    """How the work is cut, in bytes; it changes the time that a search takes, never its result.
+
+    A window should fit into a core's cache; a block is what one process takes at a time. Where
+    there are more than ``sparse`` hits a segment, they are counted and not looked up.
+    """
+
+    window: int = 1 << 19
+    block: int = 1 << 24
+    sparse: int = 4
+
+
+class Scan:
+    """Counts ``needles``, which are folded, in the segments of an open file.
+
+    ``blocks`` is the number of its blocks; ``scan(number)`` does one of them, in any order;
+    ``tallies`` has what was found so far, one a needle.
+    """
+
+    def __init__(
+        self,
+        descriptor: int,
+        name: str,
+        layout: Layout,
+        needles: Sequence[bytes],
+        *,
+        top_k: int,
+        engine: Engine,
+        grain: Grain,
+    ) -> None:
+        self._descriptor = descriptor
+        self._name = name
+        self._layout = layout
+        self._beyond = max(map(len, needles)) - 1
+        # Far longer than what is read once more behind it, however long a needle is.
+        self._window = max(grain.window, self._beyond)
+        self._group = max(1, self._window // layout.step)
+        block = max(grain.block, layout.size // (PIECES - 2) + 1)
+        self._block = self._group * -(-block // (self._group * layout.step))
+        self.blocks = -(-layout.count // self._block)
+        self._buffer = bytearray(0)
+        self._fold = engine.fold if any(n != n.upper() for n in needles) else _as_it_is
+        self.tallies = [
+            Tally(n, layout, top_k, engine if len(n) <= _LONG else PLAIN, grain.sparse)
+            for n in needles
+        ]
+
+    def result(self) -> list[list[Any]]:
+        """What was found so far, in words of JSON: for each needle, what ``Tally.merge`` takes."""
+        return [[tally.total, tally.chunks, tally.best] for tally in self.tallies]
+
+    def merge(self, result: list[list[Any]]) -> None:
+        """Take in what a scan of other blocks has found."""
+        for tally, found in zip(self.tallies, result, strict=True):
+            tally.merge(*found)
+
+    def scan(self, block: int) -> None:
+        """Count what a block owns. Raises DamagedError, StorageError."""
+        behind = (block + 1) * self._block
+        counting: list[Tally] = []
+        waiting = self.tallies
+        for number, start, end in self._windows(block * self._block):
+            if number >= behind:
+                waiting = []
+                counting = [tally for tally in counting if self._reaches_across(start, tally)]
+            elif number >= 0 and waiting:
+                blocked = [tally for tally in waiting if self._reaches_across(start, tally)]
+                for tally in waiting:
+                    if tally not in blocked:
+                        tally.restart(start)
+                        counting.append(tally)
+                waiting = blocked
+            if counting:
+                window = self._read(start, end)
+                for tally in counting:
+                    tally.add(window)
+            elif not waiting:
+                break
+        for tally in self.tallies:
+            tally.close()
+
+    def _windows(self, first: int) -> Iterator[tuple[int, int, int]]:
+        """From a segment to the end of the source: (number of the segment that begins; start, end).
+
+        The number is -1 in the middle of a segment that is longer than a window.
+        """
+        layout = self._layout
+        for number in range(first, layout.count, self._group):
+            start, stop = layout.start(number), layout.start(number + self._group)
+            for at in range(start, stop, self._window):
+                yield number if at == start else -1, at, min(at + self._window, stop)
+
+    def _reaches_across(self, border: int, tally: Tally) -> bool:
+        """Whether an occurrence begins before a border and ends behind it, and matters there."""
+        reach = len(tally.needle) - 1
+        if not tally.overlapping or not border:
+            return False
+        start, end = max(0, border - reach), min(self._layout.size, border + reach)
+        around = bytearray(end - start)
+        self._fill(around, start)
+        return tally.needle in around.lower()
+
+    def _read(self, start: int, end: int) -> Window:
+        """Read a window into the buffer; what was in it before is gone."""
+        length = min(self._layout.size, end + self._beyond) - start
+        if len(self._buffer) < length:
+            self._buffer = bytearray(length)
+        self._fill(memoryview(self._buffer)[:length], start)
+        return Window(self._fold(self._buffer), start, end, length)
+
+    def _fill(self, room: bytearray | memoryview, at: int) -> None:
+        rest = memoryview(room)
+        while rest:
+            try:
+                count = os.preadv(self._descriptor, [rest], at)
+            except OSError as error:
+                what = f"cannot be read: {error.strerror}"
+                raise StorageError(what, where=self._name) from error
+            if not count:
+                raise DamagedError("ends before its recorded length", where=self._name)
+            rest, at = rest[count:], at + count
+
+
+def _as_it_is(text: bytearray) -> bytearray:
+    return text

@@ -1,0 +1,124 @@
+"""Search for literal texts in a source of any size: exact counts, case ignored, memory flat.
+
+Case is folded as ASCII, on bytes, so that offsets are exact. Hits are the occurrences that do not
+overlap, found left to right over the whole source, each counted once, for the earliest chunk that
+holds its first byte: how a source is cut into chunks never changes what is found in it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.errors import StorageError, UnavailableError
+from rlm_ci.recursion.context.cores import processes, share
+from rlm_ci.recursion.context.occurrences import PLAIN, Engine
+from rlm_ci.recursion.context.pointers import Layout
+from rlm_ci.recursion.context.scan import Grain, Scan
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.recursion.context.occurrences import Tally
+
+ENGINES = ("auto", "stringzilla", "plain")
+_FOLD = bytes(range(256)).lower()
+
+
+class Matches(Value):
+    """What was found of one needle: how often, in how many chunks, and in which the most.
+
+    ``hits`` are (chunk's index, offset of its first hit in the source, number of its hits): most
+    hits first, then by offset; at most ``top_k``.
+    """
+
+    total: int = 0
+    chunks: int = 0
+    hits: tuple[tuple[int, int, int], ...] = ()
+
+
+def search(
+    source: str | int,
+    size: int,
+    needles: Sequence[bytes],
+    *,
+    target: int,
+    overlap: int,
+    top_k: int,
+    workers: int | None = None,
+    engine: str = "auto",
+    grain: Grain | None = None,
+    name: str = "",
+) -> tuple[Matches, ...]:
+    """What stands of each needle in the first ``size`` bytes of a file, in one pass for all.
+
+    ``source`` is a path or an open descriptor, whose position is left alone. The file is in chunks
+    of ``target`` bytes, each of which repeats the last ``overlap`` of the one before. ``workers``
+    are the processes to use at most, by default as many as are safe and make sense; ``engine`` is
+    "stringzilla", "plain", or "auto": the first of them that is installed. ``name`` is what errors
+    call the file.
+
+    Raises ValueError for an empty needle and sizes that make no sense, UnavailableError for an
+    engine that is not installed, DamagedError for a file that is shorter, StorageError.
+    """
+    if not 0 <= overlap < target or size < 0 or top_k < 0:
+        raise ValueError("an overlap is shorter than its chunk, and no size is negative")
+    if not all(needles):
+        raise ValueError("an empty text stands everywhere: look for one byte at least")
+    chosen = _engine(engine)
+    folded = [needle.lower() for needle in needles]
+    # One longer than the source has no place in it, and would only make the windows longer.
+    wanted = sorted({needle for needle in folded if len(needle) <= size})
+    if not wanted:
+        return tuple(Matches() for _ in needles)
+    name = name or str(source)
+    descriptor = _open(source, name) if isinstance(source, str) else source
+    try:
+        layout = Layout(size, target, overlap)
+        scan = Scan(
+            descriptor, name, layout, wanted,
+            top_k=top_k, engine=chosen, grain=grain or Grain(),
+        )  # fmt: skip
+        # A process takes a millisecond to start: it should have a block or two to do.
+        several = min(processes(workers), scan.blocks // 2)
+        for result in share(scan.blocks, scan.scan, scan.result, several):
+            scan.merge(result)
+    finally:
+        if isinstance(source, str):
+            os.close(descriptor)
+    found = {tally.needle: _matches(tally) for tally in scan.tallies}
+    return tuple(found.get(needle, Matches()) for needle in folded)
+
+
+def _matches(tally: Tally) -> Matches:
+    best = sorted(tally.best, reverse=True)
+    return Matches(tally.total, tally.chunks, tuple((-number, at, n) for n, number, at in best))
+
+
+def _open(path: str, name: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise StorageError(f"cannot be opened: {error.strerror}", where=name) from error
+
+
+def _engine(name: str) -> Engine:
+    if name not in ENGINES:
+        raise ValueError(f"no search engine {name!r}: there are {', '.join(ENGINES)}")
+    if name == "plain":
+        return PLAIN
+    try:
+        import stringzilla  # type: ignore[import-not-found]  # it ships no types
+    except ImportError as error:
+        if name == "auto":
+            return PLAIN
+        hint = "pip install 'rlm-ci[fast]'"
+        raise UnavailableError("stringzilla is not installed", hint=hint) from error
+    translate = stringzilla.translate
+
+    def fold(text: bytearray) -> bytearray:
+        translate(text, _FOLD, inplace=True)
+        return text
+
+    return Engine(fold, stringzilla.count, stringzilla.find)

@@ -1,0 +1,221 @@
+"""Which files a context is made of: those of a folder or a glob, in order of their names.
+
+In a work tree of git, what git lists: tracked, or untracked and not ignored. Where it lists
+nothing that was asked for, and outside of one, whatever is there. Links are never followed, and
+what rlm-ci itself writes is no part of any source: its next answer would cite the last one.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.git import Repository, discover
+from rlm_ci.recursion.context.own import Own
+from rlm_ci.recursion.worktree import matches
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+#: Files of one source: more would not fit into an index.
+MAX_FILES = 300_000
+_WILD = "*?"
+
+
+class Listing(Value):
+    """What is read: for each file, the path that it is known by, and the one that opens it.
+
+    ``own`` is the number of folders that were passed by.
+    """
+
+    files: tuple[tuple[str, str], ...]
+    own: int = 0
+    #: Object ids of the repository that lists them have so many hex digits.
+    blob_digits: int = 40
+
+
+class Root:
+    """Tells by which path a file is known: relative to ``root`` where it lies there."""
+
+    def __init__(self, root: str | None) -> None:
+        self._inside = None if root is None else os.path.join(os.path.realpath(root), "")
+
+    def name(self, path: str) -> str:
+        """The name of ``path``, which is used as it is given where it lies elsewhere."""
+        real = os.path.realpath(path)
+        if self._inside is not None and os.path.join(real, "").startswith(self._inside):
+            path = real[len(self._inside) :]
+        return path.replace(os.sep, "/")
+
+
+def is_glob(source: str) -> bool:
+    """Is it a pattern, and no file or folder of that very name?"""
+    return any(sign in source for sign in _WILD) and not os.path.lexists(source)
+
+
+def list_folder(
+    source: str, root: Root, environ: Mapping[str, str], without: Sequence[str] = ()
+) -> Listing:
+    """The files below a folder, but not those in the folders ``without``.
+
+    Raises ConfigError, and what git raises.
+    """
+    return _list(source, source, root, environ, without=without, wanted=lambda _path: True)
+
+
+def list_glob(
+    pattern: str, root: Root, environ: Mapping[str, str], without: Sequence[str] = ()
+) -> Listing:
+    """The files that fit ``pattern``: ``*`` and ``?`` within a name, ``**`` across folders.
+
+    Raises ConfigError when there are none, and what git raises.
+    """
+    parts = pattern.split("/")
+    fixed = next(at for at, part in enumerate(parts) if any(sign in part for sign in _WILD))
+    folder = "/".join(parts[:fixed])
+    wanted = "/".join(("", *parts[fixed:]))
+    # With a folder before it, a name alone is not one at any depth.
+    listing = _list(
+        (folder or "/") if fixed else ".",
+        folder,
+        root,
+        environ,
+        without=without,
+        wanted=lambda path: matches(f"x{wanted}", f"x/{path}"),
+    )
+    if not listing.files:
+        raise ConfigError(
+            f"no file fits {printable(pattern[:200])}",
+            where="source",
+            hint="quote the pattern for the shell; ** goes through folders",
+        )
+    return listing
+
+
+def _list(
+    top: str,
+    given: str,
+    root: Root,
+    environ: Mapping[str, str],
+    *,
+    without: Sequence[str],
+    wanted: Callable[[str], bool],
+) -> Listing:
+    """The ``wanted`` files below the folder ``top``, which are called as ``given`` says."""
+    repository = _repository(top, environ)
+    own = Own(without)
+    paths: list[str] = []
+    if repository is not None:
+        listed = (path for path in _listed(repository, top) if wanted(path))
+        paths = _some(path for path in listed if not own.holds(path, top))
+    if not paths:
+        paths = _some(path for path in _walk(top, own) if wanted(path))
+    prefix = root.name(given or top)
+    if prefix in ("", "."):
+        prefix = ""
+    elif not prefix.endswith("/"):
+        prefix += "/"
+    paths.sort(key=os.fsencode)
+    return Listing(
+        tuple((prefix + path, os.path.join(top, path)) for path in paths),
+        own.met,
+        _digits(repository),
+    )
+
+
+def blob_digits(folder: str, environ: Mapping[str, str]) -> int:
+    """Hex digits of an object id in the repository around ``folder``; as of SHA-1 without one."""
+    try:
+        return _digits(_repository(folder, environ))
+    except RlmCiError:  # one file can be read whatever git thinks of its repository
+        return 40
+
+
+def _repository(folder: str, environ: Mapping[str, str]) -> Repository | None:
+    try:
+        top, git_dir = discover(folder)
+    except OSError as error:
+        raise unreadable(error, folder) from None
+    return None if git_dir is None else Repository(top, git_dir, environ)
+
+
+def _digits(repository: Repository | None) -> int:
+    is_long = repository and repository.config("extensions.objectFormat") == "sha256"
+    return 64 if is_long else 40
+
+
+def _listed(repository: Repository, top: str) -> Iterator[str]:
+    """What git lists below a folder, relative to it; a conflict's file once."""
+    listed = repository.run(
+        "ls-files", "-z", "--cached", "--others", "--exclude-standard", folder=os.path.abspath(top)
+    )
+    names = dict.fromkeys(listed.split(b"\0"))
+    # Another repository in the work tree, which is none of its files, ends with a slash.
+    return (os.fsdecode(name) for name in names if name and not name.endswith(b"/"))
+
+
+def _walk(top: str, own: Own) -> Iterator[str]:
+    """Everything below a folder that is none itself, relative to it, but in none that is own."""
+    folders = [""]
+    while folders:
+        inner = folders.pop()
+        try:
+            with os.scandir(os.path.join(top, inner)) as entries:
+                for entry in entries:
+                    path = f"{inner}{entry.name}"
+                    if not entry.is_dir(follow_symlinks=False):
+                        yield path
+                    elif not own.has(os.path.join(top, path)):
+                        folders.append(f"{path}/")
+        except OSError as error:
+            if not inner:
+                raise unreadable(error, top) from None
+            yield inner  # it will be counted as what cannot be read
+
+
+def _some(paths: Iterable[str]) -> list[str]:
+    found = []
+    for path in paths:
+        found.append(path)
+        if len(found) > MAX_FILES:
+            raise ConfigError(
+                f"the source has more than {MAX_FILES:,} files",
+                where="source",
+                hint="name a folder or a pattern with fewer of them",
+            )
+    return found
+
+
+# ── opening ──
+
+
+def unreadable(error: OSError, path: str) -> ConfigError:
+    """Why a source that somebody named cannot be read."""
+    return ConfigError(
+        f"the source cannot be read: {error.strerror}",
+        where=printable(path),
+        hint="name a file, a folder, a pattern, - for standard input, or a context object",
+    )
+
+
+def open_listed(path: str) -> int | str:
+    """A descriptor of a regular file that a listing names; else why it is left out, in a word."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            return "link"
+        if stat.S_ISDIR(status.st_mode):
+            # git lists a submodule as one, a walk a folder that it could not enter.
+            return "unreadable" if path.endswith("/") else "submodule"
+        if not stat.S_ISREG(status.st_mode):
+            return "special"
+        return os.open(path, flags)
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing"
+    except OSError:
+        return "unreadable"

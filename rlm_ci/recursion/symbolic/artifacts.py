@@ -1,0 +1,166 @@
+"""The files that a symbolic run left, read with doubt: each against what others tell of it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from rlm_ci import files
+from rlm_ci.errors import DamagedError
+from rlm_ci.recursion.symbolic import subcalls
+from rlm_ci.recursion.symbolic.answered import digest
+from rlm_ci.recursion.symbolic.inputs import mark_of
+from rlm_ci.recursion.symbolic.masking import is_masked
+from rlm_ci.recursion.symbolic.step import SUBCALL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.recursion.context import Context
+    from rlm_ci.recursion.symbolic.answered import Answers
+
+STATE = "state.json"
+PLANNER = "planner"
+#: Bytes of one file of a run that are read.
+_LIMIT = 256 << 20
+
+
+class WrongError(Exception):
+    """What does not hold, and in which file."""
+
+
+class Artifacts:
+    """What lies in ``folder``, the ``rlm/`` of a run over ``context``; paths are relative to it.
+
+    Who reads a record here meets KeyError, TypeError, ValueError and AttributeError where it is
+    not of the shape that we write.
+    """
+
+    def __init__(self, folder: str, context: Context) -> None:
+        self._folder = folder
+        self._context = context
+
+    def bytes_of(self, path: str) -> bytes:
+        """Raises WrongError, as all others."""
+        try:
+            return files.read_inside(self._folder, path, _LIMIT)
+        except files.UnreadableError as error:
+            raise WrongError(f"{path}: {error}") from None
+
+    def record(self, path: str) -> dict[str, Any]:
+        try:
+            record = json.loads(self.bytes_of(path))
+        except (ValueError, RecursionError):
+            raise WrongError(f"{path} is no JSON") from None
+        if not isinstance(record, dict):
+            raise WrongError(f"{path} is no JSON object")
+        return record
+
+    def as_told(self, path: str, told: Mapping[str, Any]) -> bytes:
+        """A file of which size and hash are told."""
+        data = self.bytes_of(path)
+        if digest(data) != told:
+            raise WrongError(f"{path} is not what was written")
+        return data
+
+    def names(self, folder: str) -> list[str]:
+        """What lies in ``folder``, by number; nothing where it is not there."""
+        try:
+            return sorted(os.listdir(os.path.join(self._folder, folder)), key=_number)
+        except OSError:
+            return []
+
+    def output(self, pointer: str) -> tuple[str, bytes]:
+        """The file of the output of a sub-call that ``pointer`` names, and what is in it."""
+        kind, iteration, name = pointer.split(":")
+        if f"{kind}:" != SUBCALL:
+            raise WrongError(f"{pointer} names no output")
+        path = f"{subcalls.NAME}/{int(iteration)}/{_plain(name)}/output.txt"
+        return path, self.bytes_of(path)
+
+    def require_excerpt(self, text: str, start: int, end: int, cap: int) -> None:
+        """Raise unless ``text`` is these bytes of the source, and they are no more than ``cap``."""
+        if not 0 <= start < end <= self._context.byte_length:
+            raise WrongError(f"the source has no bytes {start}-{end}")
+        if end - start > cap:
+            raise WrongError(f"{end - start:,} bytes of the source are more than {cap:,}")
+        try:
+            source = self._context.raw(start, end).decode("utf-8", "replace")
+        except DamagedError as error:
+            raise WrongError(str(error)) from None
+        if not is_masked(text, source):
+            raise WrongError(f"it is not what bytes {start}-{end} of the source are")
+
+    def require_subcall(self, iteration: int, entry: Mapping[str, Any], answers: Answers) -> None:
+        """Raise unless the files of a sub-call are what its ``entry`` in the state tells."""
+        folder = f"{subcalls.NAME}/{int(iteration)}/{_plain(entry['id'])}"
+        given, meta = self.record(f"{folder}/input.json"), self.record(f"{folder}/meta.json")
+        prompt = self.as_told(f"{folder}/prompt.txt", meta["prompt"])
+        output = self.as_told(f"{folder}/output.txt", meta["output"])
+        if _picked(meta, "id", "status", "error", "cut", "clamped") != _picked(
+            entry, "id", "status", "error", "cut", "clamped"
+        ):
+            raise WrongError(f"{folder}/meta.json and the state do not say the same")
+        if len(output) != entry["output_bytes"]:
+            raise WrongError(f"{folder}/output.txt is not as long as the state says")
+        pointers = [*given["pointers"], *(one["pointer"] for one in given["snippets"])]
+        told = _picked(given, "id", "purpose", "clamped")
+        if told != _picked(entry, "id", "purpose", "clamped") or pointers != entry["pointers"]:
+            raise WrongError(f"{folder}/input.json and the state do not say the same")
+        if entry["pointer"] != f"{SUBCALL}{iteration}:{entry['id']}":
+            raise WrongError(f"{folder} is not where {entry['pointer']} leads")
+        self._require_attempts(f"subcall/{iteration}/{entry['id']}", folder, prompt, meta, answers)
+        text, cap = prompt.decode(), given["max_input_bytes"]
+        sizes = [self._piece(f"{folder}/prompt.txt", text, piece, cap) for piece in given["pieces"]]
+        if sum(sizes) != entry["input_bytes"]:
+            raise WrongError(f"{folder}/input.json is not as long as the state says")
+
+    def _require_attempts(
+        self, place: str, folder: str, prompt: bytes, meta: Mapping[str, Any], answers: Answers
+    ) -> None:
+        """Raise unless each question is how the prompt begins, and each answer in the journal."""
+        attempts = meta["attempts"]
+        names = ("prompt", "output", "model", "finish_reason", "usage")
+        if _picked(meta, *names) != _picked(attempts[-1], *names):
+            raise WrongError(f"{folder}/meta.json says two things of one answer")
+        for attempt, name in zip(attempts, (place, f"{place}/again"), strict=False):
+            if digest(prompt[: attempt["prompt"]["bytes"]]) != attempt["prompt"]:
+                raise WrongError(f"{folder}/prompt.txt is not what was asked")
+            if attempt["error"] is None and not answers.has(name, attempt):
+                raise WrongError(
+                    f"{folder}/meta.json tells of an answer that is not in the journal"
+                )
+
+    def _piece(self, path: str, prompt: str, piece: Mapping[str, Any], cap: int) -> int:
+        """The bytes of an excerpt in a sub-call's prompt, once it is known to be what it says."""
+        pointer, mark, label = piece["pointer"], piece["mark"], piece["label"]
+        start, end = piece["start_byte"], piece["end_byte"]
+        text, found, _ = prompt.partition(f"<<< {label} | {mark}\n")[2].partition(f"\n>>> {mark}\n")
+        size = len(text.encode())
+        is_told = label.startswith(f"{pointer} | bytes {start}-{end}")
+        if not found or not is_told or mark_of(text) != mark or piece["bytes"] != size:
+            raise WrongError(f"{path} does not show {pointer} as input.json says")
+        if not pointer.startswith(SUBCALL):
+            self.require_excerpt(text, start, end, cap)
+        elif self.output(pointer)[1][start:end] != text.encode():
+            raise WrongError(f"{path} does not show what {pointer} says")
+        return size
+
+
+def _picked(record: Mapping[str, Any], *names: str) -> list[Any]:
+    return [record[name] for name in names]
+
+
+def _number(name: str) -> tuple[int, str]:
+    """Names by the number that they end in; a stranger's among them come first."""
+    digits = name.rpartition("-")[2]
+    return (int(digits) if digits.isdecimal() and len(digits) < len("1" * 10) else -1, name)
+
+
+def _plain(name: object) -> str:
+    """A name that is one part of a path."""
+    if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):
+        raise WrongError("it names no sub-call")
+    return name

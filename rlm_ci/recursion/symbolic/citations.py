@@ -1,0 +1,135 @@
+"""Citations of an answer: each is followed to its bytes, and must point to what was read.
+
+An answer is a model's text and may hold anything. What it says of the source is believed where
+a pointer leads to bytes that the run showed to a model; all others are marked, and counted.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.findings import Evidence, Location
+from rlm_ci.recursion.context.pointers import PointerError
+from rlm_ci.recursion.symbolic.grounds import Ground, Grounds
+from rlm_ci.recursion.symbolic.step import SUBCALL
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rlm_ci.recursion.context import Context
+
+#: Citations that are followed.
+MOST = 200
+_TOO_MANY = f"only the first {MOST} are looked at"
+_NO_SOURCE = "the output of a sub-call is no part of the context"
+#: Characters on either side in which the bracket must stand that makes a short form a citation.
+_NEAR = 200
+_PLACE = r"(?:chunk:[A-Za-z0-9]+|bytes:[0-9]+-[0-9]+)(?![A-Za-z0-9_])"
+#: What a word goes on with: a pointer that was written with a dash of another kind, or shortened.
+_WORD = r"[^\s\[\](){}<>\"'`|,;#]"
+#: Every repetition has a bound or ends at a character of another class: this is linear in time.
+_CITATION = re.compile(
+    rf"(?<![A-Za-z0-9])(?:(?P<full>ctx:[A-Za-z0-9:_.-]{{1,100}}\#{_PLACE})"
+    rf"|(?P<short>{_PLACE})"
+    rf"|(?P<other>ctx:(?:{_WORD}{{0,100}}\#|(?=sha256|chunk:|bytes:)){_WORD}{{0,200}}"
+    rf"|subcall:[0-9]{_WORD}{{0,100}}))"
+)
+#: What ends a sentence, and no pointer.
+_STOPS = ".:!?…"
+
+
+class Cited(Value):
+    """An answer with places instead of pointers.
+
+    ``offered`` citations it had; of the ``verified`` ones ``locations`` are the places in
+    files, each once; ``rejected`` are pairs of pointer and reason, of those looked at.
+    """
+
+    text: str
+    locations: tuple[Location, ...]
+    offered: int
+    verified: int
+    rejected: tuple[tuple[str, str], ...]
+
+    @property
+    def evidence(self) -> Evidence:
+        """The counts as a report has them."""
+        return Evidence(self.offered, self.verified, 0, self.offered - self.verified)
+
+
+def cite(answer: str, context: Context, seen: Iterable[tuple[int, int]]) -> Cited:
+    """``answer`` with each citation followed; ``seen`` are the bytes that models were shown.
+
+    In square brackets ``bytes:<start>-<end>`` and ``chunk:<id>`` are citations as well. Whatever
+    else looks like a pointer is one that does not hold. Raises DamagedError, StorageError.
+    """
+    return _Reader(answer, context, seen).read()
+
+
+class _Reader:
+    def __init__(self, answer: str, context: Context, seen: Iterable[tuple[int, int]]) -> None:
+        self._answer = answer
+        self._context = context
+        self._own = f"ctx:{context.object_id}#"
+        self._grounds = Grounds(context, seen)
+        self._known: dict[str, Ground] = {}
+        self._offered = self._verified = 0
+        self._places: dict[Location, None] = {}
+        self._rejected: list[tuple[str, str]] = []
+
+    def read(self) -> Cited:
+        text = _CITATION.sub(self._replaced, self._answer)
+        if self._offered > MOST:
+            self._rejected.append(("…", _TOO_MANY))
+        return Cited(
+            text, tuple(self._places), self._offered, self._verified, tuple(self._rejected)
+        )
+
+    def _replaced(self, match: re.Match[str]) -> str:
+        written, rest = match[0], ""
+        if match["short"] is not None and not self._is_bracketed(match):
+            return written
+        if match["other"] is not None:
+            written = written.rstrip(_STOPS)
+            rest = match[0][len(written) :]
+        pointer = self._own + written if match["short"] is not None else written
+        self._offered += 1
+        if self._offered > MOST:  # also one that is known: its places are longer than itself
+            return self._marked(pointer) + rest
+        if pointer not in self._known:
+            self._known[pointer] = self._follow(pointer)
+        ground = self._known[pointer]
+        if ground.flaw is None:
+            self._verified += 1
+            self._places.update(dict.fromkeys(ground.locations))
+            return ground.text + rest
+        self._rejected.append((self._told(pointer), ground.flaw))
+        return self._marked(pointer) + rest
+
+    def _is_bracketed(self, match: re.Match[str]) -> bool:
+        before = self._answer[max(0, match.start() - _NEAR) : match.start()]
+        after = self._answer[match.end() : match.end() + _NEAR]
+        close = after.find("]")
+        return before.rfind("[") > before.rfind("]") and close >= 0 and "[" not in after[:close]
+
+    def _follow(self, pointer: str) -> Ground:
+        if pointer.startswith(SUBCALL):
+            return Ground(flaw=_NO_SOURCE)
+        try:
+            start, end = self._context.resolve(pointer)
+        except PointerError as error:
+            return Ground(flaw=printable(str(error)))
+        exact = pointer.startswith(f"{self._own}bytes:")
+        return self._grounds.of(start, end, exact=exact)
+
+    def _marked(self, pointer: str) -> str:
+        return f"[unverified: {self._told(pointer)}]"
+
+    def _told(self, pointer: str) -> str:
+        """A pointer for a person: of our own object, its place alone."""
+        if not pointer.startswith(self._own):
+            return pointer
+        return pointer.removeprefix(self._own).replace(":", " ", 1)

@@ -1,0 +1,232 @@
+"""What the root of a symbolic run was shown, checked again from what the run left behind.
+
+The promise is that a planner sees metadata and bounded excerpts, never the text. Each prompt is
+stored as it was sent, with the parts that it is made of: an excerpt must be the bytes that it
+names, within its cap, and no other part may hold a piece of the source.
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+
+from rlm_ci.errors import DamagedError, StorageError
+from rlm_ci.recursion.symbolic import answered, leaks
+from rlm_ci.recursion.symbolic.answered import Answers
+from rlm_ci.recursion.symbolic.artifacts import PLANNER, STATE, Artifacts, WrongError
+from rlm_ci.recursion.symbolic.telling import OUTPUT_LIMIT, shortened
+from rlm_ci.texts import encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.recursion.context import Context
+
+#: Problems that are told.
+_MOST = 100
+#: The budgets that bound what a planner is shown.
+_LIMITS = ("prompt_bytes", "read_bytes", "preview_bytes")
+_KINDS = ("frame", "goal", "search", "read", "subcall")
+
+
+class Exposure(Value):
+    """What a run showed of the source to its planner.
+
+    ``prompts`` is their number, ``largest`` the bytes of the longest, which ``limit`` bounds;
+    ``excerpt_bytes`` are the bytes of the source in all of them, each counted once.
+    ``problems`` say what does not hold, each with the file that it was found in.
+    """
+
+    prompts: int
+    largest: int
+    limit: int
+    excerpt_bytes: int
+    problems: tuple[str, ...]
+
+
+def examine(folder: str, context: Context) -> Exposure:
+    """Check all that a run left in ``folder``, its ``rlm/``, beside which its journal lies.
+
+    The limits and the goal are those of the journal's terms. The source is read twice.
+
+    Raises StorageError, where the source cannot be read.
+    """
+    return _Examination(folder, context).run()
+
+
+class _Examination:
+    def __init__(self, folder: str, context: Context) -> None:
+        self._folder = folder
+        self._context = context
+        self._files = Artifacts(folder, context)
+        self._problems: list[str] = []
+        self._sizes: list[int] = []
+        self._shown: list[tuple[int, int]] = []
+        self._frames = leaks.Frames(context)
+        self._limits: Mapping[str, Any] = {}
+        self._goal = ""
+        self._answers = Answers()
+
+    def run(self) -> Exposure:
+        try:
+            self._context.verify()
+        except DamagedError as error:
+            self._problem("context", str(error))
+        journal = os.path.join(os.path.dirname(os.path.abspath(self._folder)), answered.NAME)
+        try:
+            self._answers = Answers.read(journal)
+        except (DamagedError, StorageError) as error:
+            self._problem(answered.NAME, str(error))
+        for number, turn in enumerate(self._state()):
+            self._check(f"{STATE}, iteration {number}", self._turn, turn)
+        attempts = list(self._attempts())
+        for path in attempts:
+            self._check(path, self._attempt, path)
+        for iteration, attempt in sorted(self._answers.plans):
+            path = f"{PLANNER}/{iteration}/attempt-{attempt}"
+            if path not in attempts:
+                self._problem(path, "it is missing, and the journal has its answer")
+        try:
+            for place in self._frames.found():
+                self._problem(place, "text of the source stands outside of any excerpt")
+        except DamagedError as error:
+            self._problem("context", str(error))
+        return Exposure(
+            len(self._sizes),
+            max(self._sizes, default=0),
+            self._limits.get("prompt_bytes", 0),
+            leaks.covered(self._shown),
+            tuple(self._problems[:_MOST]),
+        )
+
+    # ── files ──
+
+    def _problem(self, where: str, what: str) -> None:
+        self._problems.append(printable(f"{where}: {what}"))
+
+    def _check(self, where: str, look: Any, *arguments: Any) -> None:
+        """Whatever does not hold, or is not of the shape that we write, is a problem there."""
+        try:
+            look(*arguments)
+        except WrongError as error:
+            self._problem(where, str(error))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            self._problem(where, f"it is not as it was written ({type(error).__name__})")
+
+    # ── the state ──
+
+    def _state(self) -> list[dict[str, Any]]:
+        """The run's iterations; its limits and goal are known then."""
+        turns: list[dict[str, Any]] = []
+
+        def look() -> None:
+            state = self._files.record(STATE)
+            terms = self._answers.terms
+            if terms is None:
+                raise WrongError("the journal does not have the terms of the run")
+            limits, goal = terms["limits"], terms["goal"]
+            if not all(type(limits[name]) is int for name in _LIMITS):
+                raise WrongError("the limits in the terms of the run are no numbers")
+            self._limits, self._goal = limits, goal
+            if any(state["budgets"][name] != limits[name] for name in _LIMITS):
+                self._problem(STATE, "its budgets are not those that the run began with")
+            if encodable(state["goal"]) != goal:
+                self._problem(STATE, "its goal is not the one that the run began with")
+            if state["context"]["object_id"] != self._context.object_id:
+                raise WrongError("the run was about another context object")
+            turns.extend(state["symbolic_iterations"])
+            self._frames.know_state(limits, turns)
+
+        self._check(STATE, look)
+        return turns
+
+    def _turn(self, turn: Mapping[str, Any]) -> None:
+        number = turn["iteration"]
+        for entry in turn["subcalls"]:
+            where = f"{STATE}, {entry.get('pointer')}"
+            self._check(where, self._files.require_subcall, number, entry, self._answers)
+        attempts = self._files.names(f"{PLANNER}/{int(number)}")
+        if not attempts:
+            raise WrongError("its prompt is missing")
+        path = f"{PLANNER}/{int(number)}/{attempts[-1]}/prompt.txt"
+        size = len(self._files.bytes_of(path))
+        if size != turn["planner_prompt_bytes"]:
+            told = turn["planner_prompt_bytes"]
+            raise WrongError(f"{path} has {size:,} bytes, and the state says {told}")
+
+    # ── planner prompts ──
+
+    def _attempts(self) -> Iterator[str]:
+        """The folder of each question to the planner, in the order asked."""
+        for iteration in self._files.names(PLANNER):
+            for attempt in self._files.names(f"{PLANNER}/{iteration}"):
+                yield f"{PLANNER}/{iteration}/{attempt}"
+
+    def _attempt(self, folder: str) -> None:
+        meta = self._files.record(f"{folder}/meta.json")
+        prompt = self._files.as_told(f"{folder}/prompt.txt", meta["prompt"])
+        self._sizes.append(len(prompt))
+        limit = self._limits.get("prompt_bytes")
+        if limit is not None and len(prompt) > limit:
+            raise WrongError(f"{len(prompt):,} bytes are more than the limit of {limit:,}")
+        _, iteration, attempt = folder.split("/")
+        number = attempt.removeprefix("attempt-")
+        if (str(meta["iteration"]), str(meta["attempt"])) != (iteration, number):
+            raise WrongError("meta.json is another attempt's")
+        if "output" in meta:
+            self._frames.know_answer(self._files.as_told(f"{folder}/output.txt", meta["output"]))
+            if not self._answers.has(f"plan/{iteration}/{number}", meta):
+                raise WrongError("meta.json tells of an answer that is not in the journal")
+        at = 0
+        for section in meta["sections"]:
+            kind, start, end = section["kind"], section["start"], section["end"]
+            if start != at or end <= start or kind not in _KINDS:
+                raise WrongError("the parts of the prompt do not follow each other")
+            at = end
+            where = f"{folder}/prompt.txt, bytes {start}-{end}"
+            self._check(where, self._section, where, section, prompt[start:end])
+        if at != len(prompt):
+            raise WrongError("the parts of the prompt end before it does")
+
+    def _section(self, where: str, section: Mapping[str, Any], data: bytes) -> None:
+        kind = section["kind"]
+        if kind == "frame" or (kind == "goal" and not self._is_goal(data)):
+            self._frames.add(where, data)
+        elif kind == "goal":
+            self._goal_shown(section, len(data))
+        elif kind == "subcall":
+            self._excerpt_of_subcall(section, data)
+        elif kind in ("search", "read"):
+            cap = self._limits["preview_bytes" if kind == "search" else "read_bytes"]
+            start, end = section["start_byte"], section["end_byte"]
+            self._files.require_excerpt(data.decode(), start, end, cap)
+            self._shown.append((start, end))
+
+    def _is_goal(self, data: bytes) -> bool:
+        """Whether this is how the question begins: the user's own words, whatever they quote."""
+        return self._goal.encode().startswith(data)
+
+    def _goal_shown(self, section: Mapping[str, Any], size: int) -> None:
+        """Where the goal is the context itself, its head is the source's."""
+        digest = sha256(self._goal.encode()).hexdigest()
+        expected = (0, size) if self._context.object_id == f"sha256:{digest}" else None
+        told = (section["start_byte"], section["end_byte"]) if "start_byte" in section else None
+        if told != expected:
+            raise WrongError("it does not say what of the source it shows")
+        if told:
+            self._shown.append(told)
+
+    def _excerpt_of_subcall(self, section: Mapping[str, Any], data: bytes) -> None:
+        path, output = self._files.output(section["pointer"])
+        if "start_byte" in section:
+            start, end = section["start_byte"], section["end_byte"]
+            expected, cap = output[start:end], self._limits["read_bytes"]
+        else:
+            expected, cap = shortened(output.decode()).encode(), OUTPUT_LIMIT
+        if data != expected:
+            raise WrongError(f"it is not what {path} says")
+        if len(data) > cap:
+            raise WrongError(f"{len(data):,} bytes of {path} are more than {cap:,}")

@@ -1,0 +1,159 @@
+"""The lines that a citation rests on: of what it names, only what a model was shown."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+
+from rlm_ci.findings import Location
+from rlm_ci.recursion.context.places import first_places, told
+from rlm_ci.texts import count
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rlm_ci.recursion.context import Context, Piece, Place
+
+#: Places of one citation; lines and bytes that are quoted.
+PLACES = 8
+QUOTED_LINES = 20
+QUOTED_BYTES = 2000
+NEVER_READ = "never read in this run"
+#: Of bytes that are cited, one in so many must have been shown.
+_MOSTLY = 2
+
+
+class Ground(Value):
+    """What stands in place of a citation, and the places in files; ``flaw``: why there is none."""
+
+    text: str = ""
+    locations: tuple[Location, ...] = ()
+    flaw: str | None = None
+
+
+class _Lines(Value):
+    """Lines of a file, and the bytes of the source in them that count, from first to last."""
+
+    place: Place
+    piece: Piece
+    start: int
+    end: int
+
+
+class Grounds:
+    """``seen`` are the bytes of ``context`` that models were shown, in any order."""
+
+    def __init__(self, context: Context, seen: Iterable[tuple[int, int]]) -> None:
+        self._context = context
+        self._seen = _merged(seen)
+        self._starts = [start for start, _ in self._seen]
+
+    def of(self, start: int, end: int, *, exact: bool) -> Ground:
+        """What a citation of bytes ``start`` to ``end`` rests on.
+
+        One that is ``exact`` must have been shown, all of it or most, but for the rest of a line
+        at either end. Raises DamagedError, StorageError.
+        """
+        parts = self._parts(start, end)
+        if not parts:
+            return Ground(flaw=NEVER_READ)
+        shown = sum(last - first for first, last in parts)
+        is_enough = shown * _MOSTLY >= end - start or self._is_in_lines(parts, start, end)
+        if exact and not is_enough:
+            read = f"only {shown:,} of {count(end - start, 'byte')} were read in this run"
+            return Ground(flaw=read)
+        lines, more = self._lines(parts)
+        if not lines:
+            spans = ", ".join(f"bytes {first}-{last}" for first, last in parts[:PLACES])
+            return Ground(spans + (" and more" if len(parts) > PLACES else ""))
+        text = told(tuple(one.place for one in lines), more=False)
+        return Ground(text + (" and more" if more else ""), tuple(map(self._location, lines)))
+
+    def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Of bytes ``start`` to ``end`` those that were shown."""
+        parts = []
+        for at in range(max(0, bisect_right(self._starts, start) - 1), len(self._seen)):
+            first, last = self._seen[at]
+            if first >= end:
+                break
+            if last > start:
+                parts.append((max(first, start), min(last, end)))
+        return parts
+
+    def _is_in_lines(self, parts: list[tuple[int, int]], start: int, end: int) -> bool:
+        """Whether only the rest of a line is missing on either side, and nothing between."""
+        if len(parts) > 1:
+            return False
+        ((first, last),) = parts
+        if max(first - start, end - last) > QUOTED_BYTES:
+            return False
+        tail = self._context.raw(last - 1, end)  # with the last byte that was shown
+        return b"\n" not in self._context.raw(start, first) and b"\n" not in tail[:-1]
+
+    # ── lines ──
+
+    def _lines(self, parts: list[tuple[int, int]]) -> tuple[list[_Lines], bool]:
+        """The lines of ``parts``, each once, and whether there are more than are told."""
+        found: list[_Lines] = []
+        for start, end in parts:
+            places, more = first_places(self._context, start, end, PLACES + 1)
+            for place in places:
+                lines = _Lines(place, self._piece(place, start), start, end)
+                if found and (joined := _joined(found[-1], lines)):
+                    found[-1] = joined
+                else:
+                    found.append(lines)
+            if len(found) > PLACES or more:
+                return found[:PLACES], True
+        return found, False
+
+    def _piece(self, place: Place, start: int) -> Piece:
+        """The file of a place in a span that begins at ``start``: names need not be unique."""
+        first = bisect_right(self._context.files, start, key=attrgetter("end"))
+        return next(one for one in self._context.files[first:] if one.path == place.path)
+
+    def _location(self, lines: _Lines) -> Location:
+        place, quote = lines.place, self._quote(lines)
+        return Location(place.path, place.line_start, place.line_end, blob=place.blob, quote=quote)
+
+    def _quote(self, lines: _Lines) -> str | None:
+        """The lines as they stand, whole; None where they are many or long."""
+        place, piece = lines.place, lines.piece
+        number = place.line_end - place.line_start + 1
+        low, high = max(piece.start, lines.start), min(piece.end, lines.end)
+        if number > QUOTED_LINES or high - low > QUOTED_BYTES:
+            return None
+        # A line that is longer than a quote on either side has its end outside of this.
+        first = max(piece.start, low - QUOTED_BYTES)
+        last = min(piece.end, high + QUOTED_BYTES)
+        data = self._context.raw(first, last)
+        begin = data.rfind(b"\n", 0, low - first) + 1
+        finish = data.find(b"\n", high - first - 1)
+        if (begin == 0 and first > piece.start) or (finish < 0 and last < piece.end):
+            return None
+        data = data[begin : finish if finish >= 0 else len(data)]
+        split = data.split(b"\n")
+        text = "\n".join(line.decode("utf-8", "surrogateescape").rstrip("\r") for line in split)
+        return text if len(split) == number and len(data) <= QUOTED_BYTES else None
+
+
+def _joined(one: _Lines, other: _Lines) -> _Lines | None:
+    """Both as one, where no line lies between them."""
+    if one.piece != other.piece or other.place.line_start > one.place.line_end + 1:
+        return None
+    return _Lines(one.place.replace(line_end=other.place.line_end), one.piece, one.start, other.end)
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same bytes as spans that neither touch nor overlap, in order."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if start >= end:
+            continue
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
+        else:
+            merged.append((start, end))
+    return merged

@@ -1,0 +1,123 @@
+"""What a sub-call is given to read: the texts that it names, in order, until its bytes are used."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import islice
+
+from rlm_ci.recursion.symbolic.step import SUBCALL
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from rlm_ci.recursion.context import Excerpt
+    from rlm_ci.recursion.symbolic.plan import Subcall
+    from rlm_ci.recursion.symbolic.window import Window
+
+#: Each excerpt has a label, and labels have no limit of bytes: so they have one of number.
+MOST_PIECES = 64
+_MARK = 16
+
+
+class Shown(Value):
+    """One excerpt in a sub-call's prompt; ``size`` is the UTF-8 bytes of ``text`` there."""
+
+    pointer: str
+    label: str
+    start: int
+    end: int
+    text: str
+    size: int
+
+    @property
+    def of_subcall(self) -> bool:
+        return self.pointer.startswith(SUBCALL)
+
+    @property
+    def mark(self) -> str:
+        """What ends the excerpt: no text can hold a word that depends on all of it."""
+        return mark_of(self.text)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "pointer": self.pointer,
+            "label": self.label,
+            "start_byte": self.start,
+            "end_byte": self.end,
+            "bytes": self.size,
+            "mark": self.mark,
+        }
+
+
+class Input(Value):
+    """``clamped`` says, as {"what", "asked", "given"} in bytes, what was cut or left out."""
+
+    pieces: tuple[Shown, ...]
+    clamped: tuple[dict[str, Any], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The bytes of the source among it."""
+        return tuple((one.start, one.end) for one in self.pieces if not one.of_subcall)
+
+
+def mark_of(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:_MARK]
+
+
+def gather(subcall: Subcall, limit: int, window: Window) -> Input:
+    """The texts that ``subcall`` names, of at most ``limit`` bytes together.
+
+    Raises PointerError, DamagedError, StorageError.
+    """
+    pieces: list[Shown] = []
+    clamped: list[dict[str, Any]] = []
+    total = len(subcall.pointers) + len(subcall.snippets)
+    if total > MOST_PIECES:
+        clamped.append({"what": "pieces", "asked": total, "given": MOST_PIECES})
+    left = limit
+    for what, pointer, offset, asked in islice(_asked(subcall, window), MOST_PIECES):
+        excerpt, is_cut = _fitting(window, pointer, offset, asked, left)
+        given = excerpt.end - excerpt.start
+        if is_cut:
+            clamped.append({"what": what, "asked": asked, "given": given})
+        if given:
+            size = len(excerpt.text.encode())
+            label = window.label(pointer, excerpt)
+            pieces.append(Shown(pointer, label, excerpt.start, excerpt.end, excerpt.text, size))
+            left -= size
+    return Input(tuple(pieces), tuple(clamped))
+
+
+def _asked(subcall: Subcall, window: Window) -> Iterator[tuple[str, str, int, int]]:
+    """What is named: a name for it, its pointer, and the offset and number of its bytes."""
+    for index, pointer in enumerate(subcall.pointers):
+        start, end = window.span(pointer)
+        yield f"pointers[{index}]", pointer, 0, end - start
+    for index, one in enumerate(subcall.snippets):
+        start, end = window.span(one.pointer)
+        offset = min(one.offset, end - start)
+        yield f"snippets[{index}]", one.pointer, offset, min(one.size, end - start - offset)
+
+
+def _fitting(
+    window: Window, pointer: str, offset: int, asked: int, left: int
+) -> tuple[Excerpt, bool]:
+    """As much of what is asked as takes ``left`` bytes as a text, and whether that is less.
+
+    A text is longer than its bytes where they are no UTF-8, or where it hid a short secret.
+    """
+    given = min(asked, left)
+    while True:
+        excerpt = window.read(pointer, given, offset)
+        size = len(excerpt.text.encode())
+        if size <= left:
+            return excerpt, given < asked
+        given = given * left // size

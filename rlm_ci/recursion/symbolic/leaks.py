@@ -1,0 +1,226 @@
+"""Text of a source where none may be, found in one pass over a source of any size.
+
+The source is cut into pieces of 48 bytes, and each is looked up among all stretches of that
+length in the texts: whoever quotes 95 bytes of it in a row has quoted a whole piece. It is this
+way round because texts are short and many, and the source is long: a pass takes as long for
+10,000 texts as for one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import chain
+from operator import itemgetter
+from struct import iter_unpack
+
+from rlm_ci import resources
+from rlm_ci.recursion.symbolic.atlas import folders
+from rlm_ci.recursion.symbolic.plan import Limits
+from rlm_ci.recursion.symbolic.prompting import protocol
+from rlm_ci.recursion.symbolic.telling import quote
+from rlm_ci.texts import encodable, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.recursion.context import Context
+
+#: Bytes of a piece; fewer stand in too many texts by chance.
+PIECE = 48
+#: A piece with fewer different bytes is a rule or blank space, and no text.
+_DIFFERENT = 8
+#: Bytes of the source that are looked at together.
+_BLOCK = PIECE << 15
+_TEMPLATES = tuple(f"prompts/symbolic{part}.md.j2" for part in ("", "-state", "-repair"))
+_TAG = re.compile(r"\{[%{#].*?[%}#]\}", re.DOTALL)
+#: Where the state repeats what a planner, or the endpoint of a sub-call, said.
+_SAID = ("query", "reason", "error", "message")
+#: A text in double quotes, in which a prompt names files; and what stands around their paths.
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_PLACE = re.compile(r"(.*?)(?::[0-9]+(?:-[0-9]+)?)?(?: and more files)?", re.DOTALL)
+
+#: What ``telling`` says of actions, as it is without white space and numbers: see its lines.
+_TOLD = """
+    Search for "": hit in chunk.|Search for "": hits in chunk.|": hits in chunks. Reason: "
+    |": hit in chunk; in names of files: "|": hits in chunks; in names of files: "
+    | [ of excerpts left out for room: chunk:c at -, chunk:c at -, chunk:c at -]
+    |chunk:c, hit, the first at bytes -; bytes -:|chunk:c, hits, the first at bytes -; bytes -:
+    |chunk:c, hit, the first at bytes -, "|chunk:c, hits, the first at bytes -, "
+    |Read of chunk:c: bytes -, and there is more. Reason: "|Read of bytes:-: bytes -. Reason: "
+    |Read of subcall::sc: bytes -, and there is more|: nothing is there. Reason: "
+    |Sub-call to summarize, subcall::sc: succeeded, given bytes -, -, -, -, …, bytes of answer
+    |Sub-call to extract, subcall::sc: failed, "|Sub-call to classify, subcall::sc: failed, "
+    |Sub-call to verify, subcall::sc: failed, "|bytes of answer, cut off at the cap on its tokens
+    |What subcall::sc says:|earlier actions left out for room
+"""
+#: A template sets white space as it likes, and numbers are looked at by themselves.
+_LOOSE = b" \t\n\r\v\f0123456789"
+#: Known bytes in a row that are no chance. Half of a piece must stand in such runs.
+_RUN = 8
+_NUMBER = re.compile(rb"[0-9]+")
+
+
+class Frames:
+    """The parts of prompts that are neither excerpts nor the user's question.
+
+    They may hold what is ours, and what a planner said itself: it quotes what it was shown.
+    Both are known here, and no leak where the source has the same words: it may be the folder
+    of an earlier run.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._places: dict[bytes, str] = {}
+        self._known = [_TAG.sub("", resources.read_template(name)) for name in _TEMPLATES]
+        self._known.append(_TOLD)
+        self._numbers: set[bytes] = set()
+        named = (piece.path for piece in context.files)
+        roots = (one.path for one in folders(context.files))
+        self._paths = {printable(encodable(path)) for path in chain(named, roots)}
+
+    def know_state(self, limits: Mapping[str, Any], turns: Iterable[Any]) -> None:
+        """Take note of the words of a run's state that its prompts repeat."""
+        fields = {name: limits[name] for name in Limits._fields if name in limits}
+        render = resources.load_template(_TEMPLATES[0])
+        context = self._context
+        sizes = context.object_id, context.byte_length, context.chunk_count
+        self._known.append(render(protocol(Limits(**fields), *sizes)))
+        turns = list(turns)
+        self._know(text for name, text in _texts(turns, "") if name in _SAID)
+        self._numbers.update(_numbers(turns))
+
+    def know_answer(self, answer: bytes) -> None:
+        """Take note of what a planner said: as it wrote it, and as JSON means it."""
+        text = answer.decode("utf-8", "replace")
+        try:
+            meant = [said for _, said in _texts(json.loads(text), "")]
+        except (ValueError, RecursionError):
+            meant = []
+        self._know(chain((text,), meant))
+
+    def add(self, where: str, data: bytes) -> None:
+        """Look for text of the source in ``data``, which stands at ``where``."""
+        self._places.setdefault(_QUOTED.sub(self._without_name, data), where)
+
+    def found(self) -> Iterator[str]:
+        """Where text of the source stands, each place once. Raises DamagedError, StorageError."""
+        windows = {
+            data[at : at + PIECE] for data in self._places for at in range(len(data) - PIECE + 1)
+        }
+        if not windows:
+            return
+        # What a source has in common with the frames is little, or known: looked at afterwards.
+        common = [piece for piece in self._in_source(windows) if len(set(piece)) >= _DIFFERENT]
+        leaked = self._unknown(common)
+        for data, where in self._places.items():
+            if any(data[at : at + PIECE] in leaked for at in range(len(data) - PIECE + 1)):
+                yield where
+
+    def _without_name(self, quoted: re.Match[bytes]) -> bytes:
+        """A text in double quotes, or an empty one where it tells files of the context."""
+        try:
+            told = json.loads(quoted[0])
+        except ValueError:
+            return quoted[0]
+        names = map(_named, told.split(", "))
+        is_known = all(name in self._paths or _is_cut(name, self._paths) for name in names)
+        return b'""' if is_known else quoted[0]
+
+    def _unknown(self, pieces: list[bytes]) -> set[bytes]:
+        """Those of ``pieces`` that are not made of what is known, in one pass over all of that."""
+        if not pieces:
+            return set()
+        wanted = {run for piece in pieces for run in _runs(_flat(piece))}
+        known = set[bytes]()
+        for text in self._known:
+            known |= wanted.intersection(_runs(_flat(text.encode("utf-8", "replace"))))
+        return {
+            piece
+            for piece in pieces
+            if not (_is_made_of(known, _flat(piece)) and self._has_known_numbers(piece))
+        }
+
+    def _has_known_numbers(self, piece: bytes) -> bool:
+        """Whether numbers that make up most of ``piece`` are the run's own; its edges cut some."""
+        if len(_flat(piece)) >= PIECE // 2:
+            return True
+        inner = _NUMBER.findall(piece)[1:-1]
+        return bool(inner) and self._numbers.issuperset(inner)
+
+    def _in_source(self, windows: set[bytes]) -> set[bytes]:
+        """Those that are one of the pieces that the source is cut into, one after the other."""
+        context, common = self._context, set[bytes]()
+        whole = context.byte_length - context.byte_length % PIECE
+        for at in range(0, whole, _BLOCK):
+            block = context.raw(at, min(at + _BLOCK, whole))
+            common |= windows.intersection(map(itemgetter(0), iter_unpack(f"{PIECE}s", block)))
+        return common
+
+    def _know(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._known += (text, quote(text, len(text)))
+
+
+def _named(place: str) -> str:
+    """The path in ``path:line``."""
+    match = _PLACE.fullmatch(place)
+    return match[1] if match else place
+
+
+def _is_cut(name: str, paths: set[str]) -> bool:
+    """Whether ``name`` is the beginning of a path, as a prompt shortens it."""
+    return name.endswith("…") and any(path.startswith(name[:-1]) for path in paths)
+
+
+def _flat(text: bytes) -> bytes:
+    return text.translate(None, _LOOSE)
+
+
+def _runs(flat: bytes) -> Iterator[bytes]:
+    return (flat[at : at + _RUN] for at in range(len(flat) - _RUN + 1))
+
+
+def _is_made_of(known: set[bytes], flat: bytes) -> bool:
+    """Whether at least half of ``flat`` stands in runs that are ``known``."""
+    covered = reached = 0
+    for at, run in enumerate(_runs(flat)):
+        if run in known:
+            covered += at + _RUN - max(at, reached)
+            reached = at + _RUN
+    return 2 * covered >= len(flat) > 0
+
+
+def _numbers(value: Any) -> Iterator[bytes]:
+    """The numbers in a JSON value, as they are written, and their parts between commas."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from _numbers(inner)
+    elif type(value) is int:
+        yield str(value).encode()
+        yield from f"{value:,}".encode().split(b",")
+
+
+def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
+    """The texts in a JSON value, each with the name of the field that it stands in."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, name)
+
+
+def covered(spans: Iterable[tuple[int, int]]) -> int:
+    """How many bytes lie in at least one of ``spans``."""
+    total = reached = 0
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total

@@ -1,0 +1,134 @@
+"""What a question came to, as the one report that every surface shows."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import texts
+from rlm_ci.errors import FINDINGS, OK
+from rlm_ci.findings import INCOMPLETE, Document, Evidence, Finding, Part, Report, Severity
+from rlm_ci.runs.state import PASSED
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.findings import Location, Subject, Usage
+    from rlm_ci.recursion.context import Context
+    from rlm_ci.recursion.symbolic.citations import Cited
+    from rlm_ci.recursion.symbolic.question import Ended
+
+PART = "rlm"
+#: The document that holds the answer.
+ANSWER = "answer.md"
+FAILED = f"{PART}/failed"
+UNVERIFIED = f"{PART}/unverified-citation"
+
+
+class Account(Value):
+    """What there is to tell of a question besides its end; ``sent`` are bytes of prompts."""
+
+    model: str
+    object_id: str
+    context_bytes: int
+    chunks: int
+    iterations: int
+    subcalls: int
+    largest_prompt: int
+
+    @classmethod
+    def of(cls, model: str, context: Context, turns: Sequence[Mapping[str, Any]]) -> Account:
+        """The account of a run over ``context``; ``turns`` are those of its state."""
+        return cls(
+            model=model,
+            object_id=context.object_id,
+            context_bytes=context.byte_length,
+            chunks=context.chunk_count,
+            iterations=len(turns),
+            subcalls=sum(len(turn["subcalls"]) for turn in turns),
+            largest_prompt=max((turn["planner_prompt_bytes"] for turn in turns), default=0),
+        )
+
+
+def build(
+    ended: Ended,
+    cited: Cited | None,
+    *,
+    account: Account,
+    subject: Subject,
+    usage: Usage,
+) -> Report:
+    """The report: the answer with the places that it rests on, or why there is none.
+
+    A place outside of the work tree, which nobody could look up there, is none of its evidence.
+
+    A citation that does not hold is a finding of severity medium: the answer stands, and who
+    reads it must know. What the planner calls a failure is high.
+    """
+    final = ended.final
+    findings: list[Finding] = []
+    if final.exit_code == FINDINGS:
+        findings.append(Finding(FAILED, Severity.HIGH, final.reason, source=_source(account)))
+    if cited is not None:
+        findings += [
+            Finding(
+                UNVERIFIED,
+                Severity.MEDIUM,
+                f"The answer cites {pointer}, which does not hold: {why}",
+                subject=pointer,
+                source=_source(account),
+            )
+            for pointer, why in cited.rejected
+        ]
+    part = Part(
+        PART,
+        _summary(ended, cited),
+        {
+            "status": final.status,
+            "mode": "symbolic",
+            "iterations": account.iterations,
+            "subcalls": account.subcalls,
+            "model": account.model,
+            "context": account.object_id,
+            "context_bytes": account.context_bytes,
+            "chunks": account.chunks,
+            "planner_prompt_bytes": account.largest_prompt,
+        },
+        tuple(findings),
+        state=INCOMPLETE if final.exit_code not in (OK, FINDINGS) else None,
+    )
+    places = tuple(filter(_is_ours, cited.locations)) if cited is not None else ()
+    documents = (Document(ANSWER, cited.text, places, shown=True),) if cited is not None else ()
+    evidence = cited.evidence if cited is not None else Evidence()
+    return Report(
+        subject, Severity.HIGH, (part,), documents=documents, evidence=evidence, usage=usage
+    )
+
+
+def as_file(answer: str) -> bytes:
+    """The answer as it stands in a file of its own: a terminal that shows it obeys nothing."""
+    lines = ("\t".join(map(printable, line.split("\t"))) for line in answer.split("\n"))
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
+
+
+def _is_ours(place: Location) -> bool:
+    """Whether a place can be looked up in the work tree: a file from elsewhere cannot."""
+    return not os.path.isabs(place.path) and ".." not in place.path.split("/")
+
+
+def _source(account: Account) -> str:
+    return f"model:{account.model}"
+
+
+def _summary(ended: Ended, cited: Cited | None) -> str:
+    told = [ended.final.reason]
+    if ended.final.status == PASSED and cited is not None:
+        held = texts.count(cited.verified, "citation")
+        told.append(f"{held} verified" if cited.offered else "it cites nothing")
+        wrong = cited.offered - cited.verified
+        if wrong:
+            told.append(f"{wrong:,} could not be verified")
+    return "; ".join(told)

@@ -1,0 +1,332 @@
+"""Plans of the symbolic mode: what a planner answers, read strictly and kept within the limits.
+
+A plan that is too large in its numbers is clamped, and each clamp recorded; one that is wrong
+in its form, or points to what is not there, is refused with words that a planner can act on.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci import resources
+from rlm_ci.recursion.symbolic import answer
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Final
+
+SCHEMA: Final = "plan.schema.json"
+PARSE_ERROR: Final = "plan_parse_error"
+VALIDATION_ERROR: Final = "plan_validation_error"
+
+#: Pointers of one sub-call: its input is full long before.
+_POINTERS: Final = 1000
+#: Characters of a reason, which is a note for whoever reads the state.
+_REASON: Final = 1000
+#: So many things wrong with a plan are told at once, each in so many characters.
+_TOLD: Final = 4
+_MESSAGE: Final = 200
+
+
+#: Members that are whole numbers, which some models write as texts.
+_NUMBERS: Final = frozenset(
+    ("schema_version", "top_k", "offset", "bytes", "start_byte", "end_byte", "max_input_bytes")
+)
+_WHOLE: Final = re.compile("[0-9]{1,16}")
+#: How deep the members of a plan lie: in an object of a list, itself in an object of a list.
+_LEVELS: Final = 5
+#: A pointer without the object, which is the same in all of them.
+_SHORT: Final = re.compile("#?(chunk:.*|bytes:.*|c[0-9]+)", re.ASCII)
+_SPAN: Final = re.compile("ctx:.*#bytes:([0-9]{1,16})-([0-9]{1,16})", re.ASCII)
+
+
+class Limits(Value):
+    """What one iteration may take: numbers of actions, and bytes of each.
+
+    ``max_iterations`` is None where there is no end to them.
+    """
+
+    searches: int = 4
+    reads: int = 8
+    subcalls: int = 4
+    read_bytes: int = 8192
+    snippets: int = 8
+    snippet_bytes: int = 8192
+    subcall_input_bytes: int = 120_000
+    prompt_bytes: int = 32_768
+    top_k: int = 20
+    preview_bytes: int = 512
+    concurrency: int = 4
+    max_iterations: int | None = None
+
+
+class Search(Value):
+    query: str
+    top_k: int
+    reason: str = ""
+
+
+class Read(Value):
+    """``size`` bytes from ``offset`` on of what ``pointer`` names."""
+
+    pointer: str
+    offset: int
+    size: int
+    reason: str = ""
+
+
+class Snippet(Value):
+    """A part of what ``pointer`` names, as of a read; a span is one of a ``#bytes:`` pointer."""
+
+    pointer: str
+    offset: int
+    size: int
+
+
+class Subcall(Value):
+    """A question to a model about the texts that are named; "" where the plan left one out."""
+
+    purpose: str
+    pointers: tuple[str, ...]
+    snippets: tuple[Snippet, ...]
+    max_input_bytes: int
+    model: str = ""
+    expected_output: str = ""
+
+
+class Plan(Value):
+    """``intent`` is continue, final, pause or fail.
+
+    ``final`` and ``fail`` have no actions; those of ``pause`` are for when the run is resumed.
+    """
+
+    intent: str
+    searches: tuple[Search, ...] = ()
+    reads: tuple[Read, ...] = ()
+    subcalls: tuple[Subcall, ...] = ()
+    final_answer: str = ""
+    reason: str = ""
+
+
+class Parsed(Value):
+    """``clamped``: each number that was larger than allowed, as {"what", "asked", "given"}."""
+
+    plan: Plan
+    clamped: tuple[dict[str, Any], ...] = ()
+
+
+class PlanError(ValueError):
+    """An answer that is no plan; ``kind`` is one of the two errors that the state records."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+def parse(
+    text: str,
+    limits: Limits,
+    flaw: Callable[[str], str | None],
+    object_id: str,
+    byte_length: int,
+) -> Parsed:
+    """The plan that ``text`` is, whole: one JSON object, or one in a single fence.
+
+    A member that is null was left out, and a whole number may be written as a text. ``flaw``
+    says why a pointer cannot be read, None where it can; ``object_id`` and ``byte_length``
+    are those of the context, to which short pointers belong and in which ranges of bytes end.
+    Raises PlanError.
+    """
+    try:
+        raw = answer.read_object(text)
+    except ValueError as error:
+        raise PlanError(PARSE_ERROR, str(error)) from None
+    return _Reading(limits, flaw, object_id, byte_length).parsed(raw)
+
+
+class _Reading:
+    """One plan, as it is taken over from its JSON."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        flaw: Callable[[str], str | None],
+        object_id: str,
+        byte_length: int,
+    ) -> None:
+        self._limits = limits
+        self._flaw = flaw
+        self._prefix = f"ctx:{object_id}#"
+        self._byte_length = byte_length
+        self._clamped: list[dict[str, Any]] = []
+        self._wrong: list[str] = []
+
+    def parsed(self, raw: dict[str, Any]) -> Parsed:
+        # Cut first: the schema then has no more to look at than we take.
+        raw = _plain(self._cut(raw), _LEVELS)
+        wrong = resources.misfit(raw, SCHEMA)
+        if wrong:
+            raise PlanError(VALIDATION_ERROR, wrong)
+        plan = Plan(
+            intent=raw["intent"],
+            searches=tuple(map(self._search, *_numbered(raw, "searches"))),
+            reads=tuple(map(self._read, *_numbered(raw, "reads"))),
+            subcalls=tuple(map(self._subcall, *_numbered(raw, "subcalls"))),
+            final_answer=raw.get("final_answer") or "",
+            reason=_note(raw),
+        )
+        if plan.intent == "final" and not plan.final_answer.strip():
+            self._wrong.append("$: intent is final, and final_answer is missing or empty")
+        if self._wrong:
+            told = self._wrong[:_TOLD]
+            if len(self._wrong) > _TOLD:
+                told.append("and more")
+            raise PlanError(VALIDATION_ERROR, "; ".join(told))
+        return Parsed(plan, tuple(self._clamped))
+
+    def _cut(self, raw: dict[str, Any]) -> dict[str, Any]:
+        """The plan with no more entries in its lists than the limits allow."""
+        limits = self._limits
+        most = {"searches": limits.searches, "reads": limits.reads, "subcalls": limits.subcalls}
+        if raw.get("intent") in ("final", "fail"):  # nothing is carried out any more
+            most = dict.fromkeys(most, 0)
+        cut = {**raw}
+        for name, number in most.items():
+            self._shorten(cut, name, number, name)
+        subcalls = cut.get("subcalls")
+        if isinstance(subcalls, list):
+            cut["subcalls"] = [
+                self._cut_subcall(one, f"subcalls[{index}]") if isinstance(one, dict) else one
+                for index, one in enumerate(subcalls)
+            ]
+        return cut
+
+    def _cut_subcall(self, raw: dict[str, Any], what: str) -> dict[str, Any]:
+        cut = {**raw}
+        self._shorten(cut, "pointers", _POINTERS, f"{what}.pointers")
+        left = self._limits.snippets
+        for name in ("snippets", "spans"):  # under one cap
+            self._shorten(cut, name, left, f"{what}.{name}")
+            taken = cut.get(name)
+            left -= len(taken) if isinstance(taken, list) else 0
+        return cut
+
+    def _shorten(self, raw: dict[str, Any], name: str, most: int, what: str) -> None:
+        entries = raw.get(name)
+        if isinstance(entries, list) and len(entries) > most:
+            self._clamped.append({"what": what, "asked": len(entries), "given": most})
+            raw[name] = entries[:most]
+
+    def _clamp(self, asked: float, most: int, what: str) -> int:
+        """``asked``, which JSON may write as 1e12, but no more than ``most``."""
+        if asked <= most:
+            return int(asked)
+        self._clamped.append({"what": what, "asked": int(asked), "given": most})
+        return most
+
+    def _search(self, index: int, raw: dict[str, Any]) -> Search:
+        most = self._limits.top_k
+        top_k = self._clamp(raw.get("top_k", most), most, f"searches[{index}].top_k")
+        return Search(raw["query"], top_k, _note(raw))
+
+    def _read(self, index: int, raw: dict[str, Any]) -> Read:
+        what = f"reads[{index}]"
+        pointer = self._pointer(raw["pointer"], f"{what}.pointer")
+        size = self._clamp(raw["bytes"], self._limits.read_bytes, f"{what}.bytes")
+        return Read(pointer, int(raw.get("offset", 0)), size, _note(raw))
+
+    def _subcall(self, index: int, raw: dict[str, Any]) -> Subcall:
+        what = f"subcalls[{index}]"
+        pointers = tuple(
+            self._pointer(pointer, f"{what}.pointers[{number}]")
+            for number, pointer in enumerate(raw.get("pointers", ()))
+        )
+        snippets = [
+            self._snippet(one, f"{what}.snippets[{number}]")
+            for number, one in enumerate(raw.get("snippets", ()))
+        ] + [
+            self._span(one, f"{what}.spans[{number}]")
+            for number, one in enumerate(raw.get("spans", ()))
+        ]
+        if not (pointers or snippets):
+            self._wrong.append(f"$.{what}: it needs pointers, snippets or spans: name some text")
+        most = self._limits.subcall_input_bytes
+        return Subcall(
+            raw["purpose"],
+            pointers,
+            tuple(snippets),
+            self._clamp(raw["max_input_bytes"], most, f"{what}.max_input_bytes"),
+            raw.get("model") or "",
+            raw.get("expected_output") or "",
+        )
+
+    def _snippet(self, raw: dict[str, Any], what: str) -> Snippet:
+        pointer = self._pointer(raw["pointer"], f"{what}.pointer")
+        size = self._clamp(raw["bytes"], self._limits.snippet_bytes, f"{what}.bytes")
+        return Snippet(pointer, int(raw.get("offset", 0)), size)
+
+    def _span(self, raw: dict[str, Any], what: str) -> Snippet:
+        start, end = int(raw["start_byte"]), int(raw["end_byte"])
+        if start >= end:
+            self._wrong.append(f"$.{what}: start_byte {start} is not before end_byte {end}")
+            return Snippet("", 0, 0)
+        size = self._clamp(end - start, self._limits.snippet_bytes, what)
+        if start < self._byte_length:
+            size = self._clamp(size, self._byte_length - start, what)
+        pointer = f"{self._prefix}bytes:{start}-{start + size}"
+        return Snippet(self._pointer(pointer, what), 0, size)
+
+    def _pointer(self, pointer: str, what: str) -> str:
+        """``pointer`` in full, and no further than the context goes."""
+        short = _SHORT.fullmatch(pointer)
+        if short:
+            name = short[1]
+            pointer = f"{self._prefix}{name if ':' in name else f'chunk:{name}'}"
+        span = _SPAN.fullmatch(pointer)
+        if span and pointer.startswith(self._prefix):
+            start, end = int(span[1]), int(span[2])
+            if start < self._byte_length < end:
+                end = self._clamp(end, self._byte_length, what)
+                pointer = f"{self._prefix}bytes:{start}-{end}"
+        flaw = self._flaw(pointer) if len(self._wrong) <= _TOLD else None
+        if flaw:
+            self._wrong.append(f"$.{what}: {printable(flaw)[:_MESSAGE]}")
+        return pointer
+
+
+def _plain(value: Any, levels: int) -> Any:
+    """``value`` without the members that are null, and with its numbers as numbers."""
+    if not levels:
+        return value
+    if isinstance(value, list):
+        return [_plain(one, levels - 1) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _number(inner) if name in _NUMBERS else _plain(inner, levels - 1)
+        for name, inner in value.items()
+        if inner is not None
+    }
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
+
+
+def _numbered(raw: dict[str, Any], name: str) -> tuple[range, list[dict[str, Any]]]:
+    entries = raw.get(name, [])
+    return range(len(entries)), entries
+
+
+def _note(raw: dict[str, Any]) -> str:
+    reason: str = raw.get("reason") or ""
+    left_out = len(reason) - _REASON
+    return (
+        f"{reason[:_REASON]} [… {count(left_out, 'character')} left out]"
+        if left_out > 0
+        else reason
+    )

@@ -1,0 +1,237 @@
+"""The planner's prompt, which never has more bytes than its limit, whatever was found and said.
+
+The role, the protocol and the head of the goal are always in it; of what was done so far as
+much as there is room for, see :mod:`rlm_ci.recursion.symbolic.telling`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from hashlib import sha256
+
+from rlm_ci import resources
+from rlm_ci.errors import ConfigError
+from rlm_ci.recursion.symbolic import telling
+from rlm_ci.recursion.symbolic.atlas import Atlas
+from rlm_ci.recursion.symbolic.sheet import Sheet
+from rlm_ci.recursion.symbolic.telling import LINE, PLACES, listed, quote
+from rlm_ci.texts import count, encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Final
+
+    from rlm_ci.recursion.context import Context
+    from rlm_ci.recursion.symbolic.atlas import Stretch
+    from rlm_ci.recursion.symbolic.plan import Limits
+    from rlm_ci.recursion.symbolic.sheet import Prompt
+    from rlm_ci.recursion.symbolic.step import Step
+    from rlm_ci.recursion.symbolic.telling import Action, Item
+
+
+#: Bytes of room that the first frame leaves: for the error of a bad answer, which may have so
+#: many, the words around it, and the little by which the frames of later iterations are longer.
+_ROOM: Final = 1536
+_WRONG: Final = 1000
+_ROUNDED: Final = 100
+#: Bytes in which folders and large files are told, at most this part of the limit, and
+#: characters of each name; of these bytes the folders' part.
+_FILES: Final = 1500
+_FILES_PART: Final = 20
+_FOLDERS_PART: Final = 0.6
+_NAME: Final = 120
+#: What the example of a plan reads.
+_EXAMPLE: Final = 4096
+#: More calls than these need no saving.
+FEW_CALLS: Final = 32
+SETTING: Final = "RLM_MAX_PLANNER_PROMPT_BYTES"
+
+
+class Metadata(Value):
+    """What the planner is told of the context itself; ``atlas`` tells of its files."""
+
+    object_id: str
+    byte_length: int
+    chunk_count: int
+    target_bytes: int
+    overlap_bytes: int
+    atlas: Atlas = Atlas()
+
+    @classmethod
+    def of(cls, context: Context) -> Metadata:
+        return cls(
+            context.object_id,
+            context.byte_length,
+            context.chunk_count,
+            context.target_bytes,
+            context.overlap_bytes,
+            Atlas.of(context),
+        )
+
+
+class _Question(Value):
+    iteration: int
+    goal: str
+    context: Metadata
+    wrong: str
+    measures: Mapping[str, str]
+    calls: int | None
+    room: int = 0
+
+
+def protocol(limits: Limits, object_id: str, byte_length: int, chunk_count: int) -> dict[str, Any]:
+    """What the template of the role and the protocol is rendered with."""
+    return {
+        "limits": limits,
+        "object_id": printable(object_id),
+        "example_bytes": min(_EXAMPLE, byte_length, limits.read_bytes),
+        "has_chunks": chunk_count > 0,
+    }
+
+
+class Scribe:
+    """Writes the prompts of one run: of the same, the same, for it has no clock and no chance."""
+
+    def __init__(self, limits: Limits, redact: Callable[[str], str]) -> None:
+        self._limits = limits
+        self._redact = redact
+        self._frame = resources.load_template("prompts/symbolic.md.j2")
+        self._state = resources.load_template("prompts/symbolic-state.md.j2")
+        self._repair = resources.load_template("prompts/symbolic-repair.md.j2")
+
+    def prompt(
+        self,
+        iteration: int,
+        goal: str,
+        context: Metadata,
+        steps: Sequence[Step],
+        wrong: str = "",
+        *,
+        calls: int | None = None,
+    ) -> Prompt:
+        """What is asked in ``iteration``; its contents have at most ``limits.prompt_bytes``.
+
+        ``wrong`` says what was wrong with the last answer, ``calls`` how many calls of models
+        the budgets allow, this one included; None for many. Raises ConfigError when the limit
+        has no room for what is never left out.
+        """
+        limit = self._limits.prompt_bytes
+        told = telling.actions(steps, self._redact, context.atlas)
+        order = telling.drop_order(told)
+        asked = _Question(
+            iteration,
+            self._redact(encodable(goal)),
+            context,
+            _bounded(self._redact(wrong)),
+            self._measures(context),
+            None if calls is None or calls > FEW_CALLS else calls,
+        )
+        asked = asked.replace(room=self._room(asked))
+
+        def laid_out(number: int) -> Prompt:
+            return self._laid_out(asked, Sheet(told, order[:number]), limit)
+
+        def room(number: int) -> int:
+            return limit - len(laid_out(number).data)
+
+        # What goes, goes in a fixed order: the question is only how much of it.
+        tried = range(_surely_dropped(told, order, limit), len(order) + 1)
+        return laid_out(tried[bisect_left(tried, 0, key=room)])
+
+    def _laid_out(self, asked: _Question, sheet: Sheet, limit: int) -> Prompt:
+        context = asked.context
+        sizes = context.object_id, context.byte_length, context.chunk_count
+        system = self._frame(protocol(self._limits, *sizes))
+        goal = asked.goal.encode()
+        is_source = context.object_id == f"sha256:{sha256(goal).hexdigest()}"
+        state = self._state(
+            {
+                "goal": sheet.goal(goal, limit // 4, is_source=is_source),
+                "context": {**asked.measures, **self._files(context.atlas, limit)},
+                "steps": sheet.steps(),
+                "history_dropped": sheet.lines_dropped(),
+                "iteration": asked.iteration,
+                "left": self._left(asked),
+                "calls": count(asked.calls, "call") if asked.calls is not None else "",
+                "room": count(asked.room // _ROUNDED * _ROUNDED, "byte"),
+            }
+        )
+        repair = self._repair({"wrong": asked.wrong}) if asked.wrong else ""
+        return sheet.prompt(system, state + repair)
+
+    def _room(self, asked: _Question) -> int:
+        """The bytes that there are for what was done, the same in every iteration of the run.
+
+        Raises ConfigError unless what is never left out fits in each.
+        """
+        first = asked.replace(iteration=0, wrong="", calls=FEW_CALLS)
+
+        def needed(limit: int) -> int:
+            return len(self._laid_out(first, Sheet((), ()), limit).data) + _ROOM
+
+        limit = self._limits.prompt_bytes
+        least = max(limit, _ROOM)
+        # The head of the goal grows with the limit, but by a quarter of it: this comes to an end.
+        while (more := needed(least)) > least:
+            least = more
+        if least > limit:
+            raise ConfigError(
+                f"a planner's prompt of {count(limit, 'byte')} cannot hold what it must",
+                where=SETTING,
+                hint=f"set it to {least} or more",
+            )
+        return limit - needed(limit) + _ROOM
+
+    def _left(self, asked: _Question) -> int | None:
+        """How many iterations can follow; None where there is no end to them."""
+        most = self._limits.max_iterations
+        ends = [] if most is None else [most - asked.iteration - 1]
+        ends += [] if asked.calls is None else [asked.calls - 1]
+        return max(0, min(ends)) if ends else None
+
+    def _measures(self, context: Metadata) -> Mapping[str, str]:
+        number = context.atlas.count
+        return {
+            "object_id": printable(context.object_id),
+            "size": count(context.byte_length, "byte"),
+            "chunks": count(context.chunk_count, "chunk"),
+            "target": count(context.target_bytes, "byte"),
+            "overlap": count(context.overlap_bytes, "byte"),
+            "files": count(number, "file") if number else "",
+        }
+
+    def _files(self, atlas: Atlas, limit: int) -> Mapping[str, str]:
+        """The folders and the largest files of the context, as many as there is room for."""
+        room = min(_FILES, limit // _FILES_PART)
+        folders = atlas.folders if len(atlas.folders) > 1 else ()
+        told = listed(self._told(folders), int(room * _FOLDERS_PART))
+        rest = listed(self._told(atlas.largest), room - len(told.encode()))
+        return {"folders": told, "largest": rest}
+
+    def _told(self, stretches: Sequence[Stretch]) -> list[str]:
+        return [f"{quote(self._redact(one.path), _NAME)}, {one.told}" for one in stretches]
+
+
+def _bounded(wrong: str) -> str:
+    """An error as it fits the room for a repair, without what could close its fence."""
+    text = printable(wrong).replace("`", "'").encode()
+    return text[:_WRONG].decode("utf-8", "ignore")
+
+
+def _surely_dropped(told: Sequence[Action], order: Sequence[Item], limit: int) -> int:
+    """How many items have no room in any case: their bare texts are too much without a frame."""
+    sizes = [_size(told[at], number) for at, number in order]
+    excess, number = sum(sizes) - limit, 0
+    while excess > 0:
+        excess -= sizes[number]
+        number += 1
+    return number
+
+
+def _size(action: Action, number: int) -> int:
+    """The bytes that an item takes at least."""
+    if number == PLACES:  # they are there only in place of what is larger
+        return 0
+    return len((action.line if number == LINE else action.excerpts[number].text).encode())

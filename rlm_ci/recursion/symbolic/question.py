@@ -1,0 +1,217 @@
+"""A question to a long text: plan, look, ask, again and again, until the planner has an answer.
+
+The text itself stays on disk. The planner sees what it asked for, within bounds; what it says
+and what sub-calls answer are facts of the run's record, and all else follows from these and
+the context, so that a run that is resumed or replayed takes every turn again exactly as it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain, count
+
+from rlm_ci import texts
+from rlm_ci.errors import LimitError
+from rlm_ci.recursion.symbolic.pauses import is_lifted
+from rlm_ci.recursion.symbolic.planner import BadPlanError
+from rlm_ci.runs.clock import over
+from rlm_ci.runs.state import FAILED, NO_PROGRESS, PASSED, PAUSED, Final
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol
+
+    from rlm_ci.recursion.environments.symbolic import Symbolic
+    from rlm_ci.recursion.symbolic.plan import Plan, Read, Search
+    from rlm_ci.recursion.symbolic.planner import Asked, Planned
+    from rlm_ci.recursion.symbolic.step import Step
+    from rlm_ci.runs import Fact
+    from rlm_ci.runs.clock import Clock
+    from rlm_ci.runs.state import State
+
+    class Planning(Protocol):
+        def __call__(self, iteration: int, steps: Sequence[Step]) -> Planned:
+            """The plan that follows ``steps``. Raises BadPlanError, LimitError."""
+
+
+#: Plans that bring nothing new, one after the other, that are enough.
+ENOUGH = 2
+#: How often one thing may be looked for because a prompt had no room for all of it.
+_OFTEN = 3
+_REASON = 500
+
+
+class Terms(Value):
+    """What ends the search for an answer; None is no limit."""
+
+    max_iterations: float | None
+    max_minutes: float | None
+
+
+class Ended(Value):
+    """How it ended; ``seen`` are the ranges of the source's bytes that models were shown."""
+
+    final: Final
+    answer: str = ""
+    seen: tuple[tuple[int, int], ...] = ()
+
+
+class Question:
+    """One question on its way.
+
+    ``plan`` asks the planner; ``shown`` names a file of the run, given its path in the run's
+    folder; ``on_step`` is told what begins now.
+    """
+
+    def __init__(
+        self,
+        plan: Planning,
+        environment: Symbolic,
+        terms: Terms,
+        *,
+        fact: Fact,
+        clock: Clock,
+        state: State,
+        shown: Callable[[str], str],
+        on_step: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._environment = environment
+        self._terms = terms
+        self._fact = fact
+        self._clock = clock
+        self._state = state
+        self._shown = shown
+        self._on_step = on_step
+        self._seen: list[tuple[int, int]] = []
+        self._plans: list[Plan] = []  # those that were carried out, by iteration
+
+    def run(self) -> Ended:
+        """Go on until there is an answer, a budget ends, or nothing moves any more.
+
+        Raises BadPlanError, which is a ConfigError, and whatever else ends a run.
+        """
+        steps: list[Step] = []
+        idle = 0
+        for iteration in count():
+            seconds, at = self._clock.tick(iteration)
+            terms = self._terms
+            stop = over(iteration, seconds / 60, terms.max_iterations, terms.max_minutes)
+            if stop:
+                return self._ended(*stop)
+            try:
+                planned, step = self._turn(iteration, at, steps)
+            except LimitError as error:
+                return self._ended(error.budget, error.what)
+            if step is None:
+                return self._concluded(planned.plan, iteration)
+            steps.append(step)
+            idle = idle + 1 if self._is_idle(planned) else 0
+            self._plans.append(planned.plan)
+            if idle == ENOUGH:
+                return self._ended(NO_PROGRESS, f"{idle} plans in a row asked for nothing new")
+        raise AssertionError("the count of iterations has no end")
+
+    def _is_idle(self, planned: Planned) -> bool:
+        """Whether a plan asks for nothing that its planner has not before it.
+
+        The context does not change, nor does what a sub-call is given: they say the same again.
+        What had no room in the prompt is new when it is looked at again, though not forever.
+        """
+        plan = planned.plan
+        if plan.intent != "continue":  # after a pause somebody has let it go on
+            return False
+        looked = [_looked(one) for one in self._plans]
+        known = {looked[iteration][index] for iteration, index in planned.whole}
+        often = Counter(chain.from_iterable(looked))
+        known |= {one for one, times in often.items() if times >= _OFTEN}
+        called = {one for before in self._plans for one in before.subcalls}
+        return known.issuperset(_looked(plan)) and called.issuperset(plan.subcalls)
+
+    def _turn(self, iteration: int, at: str, steps: Sequence[Step]) -> tuple[Planned, Step | None]:
+        """A plan, and what it came to; None for one that ends the run."""
+        self._on_step(f"iteration {iteration}: asking for a plan")
+        try:
+            planned = self._plan(iteration, steps)
+        except BadPlanError as error:
+            self._note(iteration, at, error.asked)
+            raise
+        plan = planned.plan
+        self._seen += planned.seen
+        goes_on = plan.intent == "continue" or (
+            plan.intent == "pause" and is_lifted(self._fact, str(iteration))
+        )
+        if not goes_on:
+            self._note(iteration, at, planned, plan)
+            return planned, None
+        self._on_step(f"iteration {iteration}: {_told(plan)}")
+        try:
+            step = self._environment.act(plan, iteration)
+        except LimitError:
+            self._note(iteration, at, planned, plan)
+            raise
+        self._seen += [span for one in step.subcalls for span in one.spans]
+        self._note(iteration, at, planned, plan, step)
+        return planned, step
+
+    def _concluded(self, plan: Plan, iteration: int) -> Ended:
+        reason = texts.printable(plan.reason)[:_REASON]
+        turns = texts.count(iteration + 1, "iteration")
+        if plan.intent == "final":
+            final = Final.of(PASSED, f"answered after {turns}")
+            return Ended(final, plan.final_answer, tuple(self._seen))
+        if plan.intent == "fail":
+            return self._ended(FAILED, reason or "the planner gave up, and gave no reason")
+        return self._ended(PAUSED, f"paused: {reason}" if reason else "paused by the planner")
+
+    def _ended(self, status: str, reason: str) -> Ended:
+        return Ended(Final.of(status, reason), seen=tuple(self._seen))
+
+    def _note(
+        self,
+        iteration: int,
+        at: str,
+        asked: Asked,
+        plan: Plan | None = None,
+        step: Step | None = None,
+    ) -> None:
+        """The turn's entry in the state."""
+        entry: dict[str, Any] = {
+            "iteration": iteration,
+            "startedAt": at,
+            "intent": plan.intent if plan else None,
+            "reason": plan.reason if plan else None,
+            "planner_prompt_bytes": asked.prompt_bytes,
+            "planner": [
+                {name: self._shown(path) for name, path in paths.items()}
+                for paths in asked.artifacts
+            ],
+            "planner_errors": list(asked.errors),
+            "clamped": list(getattr(asked, "clamped", ())),
+            "truncation": dict(asked.truncation),
+            "searches": [],
+            "reads": [],
+            "subcalls": [],
+        }
+        if step is not None:
+            entry |= step.to_dict(self._shown(""))
+        self._state.add(entry)
+
+
+def _looked(plan: Plan) -> tuple[Search | Read, ...]:
+    """Where a plan looks, whatever its reasons: its searches, then its reads."""
+    searches = (one.replace(reason="") for one in plan.searches)
+    return (*searches, *(one.replace(reason="") for one in plan.reads))
+
+
+def _told(plan: Plan) -> str:
+    """What a plan asks for, in words."""
+    asked = (
+        (len(plan.searches), "search", "searches"),
+        (len(plan.reads), "read", "reads"),
+        (len(plan.subcalls), "sub-call", "sub-calls"),
+    )
+    words = [f"{number} {one if number == 1 else many}" for number, one, many in asked if number]
+    return ", ".join(words) or "nothing asked for"

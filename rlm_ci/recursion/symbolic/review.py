@@ -1,0 +1,173 @@
+"""The answer of a run, found again from what the run left behind, and held against its report.
+
+The journal has the last plan, and with it the answer as the planner gave it; the stored prompts
+tell what was shown. Whoever changes the answer, the report or the end in the state is found out.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.errors import FINDINGS, OK, DamagedError, StorageError
+from rlm_ci.findings import Location
+from rlm_ci.recursion.symbolic import answered, outcome, subcalls
+from rlm_ci.recursion.symbolic.answer import read_object
+from rlm_ci.recursion.symbolic.answered import Answers
+from rlm_ci.recursion.symbolic.artifacts import PLANNER, STATE, Artifacts, WrongError
+from rlm_ci.recursion.symbolic.citations import cite
+from rlm_ci.recursion.symbolic.masking import is_masked
+from rlm_ci.recursion.symbolic.question import Ended
+from rlm_ci.recursion.symbolic.step import SUBCALL
+from rlm_ci.runs.state import EXIT_CODES, FAILED, LIMITS, PASSED, Final
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.findings import Report
+    from rlm_ci.recursion.context import Context
+    from rlm_ci.recursion.symbolic.citations import Cited
+
+REPORT = "report.json"
+#: The parts of a report that follow from the run, and from nothing else.
+_FOLLOWING = ("parts", "findings", "documents", "evidence")
+#: How plans of these intents end a run; all other ends come from outside of the plan.
+_ENDS = {"final": PASSED, "fail": FAILED}
+
+
+class Review(Value):
+    """``verified`` citations hold, None where there is no answer; ``held`` are their places.
+
+    ``problems`` say what does not follow from the record, each with the file.
+    """
+
+    verified: int | None
+    held: tuple[Location, ...]
+    problems: tuple[str, ...]
+
+
+def review(folder: str, context: Context, report: Report) -> Review:
+    """Check the answer that a run left in ``folder``, its ``rlm/``, and its ``report``."""
+    return _Review(folder, context, report).run()
+
+
+class _Review:
+    def __init__(self, folder: str, context: Context, report: Report) -> None:
+        self._folder = folder
+        self._context = context
+        self._report = report
+        self._files = Artifacts(folder, context)
+        self._problems: list[str] = []
+        self._cited: Cited | None = None
+
+    def run(self) -> Review:
+        try:
+            self._look()
+        except (WrongError, DamagedError, StorageError) as error:
+            self._problem(str(error))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            self._problem(f"{STATE}: it is not as it was written ({type(error).__name__})")
+        problems, cited = tuple(self._problems), self._cited
+        if cited is None:
+            return Review(None, (), problems)
+        return Review(cited.verified, tuple(map(_as_reported, cited.locations)), problems)
+
+    def _problem(self, what: str) -> None:
+        self._problems.append(printable(what))
+
+    def _look(self) -> None:
+        state = self._files.record(STATE)
+        end = state["final"]
+        final = Final(end["status"], end["exitCode"], end["reason"])
+        intent, answer = self._last_plan()
+        is_answered = intent == "final" and bool(self._report.documents)
+        if is_answered or final.status == PASSED:
+            turns = state["symbolic_iterations"]
+            self._cited = cite(answer, self._context, self._seen(turns))
+            self._compare_file(self._cited.text)
+        self._compare_end(final, intent, is_answered=is_answered)
+        if final.status in (PASSED, FAILED, *LIMITS):
+            self._compare_report(final, state)
+
+    # ── what the record tells ──
+
+    def _last_plan(self) -> tuple[str, str]:
+        """The intent and the answer of the last plan in the journal; nothing where it is none."""
+        journal = os.path.join(os.path.dirname(os.path.abspath(self._folder)), answered.NAME)
+        try:
+            plan = read_object(Answers.read(journal).last_plan)
+        except ValueError:
+            return "", ""
+        intent, answer = plan.get("intent"), plan.get("final_answer")
+        return str(intent), answer if isinstance(answer, str) else ""
+
+    def _seen(self, turns: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+        """The ranges of the source's bytes that the planner and sub-calls were shown."""
+        for turn in turns:
+            number = int(turn["iteration"])
+            attempts = self._files.names(f"{PLANNER}/{number}")
+            if not attempts:
+                raise WrongError(f"{PLANNER}/{number}: the prompt is missing")
+            meta = self._files.record(f"{PLANNER}/{number}/{attempts[-1]}/meta.json")
+            for section in meta["sections"]:
+                if "start_byte" in section and section["kind"] != "subcall":
+                    yield section["start_byte"], section["end_byte"]
+            for entry in turn["subcalls"]:
+                folder = f"{subcalls.NAME}/{number}/{entry['id']}"
+                attempts = self._files.record(f"{folder}/meta.json")["attempts"]
+                if not any(one["finish_reason"] for one in attempts):
+                    continue  # nobody answered: it was shown to nobody
+                given = self._files.record(f"{folder}/input.json")
+                for piece in given["pieces"]:
+                    if not piece["pointer"].startswith(SUBCALL):
+                        yield piece["start_byte"], piece["end_byte"]
+
+    # ── what is held against it ──
+
+    def _compare_end(self, final: Final, intent: str, *, is_answered: bool) -> None:
+        """An error may end a run after its last plan; nothing else ends it otherwise."""
+        ends = _ENDS.get(intent)
+        if is_answered or (ends == FAILED and final.exit_code in (OK, FINDINGS)):
+            is_so = final.status == ends
+        else:
+            is_so = final.status not in (PASSED, FAILED)
+        if not is_so or final.exit_code != EXIT_CODES.get(final.status, final.exit_code):
+            told = f"{final.status}, exit code {final.exit_code}"
+            self._problem(f"{STATE}: the run did not end as it says ({told})")
+
+    def _compare_file(self, text: str) -> None:
+        written = self._files.bytes_of(outcome.ANSWER)
+        if written != outcome.as_file(text):
+            self._problem(f"{outcome.ANSWER}: it is not what the planner answered")
+
+    def _compare_report(self, final: Final, state: Mapping[str, Any]) -> None:
+        report, cited = self._report, self._cited
+        account = outcome.Account.of(state["model"], self._context, state["symbolic_iterations"])
+        made = outcome.build(
+            Ended(final), cited, account=account, subject=report.subject, usage=report.usage
+        ).to_dict()
+        told = report.to_dict()
+        for key in _FOLLOWING:
+            if not _is_same(told[key], made[key]):
+                self._problem(f"{REPORT}: its {key} are not what the record of the run gives")
+
+
+def _as_reported(place: Location) -> Location:
+    """A place as one that was read from a report."""
+    return Location.from_dict(place.to_dict())
+
+
+def _is_same(told: Any, made: Any) -> bool:
+    """Whether ``told`` is ``made``, but for secrets, which are taken out of a report."""
+    if isinstance(told, str) and isinstance(made, str):
+        return is_masked(told, made)
+    if isinstance(told, dict) and isinstance(made, dict):
+        return told.keys() == made.keys() and all(
+            _is_same(told[key], made[key]) or (key == "quote" and told[key] is None) for key in made
+        )
+    if isinstance(told, list) and isinstance(made, list):
+        return len(told) == len(made) and all(map(_is_same, told, made))
+    return bool(told == made)

@@ -1,0 +1,172 @@
+"""A prompt as it is laid out: texts from outside in the places that a template has for them.
+
+A template never sees such a text. It is given marks in their place, and the texts are put in
+where it has set them: so no text can be taken for a mark or a fence, and it is recorded to the
+byte which part of a prompt is whose.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+
+from rlm_ci.recursion.symbolic import telling
+from rlm_ci.recursion.symbolic.telling import LINE, PLACES, fence
+from rlm_ci.texts import count
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Final
+
+    from rlm_ci.recursion.symbolic.telling import Action, Item
+
+_MARK: Final = re.compile("\0([0-9]+)\0")
+
+
+class Prompt(Value):
+    """The messages of one question, and what their contents, one after the other, are made of.
+
+    ``sections`` tile ``data`` without a gap: {"kind", "start", "end"}, with "start_byte" and
+    "end_byte" where the text is the source's (search, read, and a goal that is all of it), or
+    "pointer" where it is a sub-call's. ``truncation`` counts what was left out. ``whole`` are the
+    searches and reads of which nothing was: each by its iteration, and its number among that
+    one's.
+    """
+
+    messages: tuple[dict[str, Any], ...]
+    data: bytes
+    sections: tuple[dict[str, Any], ...]
+    truncation: dict[str, int]
+    whole: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def seen(self) -> tuple[tuple[int, int], ...]:
+        """The ranges of the source's bytes that are shown, in order, without overlaps."""
+        shown: list[tuple[int, int]] = []
+        for start, end in sorted(
+            (one["start_byte"], one["end_byte"])
+            for one in self.sections
+            if "start_byte" in one and one["kind"] != "subcall"
+        ):
+            if shown and start <= shown[-1][1]:
+                shown[-1] = (shown[-1][0], max(end, shown[-1][1]))
+            else:
+                shown.append((start, end))
+        return tuple(shown)
+
+
+class Sheet:
+    """One way to lay a prompt out: its texts, and marks in the place of each."""
+
+    def __init__(self, told: Sequence[Action], dropped: Sequence[Item]) -> None:
+        self._told = told
+        self._dropped = frozenset(dropped)
+        self._truncation = telling.dropped(told, dropped)
+        self._texts: list[tuple[bytes, Mapping[str, Any]]] = []
+
+    def goal(self, goal: bytes, most: int, *, is_source: bool = False) -> Mapping[str, str]:
+        """The beginning of the goal, at most ``most`` bytes with its fences.
+
+        ``is_source``: it is the context as well, so that what is shown of it is the source's.
+        """
+
+        def cost(length: int) -> int:
+            head = goal[:length].decode("utf-8", "ignore")
+            return len(head.encode()) + 2 * len(fence(head))
+
+        ends = range(min(len(goal), most) + 1)
+        head = goal[: max(0, bisect_right(ends, most, key=cost) - 1)].decode("utf-8", "ignore")
+        size = len(head.encode())
+        left_out = len(goal) - size
+        section: dict[str, Any] = {"kind": "goal"}
+        if is_source:
+            section |= {"start_byte": 0, "end_byte": size}
+        self._truncation["goal_bytes_dropped"] = left_out
+        return {
+            "fence": fence(head),
+            "text": self._mark(head, section),
+            "left_out": count(left_out, "byte") if left_out else "",
+        }
+
+    def lines_dropped(self) -> str:
+        number = self._truncation["history_dropped"]
+        return count(number, "earlier action") if number else ""
+
+    def steps(self) -> list[dict[str, Any]]:
+        """What was done, by iteration, as far as there is room for it."""
+        steps: list[dict[str, Any]] = []
+        for at, action in enumerate(self._told):
+            if (at, LINE) in self._dropped:
+                continue
+            if not steps or steps[-1]["iteration"] != action.iteration:
+                steps.append({"iteration": action.iteration, "actions": []})
+            kept = [
+                excerpt
+                for number, excerpt in enumerate(action.excerpts)
+                if (at, number) not in self._dropped
+            ]
+            note = self._left_out(at, action)
+            excerpts = [
+                {
+                    "head": excerpt.head,
+                    "fence": fence(excerpt.text),
+                    "text": self._mark(excerpt.text, excerpt.section),
+                }
+                for excerpt in kept
+            ]
+            steps[-1]["actions"].append({"line": action.line + note, "excerpts": excerpts})
+        return steps
+
+    def _left_out(self, at: int, action: Action) -> str:
+        """How many excerpts of an action had no room, and where the hits among them stand."""
+        gone = [
+            excerpt
+            for number, excerpt in enumerate(action.excerpts)
+            if (at, number) in self._dropped
+        ]
+        if not gone:
+            return ""
+        total = count(len(action.excerpts), "excerpt")
+        has_places = action.has_places and (at, PLACES) not in self._dropped
+        places = f": {', '.join(one.place for one in gone)}" if has_places else ""
+        return f" [{len(gone)} of {total} left out for room{places}]"
+
+    def _whole(self) -> frozenset[tuple[int, int]]:
+        seen: Counter[int] = Counter()
+        whole = set[tuple[int, int]]()
+        touched = {at for at, _number in self._dropped}
+        for at, action in enumerate(self._told):
+            if at not in touched and not action.is_subcall:
+                whole.add((action.iteration, seen[action.iteration]))
+            seen[action.iteration] += 1
+        return frozenset(whole)
+
+    def prompt(self, *contents: str) -> Prompt:
+        """The messages of a system and a user with these contents, the texts in their places."""
+        data = bytearray()
+        sections: list[dict[str, Any]] = []
+        messages: list[dict[str, Any]] = []
+
+        def add(text: bytes, section: Mapping[str, Any]) -> None:
+            if text:
+                start = len(data)
+                data.extend(text)
+                sections.append({**section, "start": start, "end": len(data)})
+
+        for role, content in zip(("system", "user"), contents, strict=True):
+            start = len(data)
+            for number, part in enumerate(_MARK.split(content)):
+                if number % 2:
+                    add(*self._texts[int(part)])
+                else:
+                    add(part.encode(), {"kind": "frame"})
+            messages.append({"role": role, "content": data[start:].decode()})
+        parts = (tuple(messages), bytes(data), tuple(sections), self._truncation)
+        return Prompt(*parts, self._whole())
+
+    def _mark(self, text: str, section: Mapping[str, Any]) -> str:
+        self._texts.append((text.encode(), section))
+        return f"\0{len(self._texts) - 1}\0"

@@ -1,0 +1,298 @@
+"""Sub-calls: one question each to a model about texts that a plan names, without any tools.
+
+What goes wrong with one is a result like any other, which the planner may act on, and is
+remembered in the journal: a run that is resumed or replayed goes on from the same results.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+from rlm_ci import resources
+from rlm_ci.errors import ConfigError, RemoteError
+from rlm_ci.models import Request, failures, prices
+from rlm_ci.recursion.symbolic import step
+from rlm_ci.recursion.symbolic.answer import unfenced
+from rlm_ci.recursion.symbolic.answered import digest
+from rlm_ci.recursion.symbolic.inputs import gather, mark_of
+from rlm_ci.recursion.symbolic.pool import in_order
+from rlm_ci.recursion.symbolic.step import SubcallResult
+from rlm_ci.recursion.symbolic.telling import quote
+from rlm_ci.texts import count, encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.models import Completion
+    from rlm_ci.recursion.symbolic.inputs import Input
+    from rlm_ci.recursion.symbolic.plan import Limits, Subcall
+    from rlm_ci.recursion.symbolic.window import Window
+    from rlm_ci.recursion.turn import Complete
+    from rlm_ci.runs import Fact
+
+    #: ``write(path, data)``: a file of the run, by its path below the run's folder, whole.
+    Write = Callable[[str, bytes], None]
+
+VERSION = 1
+#: The folder of all sub-calls, in the run's ``rlm/``.
+NAME = "subcalls"
+_FILES = {
+    "input": "input.json",
+    "prompt": "prompt.txt",
+    "output": "output.txt",
+    "meta": "meta.json",
+}
+_TEMPLATE = "prompts/subcall.md.j2"
+#: Characters of an answer that was not JSON that it is shown again, and of an error.
+_SHOWN = 2000
+_ERROR = 500
+
+
+class Asked(Value):
+    """A prompt and what came of it; ``error`` says why there is no ``completion``."""
+
+    prompt: str
+    completion: Completion | None = None
+    error: str | None = None
+
+    @property
+    def output(self) -> str:
+        return self.completion.text if self.completion else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        answered = self.completion
+        return {
+            "model": answered and answered.model,
+            "finish_reason": answered and answered.finish_reason,
+            "usage": answered and answered.usage and answered.usage.to_dict(),
+            "error": self.error,
+            "prompt": digest(self.prompt.encode()),
+            "output": digest(self.output.encode()),
+        }
+
+
+class Call:
+    """One sub-call on its way: what it asks for, what it is given, and where its files lie."""
+
+    def __init__(
+        self, subcall: Subcall, given: Input, iteration: int, number: int, model: str
+    ) -> None:
+        self.subcall = subcall
+        self.given = given
+        self.id = f"sc{number:04d}"
+        self.pointer = step.subcall_pointer(iteration, self.id)
+        self.place = f"subcall/{iteration}/{self.id}"
+        self.model = encodable(subcall.model) or model
+        self.pointers = (*subcall.pointers, *(one.pointer for one in subcall.snippets))
+        folder = f"rlm/{NAME}/{iteration}/{self.id}"
+        self.paths = {name: f"{folder}/{file}" for name, file in _FILES.items()}
+
+    @property
+    def is_json(self) -> bool:
+        return self.subcall.expected_output.strip().casefold().startswith("json")
+
+
+class Subcalls:
+    """Runs the sub-calls of plans and keeps their artifacts.
+
+    ``complete`` answers requests and keeps the ledger, ``fact`` records what a resumed run must
+    not decide again, ``write`` writes files of the run. ``question`` is what it is all for, as
+    short as it is to stand in each prompt; ``max_tokens`` caps each answer.
+    """
+
+    def __init__(
+        self,
+        complete: Complete,
+        fact: Fact,
+        *,
+        window: Window,
+        limits: Limits,
+        model: str,
+        question: str,
+        max_tokens: int,
+        write: Write,
+    ) -> None:
+        self._complete = complete
+        self._fact = fact
+        self._window = window
+        self._limits = limits
+        self._model = model
+        self._question = window.redact(encodable(question))
+        self._max_tokens = max_tokens
+        self._write = write
+        self._render = resources.load_template(_TEMPLATE)
+
+    def run(self, subcalls: Sequence[Subcall], iteration: int) -> tuple[SubcallResult, ...]:
+        """What they gave, in their order; the outputs can be read by their pointers after it.
+
+        A model that refuses or stays away fails its own sub-call. Raises, after those under way
+        have ended and been written down, LimitError, ConfigError, DamagedError, StorageError,
+        UnavailableError; PointerError for a pointer that has a flaw.
+        """
+        limit = self._limits.subcall_input_bytes
+        calls = [
+            Call(
+                one,
+                gather(one, min(one.max_input_bytes, limit), self._window),
+                iteration,
+                number,
+                self._model,
+            )
+            for number, one in enumerate(subcalls, 1)
+        ]
+        for call in calls:
+            self._write(call.paths["input"], _json(self._input(call)))
+            self._write(call.paths["prompt"], self._prompt(call).encode())
+        tasks = [partial(self._ask, call) for call in calls]
+        answers, error = in_order(tasks, self._limits.concurrency)
+        results = [
+            self._result(call, asked)
+            for call, asked in zip(calls, answers, strict=True)
+            if asked is not None
+        ]
+        if error is not None:
+            raise error
+        for result in results:
+            self._window.keep(result.pointer, result.output)
+        return tuple(results)
+
+    def _input(self, call: Call) -> dict[str, Any]:
+        asked = call.subcall
+        return {
+            "version": VERSION,
+            "id": call.id,
+            "purpose": asked.purpose,
+            "pointers": list(asked.pointers),
+            "snippets": [
+                {"pointer": one.pointer, "offset": one.offset, "bytes": one.size}
+                for one in asked.snippets
+            ],
+            "max_input_bytes": asked.max_input_bytes,
+            "model": asked.model or None,
+            "expected_output": asked.expected_output or None,
+            "pieces": [piece.to_dict() for piece in call.given.pieces],
+            "clamped": list(call.given.clamped),
+        }
+
+    def _prompt(self, call: Call, again: Mapping[str, str] | None = None) -> str:
+        expected = self._window.redact(encodable(call.subcall.expected_output))
+        return self._render(
+            {
+                "purpose": call.subcall.purpose,
+                "question": self._question,
+                "expected_output": expected and quote(expected, len(expected)),
+                "is_json": call.is_json,
+                "pieces": call.given.pieces,
+                "again": again,
+            }
+        )
+
+    def _ask(self, call: Call) -> list[Asked]:
+        """What was asked, once or twice, and answered."""
+        first = self._answered(call, self._prompt(call), call.place)
+        if first.completion is None or not call.is_json:
+            return [first]
+        error = _json_flaw(first.output)
+        if error is None:
+            return [first]
+        shown = first.output[:_SHOWN]
+        again = {"error": error, "text": shown, "mark": mark_of(shown)}
+        second = self._answered(call, self._prompt(call, again), f"{call.place}/again")
+        return [first, second]
+
+    def _answered(self, call: Call, prompt: str, place: str) -> Asked:
+        """One answer, or why there is none, as the journal has it."""
+        messages = ({"role": "user", "content": prompt},)
+        request = Request(call.model, messages, self._max_tokens)
+        fresh: list[Completion] = []
+
+        def ask() -> Mapping[str, Any]:
+            try:
+                fresh.append(self._complete(request, place))
+            except (RemoteError, ConfigError) as error:
+                if isinstance(error, ConfigError) and not self._is_unpriced(error, call.model):
+                    raise
+                return {"error": failures.to_dict(error, self._window.redact)}
+            return {"error": None}
+
+        kept = self._fact("subcall", place, {"request": request.to_dict()}, ask)
+        if kept["error"] is not None:
+            return Asked(prompt, error=failures.from_dict(kept["error"]).what[:_ERROR])
+        return Asked(prompt, fresh[0] if fresh else self._complete(request, place))
+
+    def _is_unpriced(self, error: ConfigError, model: str) -> bool:
+        """Whether a budget of money refused a model that only the plan names."""
+        return model != self._model and str(error) == str(prices.unknown(model))
+
+    def _result(self, call: Call, asked: Sequence[Asked]) -> SubcallResult:
+        """The result, its artifacts written."""
+        last = asked[-1]
+        error = last.error or self._flaw(call, last)
+        is_cut = last.completion is not None and last.completion.finish_reason == "length"
+        output = last.output.encode()
+        meta = {
+            "version": VERSION,
+            "id": call.id,
+            "status": step.FAILED if error else step.SUCCEEDED,
+            **last.to_dict(),
+            "error": error,
+            "cut": is_cut,
+            "clamped": list(call.given.clamped),
+            "attempts": [one.to_dict() for one in asked],
+        }
+        self._write(call.paths["prompt"], last.prompt.encode())
+        self._write(call.paths["output"], output)
+        self._write(call.paths["meta"], _json(meta))
+        return SubcallResult(
+            id=call.id,
+            purpose=call.subcall.purpose,
+            pointer=call.pointer,
+            status=meta["status"],
+            output=last.output,
+            error=error,
+            input_bytes=call.given.size,
+            output_bytes=len(output),
+            clamped=call.given.clamped,
+            artifact_paths=call.paths,
+            pointers=call.pointers,
+            # What was never sent, or never answered, was shown to nobody.
+            spans=call.given.spans if any(one.completion for one in asked) else (),
+            model=last.completion.model if last.completion else call.model,
+            cut=is_cut,
+        )
+
+    def _flaw(self, call: Call, asked: Asked) -> str | None:
+        """Why an answer is not what was asked for."""
+        if not asked.output.strip():
+            return "the model answered nothing"
+        flaw = _json_flaw(asked.output) if call.is_json else None
+        if flaw is None:
+            return None
+        cap = count(self._max_tokens, "token")
+        ended = asked.completion is not None and asked.completion.finish_reason == "length"
+        return f"not JSON: {flaw}" + (f" (it was cut off at {cap})" if ended else "")
+
+
+def _json_flaw(text: str) -> str | None:
+    """Why ``text``, or what its one fence holds, is not JSON, in words for whoever wrote it."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is no number of JSON")
+
+    try:
+        json.loads(unfenced(text.strip()), parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        return f"{error.msg} in line {error.lineno}, column {error.colno}"
+    except RecursionError:
+        return "it is nested too deeply"
+    except ValueError as error:
+        return printable(str(error))[:_ERROR]
+    return None
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()

@@ -1,0 +1,110 @@
+"""What models are shown of the context and of earlier sub-calls: bounded, and without secrets."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.context import Excerpt, PointerError
+from rlm_ci.recursion.context.places import first_places
+from rlm_ci.recursion.context.places import told as named
+from rlm_ci.recursion.symbolic.masking import FAR, MARGIN, masked, open_key
+from rlm_ci.recursion.symbolic.step import SUBCALL
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rlm_ci.recursion.context import Context
+
+#: Characters of a pointer that an error repeats, and files that a label names.
+_TOLD = 120
+_FILES = 4
+#: The bits of a byte that say that it goes on a character.
+_CONTINUES = 0xC0, 0x80
+
+
+class Window:
+    """The one way from a pointer to a text that may enter a prompt.
+
+    It reads pointers into ``context`` and, as ``subcall:<iteration>:<id>``, the outputs that
+    it was given to keep. ``redact`` takes secrets out of a text; the longest that it knows has
+    ``longest`` bytes. Thread-safe for reading.
+    """
+
+    def __init__(self, context: Context, redact: Callable[[str], str], longest: int = 0) -> None:
+        self.context = context
+        self.redact = redact
+        self._margin = max(MARGIN, longest)
+        self._outputs: dict[str, bytes] = {}
+
+    def keep(self, pointer: str, output: str) -> None:
+        """Let the output of a sub-call be read from now on."""
+        self._outputs[pointer] = output.encode()
+
+    def flaw(self, pointer: str) -> str | None:
+        """Why nothing can be read at ``pointer``, in words for a planner; None if it can."""
+        try:
+            self.span(pointer)
+        except PointerError as error:
+            return str(error)
+        return None
+
+    def span(self, pointer: str) -> tuple[int, int]:
+        """The bytes that ``pointer`` names, in the source or the output. Raises PointerError."""
+        if pointer.startswith(SUBCALL):
+            return 0, len(self._output(pointer))
+        return self.context.resolve(pointer)
+
+    def read(self, pointer: str, size: int, offset: int = 0) -> Excerpt:
+        """At most ``size`` bytes from ``offset`` on, never beyond the pointer's.
+
+        Raises PointerError, DamagedError, StorageError.
+        """
+        if pointer.startswith(SUBCALL):
+            return _cut(self._output(pointer), offset, size)
+        excerpt = self.context.read(pointer, size, offset)
+        return excerpt.replace(text=self.shown(excerpt.start, excerpt.end, excerpt.text))
+
+    def shown(self, start: int, end: int, text: str) -> str:
+        """``text``, which stands from byte ``start`` to ``end`` of the source, without secrets."""
+        context = self.context
+        far = context.raw(max(0, start - max(FAR, self._margin)), start)
+        begin = max(0, len(far) - self._margin)
+        key = open_key(far)
+        before = far[begin if key is None else min(begin, key) :]
+        after = context.raw(end, min(context.byte_length, end + self._margin))
+        return masked(_lossy(before), text, _lossy(after), self.redact)
+
+    def label(self, pointer: str, excerpt: Excerpt) -> str:
+        """Where an excerpt comes from: its pointer and bytes, and lines of files if there are."""
+        told = f"{pointer} | bytes {excerpt.start}-{excerpt.end}"
+        if pointer.startswith(SUBCALL):
+            return told
+        places, more = first_places(self.context, excerpt.start, excerpt.end, _FILES)
+        return f"{told} | {self.redact(named(places, more))}" if places else told
+
+    def _output(self, pointer: str) -> bytes:
+        output = self._outputs.get(pointer)
+        if output is None:
+            raise PointerError(
+                f"{printable(pointer[:_TOLD])} is not the output of a sub-call of an earlier "
+                "iteration"
+            )
+        if not output:
+            raise PointerError(f"{pointer} failed and left no output")
+        return output
+
+
+def _lossy(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _cut(data: bytes, offset: int, size: int) -> Excerpt:
+    """``size`` bytes of a text from ``offset`` on, without the halves of characters."""
+    start = min(max(0, offset), len(data))
+    end = min(start + max(0, size), len(data))
+    mask, continues = _CONTINUES
+    while start < end and data[start] & mask == continues:
+        start += 1
+    while start < end < len(data) and data[end] & mask == continues:
+        end -= 1
+    return Excerpt(start, end, data[start:end].decode(), truncated=end < len(data))

@@ -1,0 +1,1 @@
+"""Questions to long texts, through the real command: planner, sub-calls, answer, evidence."""

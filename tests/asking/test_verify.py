@@ -1,0 +1,147 @@
+"""``rlm-ci verify RUN``: the answer follows from the record, and nobody has touched it since."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from asking.stage import LOG, QUESTION, Script, final, going_on, log, read, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Cli
+    from fixing.stage import Outcome
+    from llm.server import ModelServer
+
+    from asking.stage import Asking
+
+pytestmark = pytest.mark.full
+
+#: One citation that holds, and one that was never read.
+TWO = Script(
+    going_on(reads=[read(span(0, 60), 60)]),
+    final(f"It begins so [{span(0, 20)}], and ends so [{span(9000, 9020)}]."),
+)
+
+
+def edit(path: Path, change: Callable[[Any], object]) -> None:
+    record = json.loads(path.read_bytes())
+    change(record)
+    path.write_text(json.dumps(record, indent=2))
+
+
+def test_the_answer_is_found_again(stage: Asking) -> None:
+    """The last plan's answer, cited again over the run's own context."""
+    stage.llm.script(TWO)
+    ended, run = stage.fixed("--context", LOG, goal=QUESTION)
+    assert ended.code == 0, ended
+    checked = stage.cli("verify", run.id)
+    assert (checked.code, "✗" in checked.stdout) == (0, False), checked
+    assert "1 citation holds in the run's context\n" in checked.stdout
+    record = stage.cli("verify", run.id, "--format", "json").json()
+    assert record["answer"] == {"verified": 1, "problems": []}
+
+
+def _answer(run: Outcome) -> None:
+    path = run.folder / "rlm/answer.md"
+    path.write_text(path.read_text().replace("begins", "started"))
+
+
+def _document(run: Outcome) -> None:
+    edit(run.folder / "report.json", lambda one: one["documents"][0].update(text="It is so."))
+
+
+def _counts(run: Outcome) -> None:
+    edit(run.folder / "report.json", lambda one: one["evidence"].update(verified=2, rejected=0))
+
+
+def _finding(run: Outcome) -> None:
+    edit(run.folder / "report.json", lambda one: one["findings"].pop())
+
+
+def _status(run: Outcome) -> None:
+    edit(run.folder / "rlm/state.json", lambda one: one["final"].update(status="failed"))
+
+
+def _code(run: Outcome) -> None:
+    edit(run.folder / "rlm/state.json", lambda one: one["final"].update(exitCode=3))
+
+
+def _reason(run: Outcome) -> None:
+    edit(run.folder / "rlm/state.json", lambda one: one["final"].update(reason="answered at once"))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (_answer, "answer.md: it is not what the planner answered"),
+        (_document, "report.json: its documents are not what"),
+        (_counts, "report.json: its evidence are not what"),
+        (_finding, "report.json: its findings are not what"),
+        (_status, "state.json: the run did not end as it says (failed, exit code 0)"),
+        (_code, "state.json: the run did not end as it says (passed, exit code 3)"),
+        (_reason, "report.json: its parts are not what"),
+    ],
+)
+def test_what_was_changed_is_named(
+    stage: Asking, change: Callable[[Outcome], None], named: str
+) -> None:
+    """Tampering with the answer, the report or the end is named, with exit code 1."""
+    stage.llm.script(TWO)
+    _, run = stage.fixed("--context", LOG, goal=QUESTION)
+    change(run)
+    checked = stage.cli("verify", run.id)
+    assert checked.code == 1, checked
+    assert any(line.startswith("✗ ") and named in line for line in checked.stdout.splitlines()), (
+        checked.stdout
+    )
+
+
+@pytest.mark.parametrize("intent", ["fail", "pause"])
+def test_an_end_without_an_answer_is_checked_as_well(stage: Asking, intent: str) -> None:
+    stage.llm.script(Script(going_on(intent, reason="nobody knows")))
+    _, run = stage.fixed("--context", LOG, goal=QUESTION)
+    checked = stage.cli("verify", run.id)
+    assert (checked.code, "citation" in checked.stdout) == (0, False), checked
+    edit(run.folder / "rlm/state.json", lambda one: one["final"].update(status="passed"))
+    assert stage.cli("verify", run.id).code == 1
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_source_may_change_after_the_answer(stage: Asking, *, is_gone: bool) -> None:
+    """Where the run's context holds the quote, that is a note, not a failure."""
+    stage.llm.script(TWO)
+    _, run = stage.fixed("--context", LOG, goal=QUESTION)
+    place = stage.repo.path / LOG
+    place.unlink() if is_gone else place.write_text("rotated\n")
+    stage.repo.commit()  # else git still has it
+    checked = stage.cli("verify", run.id)
+    assert checked.code == 0, checked
+    [note] = [line for line in checked.stdout.splitlines() if line.startswith("· ")]
+    assert f"{LOG}:1" in note
+    assert "what was quoted stands in the run's own copy" in note
+
+
+def test_outside_of_git(cli: Cli, llm: ModelServer, tmp_path: Path) -> None:
+    """A folder outside git works; a second question is not asked of the first one's answer."""
+    place = tmp_path / "plain"
+    place.mkdir()
+    (place / LOG).write_bytes(log())
+    llm.script(TWO)
+    words = ("rlm", QUESTION, "--context", ".", "--model", "gpt-4o-mini", "--format", "json")
+    env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    for _ in range(2):
+        ended = cli(*words, cwd=place, env=env)
+        assert ended.code == 0, ended
+        assert ended.json()["parts"][0]["metrics"]["context_bytes"] == len(log())
+        checked = cli("verify", "latest", cwd=place)
+        assert checked.code == 0, checked
+    built = cli("context", "build", ".", "--format", "json", cwd=place)
+    assert built.json()["byte_length"] == len(log())
+    (place / LOG).write_text("other\n")
+    checked = cli("verify", "latest", cwd=place)
+    assert (checked.code, "· " in checked.stdout) == (0, True), checked

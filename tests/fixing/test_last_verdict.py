@@ -1,0 +1,197 @@
+"""What is told where only the last verdict fails, and where an error ends a run in its midst."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from llm.replies import refusal
+
+from fixing.stage import BUG, MEND, MENDED, USELESS, Play, done, told_plainly
+from rlm_ci import resources
+
+if TYPE_CHECKING:
+    from llm.replies import Answer, Reply
+    from llm.server import Asked
+
+    from fixing.stage import Outcome, Stage
+
+pytestmark = pytest.mark.full
+
+#: It mends the code, and makes in an ignored folder what its validator asks for.
+AGENT = "sh -c 'mkdir -p build; echo ok > build/ok; sed -i s/-/+/ calc.py'"
+NEEDS = "grep -q 'a + b' calc.py && cat build/ok"
+FRESH = "passes in the working copy and fails in a fresh one"
+
+
+def prepare(stage: Stage, setup: str | None = None) -> None:
+    ignored = stage.source(".gitignore")
+    stage.repo.write(".gitignore", f"{ignored}build/\nnode_modules/\n")
+    if setup:
+        stage.repo.write("rlm-ci.toml", f"[loop]\nsetup = {setup!r}\n")
+    stage.repo.commit()
+
+
+def needs(stage: Stage, validator: str = NEEDS, agent: str = AGENT) -> tuple[str, int, Outcome]:
+    ended, run = stage.fixed("--agent", agent, "--validator", validator)
+    assert run.state["final"]["exitCode"] == ended.code
+    return ended.stderr, ended.code, run
+
+
+def test_what_passes_in_the_working_copy_alone_is_told(stage: Stage) -> None:
+    """docs/fix.md: the reason and the feedback say so, and name loop.setup."""
+    prepare(stage)
+    _, code, run = needs(stage)
+    assert (code, run.final) == (3, "no_progress")
+    reason = run.state["final"]["reason"]
+    assert FRESH in reason
+    assert "loop.setup" in reason
+    assert "still fails" not in reason
+    entry = run.state["iterations"][0]
+    assert (entry["validatorExitCode"], entry["validatorPassed"]) == (1, False)
+    assert FRESH in entry["validatorReason"]
+    assert entry["validatorLogPath"] == "rlm/validator-1-final.log"
+    assert "build/ok: No such file" in run.text(entry["validatorLogPath"])
+    assert "[exit code 0" in run.text("rlm/validator-1.log")
+    prompt = run.text("rlm/iteration-2/1-single-prompt.md")
+    assert FRESH in prompt
+    assert "loop.setup" in prompt
+    assert stage.source() == BUG
+
+
+def test_a_setup_that_brings_it_is_enough(stage: Stage) -> None:
+    prepare(stage, "sh -c 'mkdir build; echo is there > build/ok; echo made it'")
+    stderr, code, run = needs(stage)
+    assert (code, run.final) == (0, "passed"), stderr
+    assert "loop.setup failed" not in stderr
+    log = run.text("rlm/setup-1-final.log").splitlines()
+    assert log[0].startswith("$ sh -c ")
+    assert log[1] == "made it"
+    assert log[2].startswith("[exit code 0, ")
+    assert stage.source() == MENDED
+
+
+def test_a_setup_that_fails_is_told(stage: Stage) -> None:
+    prepare(stage, "sh -c 'echo no such package; exit 7'")
+    stderr, code, run = needs(stage)
+    assert (code, run.final) == (3, "no_progress")
+    assert stderr.count("iteration 1: loop.setup failed: exit code 7") == 1
+    assert "no such package" in run.text("rlm/setup-1-final.log")
+    told = "loop.setup failed there: exit code 7; see rlm/setup-1-final.log"
+    assert told in run.state["final"]["reason"].replace("setup-2", "setup-1").replace(
+        "setup-3", "setup-1"
+    )
+    assert told in run.state["iterations"][0]["validatorReason"]
+    replayed = stage.cli("replay", run.id)
+    assert replayed.code == 3, replayed
+
+
+TOOL = "mkdir -p node_modules; cp /bin/true node_modules/tool; sed -i s/-/+/ calc.py"
+START = "grep -q 'a + b' calc.py && node_modules/tool"
+
+
+@pytest.mark.parametrize("setup", [None, "true"])
+def test_a_fresh_copy_that_cannot_start_it_is_no_work_for_an_agent(
+    stage: Stage, setup: str | None
+) -> None:
+    """Decision 53: exit 4 and the hint, if neither the folders nor loop.setup help."""
+    prepare(stage, setup)
+    ended, run = stage.fixed("--agent", f"sh -c '{TOOL}'", "--validator", START)
+    assert ended.code == 4, ended
+    told_plainly(ended)
+    assert "cannot be started in a fresh copy" in ended.stderr
+    assert "node_modules" in ended.stderr
+    assert "loop.setup" in ended.stderr
+    assert "a + b" in run.text("rlm/result.patch")
+    assert stage.source() == BUG
+    assert stage.cli("replay", run.id).code == 4
+
+
+def test_a_setup_that_fails_is_for_the_agent_to_mend(stage: Stage) -> None:
+    prepare(stage, "false")
+    ended, run = stage.fixed("--agent", f"sh -c '{TOOL}'", "--validator", START)
+    assert (ended.code, run.final) == (3, "no_progress"), ended
+    assert "loop.setup failed there: exit code 1" in run.state["final"]["reason"]
+
+
+def test_a_setup_that_is_not_there_is_named(stage: Stage) -> None:
+    prepare(stage, "no-such-installer --all")
+    ended, _ = stage.fixed("--agent", AGENT, "--validator", NEEDS)
+    assert ended.code == 4, ended
+    told_plainly(ended)
+    assert "no-such-installer" in ended.stderr
+    assert "loop.setup" in ended.stderr
+
+
+# ── an error in the midst of it ──
+
+
+class Breaking(Play):
+    """A model that refuses for good after the first iteration."""
+
+    refuses = True
+
+    def __call__(self, asked: Asked) -> Answer | Reply:  # type: ignore[override]
+        is_second = "This is iteration 1" not in str(asked.messages)
+        if is_second and self.refuses:
+            return refusal(401, "the key is not valid any more")
+        return super().__call__(asked)
+
+
+def test_what_was_done_before_an_error_is_kept(stage: Stage) -> None:
+    """docs/fix.md: the patch and what it cost, and the exit code of the error."""
+    play = Breaking([USELESS, done()], [MEND, done()])
+    stage.llm.script(play)
+    ended, run = stage.fixed()
+    assert ended.code == 8, ended
+    assert (run.final, run.state["final"]["exitCode"]) == ("error", 8)
+    assert "notes.txt" in run.text("rlm/result.patch")
+    report = run.report
+    resources.validate(report, "report.schema.json", "report")
+    assert report["verdict"] == "incomplete"
+    [part] = [one for one in report["parts"] if one["id"] == "rlm"]
+    assert part["verdict"] == "incomplete"
+    assert "1 file changed" in part["summary"]
+    metrics = part["metrics"]
+    assert (metrics["iterations"], metrics["files"], metrics["applied"]) == (1, 1, False)
+    assert metrics["patch"] == "rlm/result.patch"
+    assert report["usage"]["calls"] >= 2
+    assert not (stage.repo.path / "notes.txt").exists()
+    play.refuses = False
+    resumed = stage.cli("resume", run.id)
+    assert resumed.code == 0, resumed
+    assert stage.source() == MENDED
+    assert run.report["verdict"] == "clean"
+
+
+def test_a_secret_is_in_no_patch_of_a_run_that_an_error_ended(stage: Stage) -> None:
+    """In its second turn the agent is not there any more."""
+    stage.repo.write("rlm-ci.toml", '[loop]\nagent_env = ["AGENT_API_KEY"]\n')
+    stage.repo.write("agent.sh", "#!/bin/sh\necho $AGENT_API_KEY > leak.txt\nrm agent.sh\n")
+    (stage.repo.path / "agent.sh").chmod(0o755)
+    stage.repo.commit()
+    secret = "k3y-" + "z9" * 12
+    ended, run = stage.fixed("--agent", "./agent.sh", env={"AGENT_API_KEY": secret})
+    assert ended.code == 4, ended
+    patch = run.text("rlm/result.patch")
+    assert "leak.txt" in patch
+    assert secret not in patch
+    assert "tamper/secret" in run.rules
+    assert run.report["verdict"] == "incomplete"
+    assert "a secret was taken out of the patch" in run.report["parts"][0]["summary"]
+
+
+def test_an_error_before_anything_was_done_is_no_result(stage: Stage) -> None:
+    stage.llm.script(lambda _asked: refusal(401, "no such key"))
+    ended, run = stage.fixed()
+    assert ended.code == 8, ended
+    [part] = run.report["parts"]
+    assert part["verdict"] == "not_run"
+    assert not (run.folder / "rlm/result.patch").exists()
+
+
+def test_an_agent_that_crashed_is_told_where_the_validator_passes(stage: Stage) -> None:
+    ended, run = stage.fixed("--agent", "python3 nonexist.py", "--validator", "true")
+    assert (ended.code, run.final) == (0, "passed"), ended
+    assert "the agent failed: " in run.state["final"]["reason"]
+    assert "the agent failed: " in " ".join(ended.stdout.split())

@@ -1,0 +1,272 @@
+"""``index.json``: what we write follows the schema; what a stranger writes is read, or refused.
+
+The reader checks by hand what the schema says, because the schema takes a second for 17,000
+chunks: so both are asked about the same files here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recursion.contexts import change_index, made
+
+from rlm_ci import resources
+from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
+from rlm_ci.recursion.context import Context, building, index
+
+SCHEMA = "context.schema.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An object of two files, with chunks of 10 bytes that overlap by 2."""
+    top = tmp_path / "top"
+    top.mkdir()
+    (top / "a.txt").write_bytes(b"alpha beta\n")
+    (top / os.fsdecode(b"b\xff.txt")).write_bytes(b"gamma delta\n")
+    (top / "image").write_bytes(b"\x89PNG\0")
+    building.build(
+        str(top), str(tmp_path / "object"), target_bytes=10, overlap_bytes=2, root=str(top),
+        clock=lambda: 0.0,
+    ).close()  # fmt: skip
+    return tmp_path / "object"
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((folder / "index.json").read_text())
+    return record
+
+
+def test_an_index_is_what_the_spec_says(tmp_path: Path) -> None:
+    """index.json v1, normative: the required keys, ids and chunks of its example."""
+    context = made(tmp_path, b"x" * 126_976)
+    record = record_of(Path(context.folder))
+    digest = "f" * 64
+    for chunk in record["chunks"]:
+        assert chunk["sha256"] == context.chunk(int(chunk["id"][1:]) - 1).sha256
+        chunk["sha256"] = digest
+    assert record.pop("object_id") == context.object_id
+    assert record.pop("created_at") == context.created_at
+    assert record["source"].pop("files")[0]["path"].endswith("0.txt")
+    assert record == {
+        "version": 1,
+        "source": {"path": "source.txt", "byte_length": 126_976},
+        "chunking": {"target_bytes": 65536, "overlap_bytes": 4096, "strategy": "byte"},
+        "chunks": [
+            {"id": "c000001", "start": 0, "end": 65536, "sha256": digest},
+            {"id": "c000002", "start": 61440, "end": 126_976, "sha256": digest},
+        ],
+    }
+
+
+def test_what_we_write_follows_the_schema(folder: Path, tmp_path: Path) -> None:
+    resources.validate(record_of(folder), SCHEMA, "index")
+    empty = made(tmp_path, b"")
+    resources.validate(record_of(Path(empty.folder)), SCHEMA, "index")
+    with Context.open(str(folder)) as context:
+        assert context.created_at == "1970-01-01T00:00:00Z"
+        assert [piece.path for piece in context.files] == ["a.txt", "b\udcff.txt"]
+        assert context.omitted == {"binary": 1}
+        assert context.verify()
+
+
+def test_an_index_of_another_program_is_read(folder: Path) -> None:
+    """The directory of an existing object is used: layout and key order may be its own."""
+    record = record_of(folder)
+    del record["source"]["files"], record["source"]["omitted"]
+    turned = dict(reversed(record.items()))
+    (folder / "index.json").write_text(json.dumps({"extra": [1, 2], **turned}, indent=8))
+    with Context.open(str(folder)) as context:
+        assert context.files == ()
+        assert context.chunk_count == 3
+        context.verify()
+
+
+WRONG: list[tuple[Any, str, type[RlmCiError]]] = [
+    (lambda r: r.clear(), "it has no version 1", ConfigError),
+    (lambda r: r.update(version=2), "the index has version 2", DamagedError),
+    (lambda r: r.update(version=True), "it has no version 1", ConfigError),
+    (lambda r: r.update(version="1"), "it has no version 1", ConfigError),
+    (lambda r: r.pop("chunks"), "chunks is missing", ConfigError),
+    (lambda r: r.update(chunks={}), "chunks is missing or of the wrong type", ConfigError),
+    (lambda r: r.update(object_id="md5:0"), "object_id is not", ConfigError),
+    (lambda r: r.update(object_id="sha256:" + "G" * 64), "object_id is not", ConfigError),
+    (lambda r: r.update(object_id="sha256:" + "a" * 64 + "\n"), "object_id is not", ConfigError),
+    (lambda r: r.update(created_at="x" * 101), "created_at is too long", ConfigError),
+    (lambda r: r["source"].update(path="../../etc/passwd"), "source.path is not", ConfigError),
+    (lambda r: r["source"].update(path="/etc/passwd"), "source.path is not", ConfigError),
+    (lambda r: r["source"].update(byte_length=-1), "byte_length is negative", ConfigError),
+    (lambda r: r["source"].update(byte_length=23.0), "byte_length is missing or of", ConfigError),
+    (lambda r: r["source"].update(byte_length=10**30), "are more than 400,000", DamagedError),
+    (lambda r: r["source"].update(files={}), "source.files is no list", ConfigError),
+    (lambda r: r["source"].update(omitted={"a": -1}), "omitted does not count", ConfigError),
+    (lambda r: r["source"].update(omitted={"a" * 101: 1}), "omitted does not count", ConfigError),
+    (lambda r: r["chunking"].update(strategy="line"), "chunking.strategy is not", ConfigError),
+    (lambda r: r["chunking"].update(target_bytes=0), "holds nothing", DamagedError),
+    (lambda r: r["chunking"].update(overlap_bytes=10), "cannot overlap by 10", DamagedError),
+    (lambda r: r["chunking"].update(overlap_bytes=3), "chunking makes", DamagedError),
+    (lambda r: r["chunks"].pop(), "it lists 2 chunks, where its chunking makes 3", DamagedError),
+    (lambda r: r["chunks"].append(r["chunks"][0]), "it lists 4 chunks", DamagedError),
+    (lambda r: r["chunks"].reverse(), "chunk c000001: id is 'c000003'", DamagedError),
+    (lambda r: r["chunks"][1].update(start=7), "chunk c000002: start is 7", DamagedError),
+    (lambda r: r["chunks"][1].update(end=1 << 70), "chunk c000002: end is", DamagedError),
+    (lambda r: r["chunks"][0].update(start=False), "chunk c000001: start is False", DamagedError),
+    (lambda r: r["chunks"][1].update(start=8.0), "chunk c000002: start is 8.0", DamagedError),
+    (lambda r: r["chunks"][2].update(sha256="zz"), "chunk c000003: sha256 is 'zz'", DamagedError),
+    (lambda r: r["chunks"][2].update(sha256=7), "chunk c000003: sha256 is 7", DamagedError),
+    (lambda r: r["chunks"][0].update(sha256="A" * 64), "chunk c000001: sha256 is", DamagedError),
+    (lambda r: r["chunks"][0].update(sha256="a " * 32), "chunk c000001: sha256 is", DamagedError),
+    (lambda r: r["chunks"][0].pop("id"), "a chunk does not have id", ConfigError),
+    (lambda r: r["chunks"].__setitem__(0, "x"), "a chunk does not have id", ConfigError),
+    (lambda r: r["chunks"].__setitem__(0, []), "a chunk does not have id", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path=""), "path is no path", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path="a\0b"), "path is no path", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path="\ud800"), "[0].path is no path", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path="a" * 9999), "path is no path", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path_b64="%"), "path_b64 is no base64", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path_b64=7), "path_b64 is no base64", ConfigError),
+    (lambda r: r["source"]["files"][0].update(blob="x"), "blob is no object id", ConfigError),
+    (lambda r: r["source"]["files"][0].update(start=-1), "source.files[0] (a.txt)", DamagedError),
+    (lambda r: r["source"]["files"][1].update(start=5), "which do not follow 11", DamagedError),
+    (lambda r: r["source"]["files"][1].update(end=24), "leave the source", DamagedError),
+    (lambda r: r["source"]["files"].__setitem__(0, 3), "source.files[0] is no object", ConfigError),
+]
+
+
+@pytest.mark.parametrize(("change", "said", "kind"), WRONG, ids=[case[1] for case in WRONG])
+def test_an_index_that_is_wrong_is_refused_by_name(
+    folder: Path, change: Any, said: str, kind: type[RlmCiError]
+) -> None:
+    change_index(str(folder), change)
+    with pytest.raises(kind) as caught:
+        Context.open(str(folder))
+    assert said in caught.value.what
+    assert caught.value.where == str(folder / "index.json")
+    assert caught.value.hint
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 30) | st.floats(allow_nan=False)
+    | st.sampled_from(["", "source.txt", "byte", "c000001", "0" * 64, "0" * 40, "sha256:", "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner,
+                                                                max_size=3),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@given(st.data())
+def test_what_the_reader_accepts_the_schema_does(data: st.DataObject) -> None:
+    record: dict[str, Any] = {
+        "version": 1,
+        "object_id": f"sha256:{'a' * 64}",
+        "created_at": "now",
+        "source": {"path": "source.txt", "byte_length": 12, "omitted": {"link": 2},
+                   "files": [{"path": "a", "start": 0, "end": 12, "blob": None}]},
+        "chunking": {"target_bytes": 10, "overlap_bytes": 2, "strategy": "byte"},
+        "chunks": [{"id": "c000001", "start": 0, "end": 10, "sha256": "0" * 64},
+                   {"id": "c000002", "start": 8, "end": 12, "sha256": "0" * 64}],
+    }  # fmt: skip
+    index._Reader("index").index(record)
+    for _ in range(data.draw(st.integers(0, 2))):
+        spot: Any = record
+        while isinstance(spot, (dict, list)) and spot:
+            keys = list(spot) if isinstance(spot, dict) else list(range(len(spot)))
+            key = data.draw(st.sampled_from(keys))
+            if not isinstance(spot[key], (dict, list)) or data.draw(st.booleans()):
+                spot[key] = data.draw(_VALUES)
+                break
+            spot = spot[key]
+    try:
+        index._Reader("index").index(record)
+    except RlmCiError:
+        return
+    resources.validate(record, SCHEMA, "index")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "it is not valid JSON"),
+        (b"{", "it is not valid JSON"),
+        (b"\xff\xfe", "it is not valid JSON"),
+        (b"[]", "it has no version 1"),
+        (b'"x"', "it has no version 1"),
+        (b'{"version": NaN}', "NaN is no number"),
+        (b'{"version": -Infinity}', "-Infinity is no number"),
+        (b'{"version": 1' + b"0" * 5000 + b"}", "it is not valid JSON"),
+        (b"[" * 100_000, "it holds too many values"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "it holds too many values"),
+        ((b"[" + b" " * 20) * 100_000, "it is nested too deeply"),
+        (b"[" + b"[]," * 100_000 + b"[]]", "it holds too many values"),
+    ],
+)
+def test_hostile_json_ends_in_one_clear_error(folder: Path, text: bytes, said: str) -> None:
+    (folder / "index.json").write_bytes(text)
+    with pytest.raises(ConfigError) as caught:
+        Context.open(str(folder))
+    assert said in caught.value.what
+    assert len(str(caught.value)) < 600
+
+
+def test_names_full_of_brackets_are_no_bomb(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    for number in range(100):
+        (top / f'{number}{"[,{" * 60}\\"').write_text("x\n")
+    with building.build(str(top), str(tmp_path / "object"), root=str(top)) as context:
+        assert len(context.files) == 100
+        assert context.files[0].path == f'0{"[,{" * 60}\\"'
+
+
+def test_a_huge_index_is_not_read(folder: Path) -> None:
+    with (folder / "index.json").open("ab") as stream:
+        stream.truncate(index.LIMIT + 1)
+    with pytest.raises(ConfigError, match=r"67,108,865 bytes, more than 67,108,864"):
+        Context.open(str(folder))
+
+
+_MEASURED = """
+import resource, sys
+from rlm_ci.errors import RlmCiError
+from rlm_ci.recursion.context import Context
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    Context.open(sys.argv[1])
+except RlmCiError as error:
+    print(error.what[:60])
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "unit", [b"[],", b"1.5,", b'"ab",', b'{"a":1},', b'"a","b","c", ' + b" " * 30], ids=repr
+)
+def test_memory_is_bounded_by_the_length_of_the_file(folder: Path, unit: bytes) -> None:
+    """A hostile index of the largest size that is read takes at most six times its size."""
+    body = b'{"chunks": [' + unit * ((index.LIMIT - 100) // len(unit)) + b"0]}"
+    (folder / "index.json").write_bytes(body)
+    ended = subprocess.run(
+        [sys.executable, "-c", _MEASURED, str(folder)], capture_output=True, check=True, text=True
+    )
+    assert int(ended.stdout.split()[-1]) <= 6 * index.LIMIT
+    assert len(ended.stdout.splitlines()) == 2
+
+
+@pytest.mark.full
+def test_ten_million_chunks_are_refused(folder: Path) -> None:
+    line = b'{"id": "c0000001", "start": 0, "end": 1, "sha256": "' + b"0" * 64 + b'"},\n'
+    with (folder / "index.json").open("wb") as stream:
+        stream.write(b'{"version": 1, "chunks": [')
+        for _ in range(100):
+            stream.write(line * 100_000)
+    with pytest.raises(ConfigError, match="more than 67,108,864"):
+        Context.open(str(folder))

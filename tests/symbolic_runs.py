@@ -1,0 +1,187 @@
+"""A small run of the symbolic mode, played by a scripted model on a real record."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from rlm_ci.errors import RemoteError
+from rlm_ci.models.ledger import Ledger
+from rlm_ci.models.recorded import Absent, Record
+from rlm_ci.models.scripted import Scripted
+from rlm_ci.recursion.context.building import build
+from rlm_ci.recursion.environments.symbolic import Symbolic
+from rlm_ci.recursion.symbolic.plan import Limits
+from rlm_ci.recursion.symbolic.planner import Planner
+from rlm_ci.recursion.symbolic.prompting import Metadata
+from rlm_ci.redaction import Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rlm_ci.models import Completion, Model, Request
+    from rlm_ci.recursion.context import Context
+    from rlm_ci.recursion.symbolic.step import Step
+
+GOAL = "Why does the harbour gate stay shut?"
+SECRET = "hunter2-hunter2-hunter2"
+REDACT = Redactor({"HARBOUR_PASSWORD": SECRET}).text
+
+
+def harbour(folder: Path, lines: int = 60) -> Context:
+    """A context of three files: some English, something that is not, and a secret."""
+    tree = folder / "tree"
+    tree.mkdir(parents=True)
+    log = [
+        f"{n:04d} the gate reports pressure {n * 37 % 101} at berth {n % 7}" for n in range(lines)
+    ]
+    log[40] = f"0040 login of the keeper with {SECRET} refused"
+    (tree / "gate.log").write_text("\n".join(log) + "\n")
+    (tree / "keeper.md").write_text("# Kai\n\nDas Tor öffnet erst über 90 – sonst nie.\n" * 8)
+    (tree / "odd.bin.txt").write_bytes(b"caf\xe9 au lait, br\xfbl\xe9 \xff\xfe gate\n" * 4)
+    return build(
+        str(tree), str(folder / "object"), target_bytes=512, overlap_bytes=64, root=str(tree)
+    )
+
+
+class Told:
+    """A model that notes where in the run each question to it comes from."""
+
+    def __init__(self, model: Model, place: str, asked: list[str]) -> None:
+        self.name = model.name
+        self._model, self._place, self._asked = model, place, asked
+
+    def complete(self, request: Request) -> Completion:
+        self._asked.append(self._place)
+        return self._model.complete(request)
+
+
+class Stage:
+    """What a run stands on: its folder, its record, and who answers."""
+
+    def __init__(
+        self,
+        folder: Path,
+        context: Context,
+        answer: Callable[[Request], Any] | None,
+        *,
+        ledger: Ledger | None = None,
+        redact: Callable[[str], str] = REDACT,
+        max_tokens: int = 500,
+        goal: str = GOAL,
+        **limits: int,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.goal = goal
+        self.context = context
+        self.limits = Limits(**limits)
+        self.asked: list[str] = []
+        self.model: Model = Absent("scripted") if answer is None else Scripted(answer)
+        self.ledger = ledger or Ledger()
+        self.record = Record.open(
+            str(folder / "calls.jsonl"), redact=redact, replay_only=answer is None
+        )
+        self.symbolic = Symbolic(
+            context, self.complete, self.record.fact, limits=self.limits, model="m",
+            question=goal, max_tokens=max_tokens, write=self.write, redact=redact,
+        )  # fmt: skip
+        self.planner = Planner(
+            self.complete, self.record.fact, model="m", limits=self.limits,
+            max_tokens=max_tokens, flaw=self.symbolic.flaw, write=self.write, redact=redact,
+        )  # fmt: skip
+
+    def complete(self, request: Request, place: str) -> Completion:
+        return self.record.complete(
+            Told(self.model, place, self.asked), self.ledger, request, place
+        )
+
+    def write(self, path: str, data: bytes) -> None:
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+
+    def play(self) -> list[Step]:
+        """Plan and act until the planner is done; leaves ``rlm/state.json`` behind."""
+        budgets = {name: getattr(self.limits, name) for name in Limits._fields}
+        terms = {"goal": self.goal, "limits": budgets}
+        self.record.fact("terms", "start", {}, lambda: terms)
+        steps: list[Step] = []
+        turns: list[dict[str, Any]] = []
+        while True:
+            planned = self.planner.plan(len(steps), self.goal, Metadata.of(self.context), steps)
+            step = self.symbolic.act(planned.plan, len(steps))
+            steps.append(step)
+            turns.append({**step.to_dict(), "planner_prompt_bytes": planned.prompt_bytes})
+            if planned.plan.intent == "final":
+                break
+        state = {
+            "version": 1,
+            "mode": "symbolic",
+            "goal": self.goal,
+            "context": {"object_id": self.context.object_id},
+            "budgets": budgets,
+            "symbolic_iterations": turns,
+        }
+        self.write("rlm/state.json", json.dumps(state, indent=2).encode())
+        self.record.close()
+        return steps
+
+    def files(self) -> dict[str, bytes]:
+        """All that the run left in ``rlm/``."""
+        root = self.folder / "rlm"
+        return {
+            str(path.relative_to(root)): path.read_bytes()
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        }
+
+
+def plans(context: Context) -> list[dict[str, Any]]:
+    """A run of three iterations with every kind of action; two sub-calls fail."""
+    first, second = context.pointer(0), context.pointer(1)
+    sub = {"max_input_bytes": 4000}
+    return [
+        {
+            "schema_version": 1,
+            "intent": "continue",
+            "searches": [{"query": "GATE", "top_k": 2}, {"query": "öffnet"}],
+            "reads": [{"pointer": first, "bytes": 90, "reason": "the beginning"}],
+            "subcalls": [
+                {"purpose": "summarize", "pointers": [first, second], **sub},
+                {"purpose": "extract", "pointers": [second], "expected_output": "JSON list", **sub},
+                {"purpose": "verify", "pointers": [first], "model": "broken", **sub},
+            ],
+        },
+        {
+            "schema_version": 1,
+            "intent": "continue",
+            "reads": [{"pointer": "subcall:0:sc0001", "bytes": 20, "offset": 4}],
+            "subcalls": [
+                {"purpose": "classify", "pointers": ["subcall:0:sc0001", first], **sub},
+                {"purpose": "extract", "pointers": [first], "expected_output": "json", **sub},
+            ],
+        },
+        {"schema_version": 1, "intent": "final", "final_answer": f"It is shut. {first}"},
+    ]
+
+
+def player(context: Context) -> Any:
+    """Answers by what is asked, so that the same question has the same answer."""
+    script = plans(context)
+
+    def answer(request: Request) -> Any:
+        text = request.messages[-1]["content"]
+        if (turn := re.search(r"This is iteration (\d+)", text)) is not None:
+            return json.dumps(script[int(turn[1])])
+        if request.model == "broken":
+            return RemoteError(f"no model {request.model}", where="somewhere")
+        if 'Expected output: "JSON list"' in text and "was not JSON" in text:
+            return '["berth 3"]'
+        if "Expected output: " in text:
+            return f"Sure! [1, 2], with {SECRET}"
+        return f"Zusammenfassung über {len(text)} Zeichen: das Tor."
+
+    return answer
