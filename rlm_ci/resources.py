@@ -121,7 +121,10 @@ def load_template(
     line. A fault of a shipped template is a bug and stays what it is.
     """
     overrides = overrides or {}
-    environment = _environment(overrides, autoescape=autoescape)
+    if overrides:
+        environment = _environment(overrides, autoescape=autoescape)
+    else:
+        environment = _shipped(autoescape=autoescape)
     guarded = bool(overrides)
     try:
         template = environment.get_template(name)
@@ -173,6 +176,17 @@ def _sandbox() -> type[Environment]:
             return super().getitem(obj, argument)
 
     return Bounded
+
+
+#: The environment of our own templates, by whether it escapes. It keeps what it has compiled, and
+#: a loop renders the same ones turn by turn.
+_SHIPPED: dict[bool, Environment] = {}
+
+
+def _shipped(*, autoescape: bool) -> Environment:
+    if autoescape not in _SHIPPED:
+        _SHIPPED[autoescape] = _environment({}, autoescape=autoescape)
+    return _SHIPPED[autoescape]
 
 
 def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environment:

@@ -20,6 +20,7 @@ from rlm_ci.loop.snapshot import (
     Bounds,
     Places,
     encode,
+    folders,
     parents,
     remove_index,
     rules_of,
@@ -204,17 +205,18 @@ class Checkout:
     def _take_out_repositories(self, names: Iterable[str]) -> bool:
         """Remove every ``.git`` beside or above a file; whether the list must be made again."""
         again = False
-        folders = {folder for name in names for folder in parents(name)}
         if ".git" not in self._guests and os.path.lexists(os.path.join(self.path, ".git")):
             self._remove(".git", "a repository was made of the copy")
         for name in names:
+            if ".git" not in name.lower():
+                continue
             parts = name.split("/")
             odd = next((i for i, part in enumerate(parts) if part.lower() == ".git"), None)
             if odd is not None:
                 self._remove("/".join(parts[: odd + 1]), "git keeps no file of this name")
                 again = True
         places = Places(self.path)
-        for folder in sorted(folders):
+        for folder in sorted(folders(names)):
             status = places.look(folder)
             if status is None or not stat.S_ISDIR(status.st_mode):
                 continue
@@ -293,7 +295,7 @@ def _entries(top: int, folder: str) -> Iterator[tuple[os.DirEntry[str], int]]:
 def _behind_links(names: set[str], places: Places) -> set[str]:
     """Those of ``names`` that lie in what was a folder and is none now; git looks through it."""
     gone = set()
-    for folder in {folder for name in names for folder in parents(name)}:
+    for folder in folders(names):
         status = places.look(folder)
         if status is None or not stat.S_ISDIR(status.st_mode):
             gone.add(folder)

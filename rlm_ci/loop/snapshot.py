@@ -336,6 +336,12 @@ def parents(path: str) -> Iterator[str]:
         path = folder
 
 
+def folders(paths: Iterable[str]) -> set[str]:
+    """All folders that hold any of ``paths``, at whatever distance, without the top."""
+    found = {path.rpartition("/")[0] for path in paths}
+    return {outer for folder in found for outer in (folder, *parents(folder)) if outer}
+
+
 def _below(root: str, folder: str) -> str:
     """``folder`` relative to ``root`` where it lies below it, or ""."""
     inside = os.path.relpath(os.path.abspath(folder), os.path.abspath(root))
