@@ -12,7 +12,14 @@ import os
 
 from rlm_ci import process
 from rlm_ci.errors import DamagedError
-from rlm_ci.objects import Entry, is_object_id, parse_contents, parse_index, parse_tree
+from rlm_ci.objects import (
+    Entry,
+    is_object_id,
+    parse_contents,
+    parse_index,
+    parse_refs,
+    parse_tree,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -254,13 +261,13 @@ class Repository:
 
     def refs(self, *prefixes: str) -> dict[str, tuple[str, str]]:
         """Object id and symbolic target (or "") of each ref under ``prefixes``."""
+        with self.start_refs(*prefixes) as listing:
+            return parse_refs(listing.finish())
+
+    def start_refs(self, *prefixes: str) -> Pending:
+        """List refs beside us, for :func:`parse_refs`."""
         form = "--format=%(refname)%00%(objectname)%00%(symref)"
-        found = {}
-        for line in self.run("for-each-ref", form, *prefixes).split(b"\n"):
-            if line:
-                name, oid, target = _decode(line).split("\0")
-                found[name] = (oid, target)
-        return found
+        return self.start("for-each-ref", form, *prefixes)
 
     def remote(self) -> str:
         """The remote that others publish to: ``origin``, or the only one, or ``origin``."""
@@ -299,6 +306,13 @@ class Repository:
     def start_read(self, specs: Sequence[str]) -> Pending:
         """Read blobs beside us, for :func:`parse_contents`."""
         return self.start("cat-file", "--batch", "--buffer", stdin=self._batch(specs))
+
+    def start_search(self, text: bytes, commit: str, patterns: Sequence[str]) -> Pending:
+        """Name beside us the files like ``patterns`` with ``text``: ``<commit>:<path>``, NUL."""
+        # Processes of git that search side by side would only take each other's core.
+        how = ("-l", "-z", "-F", "--text", "--threads=1", "--no-recurse-submodules", "-e", text)
+        patterned = {"GIT_LITERAL_PATHSPECS": "0"}
+        return self.start("grep", *how, commit, "--", *patterns, env=patterned, ok=(0, 1))
 
     def sizes(self, specs: Sequence[str]) -> list[int]:
         """The size of each object in bytes, -1 for one that is missing, in one batch."""

@@ -73,3 +73,13 @@ def parse_index(rows: bytes) -> dict[str, Entry]:
             mode, oid, stage_and_path = row.split(" ", 2)
             entries[stage_and_path.partition("\t")[2]] = Entry.of((mode, "blob", oid, -1))
     return entries
+
+
+def parse_refs(rows: bytes) -> dict[str, tuple[str, str]]:
+    """Object id and symbolic target (or "") of each ref that ``Repository.start_refs`` lists."""
+    found = {}
+    for row in rows.decode("utf-8", "surrogateescape").split("\n"):
+        if row:
+            name, oid, target = row.split("\0")
+            found[name] = (oid, target)
+    return found

@@ -5,22 +5,28 @@ from __future__ import annotations
 from rlm_ci import files
 from rlm_ci.checks._stub import MARKER, Target, parse
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
-from rlm_ci.objects import parse_contents
+from rlm_ci.objects import parse_contents, parse_refs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Container, Iterable
     from typing import Self
 
     from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Repository
-    from rlm_ci.objects import Entry
+    from rlm_ci.git import Pending, Repository
 
 POLICY = "docs/implementation-docs-archive-policy.json"
 DEFAULT_BRANCH = "doc-archives"
 _POLICY_LIMIT = 1 << 20
+#: What a document is called, and how a search of git is told.
+ENDINGS = (".md", ".markdown", ".mdx")
+DOCUMENTS = tuple(f":(icase)*{ending}" for ending in ENDINGS)
 #: A stub has about eight lines; a full text above this size is taken for one unopened.
 STUB_LIMIT = 4 << 10
+#: Below so many texts it is all the same how they are read.
+_FEW = 64
+#: So many bytes may be searched for each text that need not be read out.
+_SEARCHED = 2 << 10
 #: The one problem of a full text that is not that it is missing.
 IS_STUB = "is itself a stub"
 
@@ -88,10 +94,15 @@ def _is_branch(name: str) -> bool:
     )
 
 
-def find_archive(repository: Repository, branch: str) -> str | None:
+def ask_archive(repository: Repository, branch: str) -> Pending:
+    """Ask git, beside us, for the refs that :func:`find_archive` chooses from."""
+    return repository.start_refs(f"refs/heads/{branch}", f"refs/remotes/*/{branch}")
+
+
+def find_archive(repository: Repository, branch: str, refs: bytes) -> str | None:
     """The archive's commit: what others can reach, else the local branch, else None."""
     local, reachable = f"refs/heads/{branch}", f"refs/remotes/origin/{branch}"
-    known = repository.refs(local, f"refs/remotes/*/{branch}")
+    known = parse_refs(refs)
     if reachable not in known and len(known) > (local in known):
         reachable = f"refs/remotes/{repository.remote()}/{branch}"
     return (known.get(reachable) or known.get(local) or (None,))[0]
@@ -109,7 +120,8 @@ def fetch_archive(repository: Repository, branch: str) -> str | None:
             where=f"--fetch from {remote}",
             hint="see that the remote can be reached and has the branch",
         ) from None
-    return find_archive(repository, branch)
+    with ask_archive(repository, branch) as asking:
+        return find_archive(repository, branch, asking.finish())
 
 
 def require_contents(repository: Repository, missing: int) -> None:
@@ -124,28 +136,72 @@ def require_contents(repository: Repository, missing: int) -> None:
 
 
 class Payloads:
-    """What the archive holds under some paths, as a context manager: git reads it beside us."""
+    """What the archive holds under some paths, as a context manager: git looks beside us."""
 
-    def __init__(self, repository: Repository, entries: Mapping[str, Entry]) -> None:
-        """``entries`` with their sizes."""
+    def __init__(
+        self, repository: Repository, archive: str, listing: bytes, asked: Container[str]
+    ) -> None:
+        """``listing`` is that of ``archive``, with sizes; of it, the paths ``asked`` count."""
         self._repository = repository
-        self._entries = entries
-        # Only what is small enough to be a stub is opened, to see whether it is one.
-        self._small = [
-            path
-            for path, entry in entries.items()
-            if 0 < entry.size <= STUB_LIMIT and entry.is_file
-        ]
-        self._contents = repository.start_read([entries[path].oid for path in self._small])
+        #: What git says of the regular files with something in them, and of the others.
+        self._whole: dict[str, str] = {}
+        self._others: dict[str, str] = {}
+        sizes, rest = [], []
+        for row in listing.decode("utf-8", "surrogateescape").split("\0"):
+            # There are thousands: no more is done to each than must be.
+            head, _, path = row.partition("\t")
+            if path not in asked or not head:
+                rest.append(row)
+                continue
+            size = head.rpartition(" ")[2]
+            if size.isdigit() and size != "0" and head.startswith("100"):
+                self._whole[path] = head
+                sizes.append(size)
+            else:
+                self._others[path] = head
+        self._searching = self._is_search_cheap(sizes, rest)
+        if self._searching:
+            self._looking = repository.start_search(MARKER, archive, DOCUMENTS)
+        else:
+            self._small = self._small_of(self._whole)
+            self._looking = repository.start_read(list(self._small.values()))
+
+    def _is_search_cheap(self, sizes: list[str], rest: list[str]) -> bool:
+        """Whether git finds the stubs faster by a search of all documents of the archive.
+
+        For small ones it takes half the work of reading them out, but it opens large ones too,
+        and those of ``rest``, which nobody asked for.
+        """
+        if len(sizes) < _FEW or len(rest) > len(sizes):
+            return False
+        others = [*self._others.values()]
+        others += [row.partition("\t")[0] for row in rest if row.lower().endswith(ENDINGS)]
+        further = [head.rpartition(" ")[2] for head in others if head.startswith("100")]
+        # What the clone does not hold cannot be searched.
+        return all(size.isdigit() for size in further) and (
+            sum(map(int, [*sizes, *further])) <= len(sizes) * _SEARCHED
+        )
+
+    def _small_of(self, paths: Iterable[str]) -> dict[str, str]:
+        """The object ids of those of ``paths`` that are small enough to be stubs."""
+        heads = {path: self._whole[path] for path in paths if path in self._whole}
+        return {
+            path: head.split(" ", 3)[2]
+            for path, head in heads.items()
+            if int(head.rpartition(" ")[2]) <= STUB_LIMIT
+        }
 
     def __enter__(self) -> Self:
-        self._contents.__enter__()
+        self._looking.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._contents.__exit__(*error)
+        self._looking.__exit__(*error)
 
-    def problems(self, paths: Iterable[str]) -> dict[str, str]:
+    def __contains__(self, path: str) -> bool:
+        return path in self._whole or path in self._others
+
+    def problems(self, paths: Collection[str]) -> dict[str, str]:
         """What is wrong with the full texts of ``paths``; to be asked once.
 
         Raises ConfigError when the clone does not hold one of them.
@@ -153,29 +209,34 @@ class Payloads:
         stubs = self._stubs()
         found = {}
         missing = 0
-        for path in paths:
-            entry = self._entries.get(path)
-            if entry is None:
-                found[path] = "does not exist"
-            elif not entry.is_file:
-                found[path] = "is not a regular file"
-            elif entry.size <= 0:
-                found[path] = "is empty"
-                missing += entry.size < 0
-            elif path in stubs:
+        for path in [path for path in paths if path not in self._whole or path in stubs]:
+            head = self._others.get(path)
+            if path in stubs:
                 found[path] = IS_STUB
+            elif head is None:
+                found[path] = "does not exist"
+            elif not head.startswith("100"):
+                found[path] = "is not a regular file"
+            else:
+                found[path] = "is empty"
+                missing += not head.endswith(" 0")
         require_contents(self._repository, missing)
         return found
 
     def _stubs(self) -> set[str]:
         """The small texts that are stubs themselves; mostly none has even the marker."""
-        contents = self._contents.finish()
-        if MARKER not in contents:
+        said = self._looking.finish()
+        if self._searching:
+            names = said.decode("utf-8", "surrogateescape").split("\0")
+            small = self._small_of(name.partition(":")[2] for name in names)
+            texts = self._repository.read(*small.values()) if small else []
+        elif MARKER in said:
+            small, texts = self._small, parse_contents(said, len(self._small))
+        else:
             return set()
-        texts = parse_contents(contents, len(self._small))
         return {
             path
-            for path, data in zip(self._small, texts, strict=True)
+            for path, data in zip(small, texts, strict=True)
             if data and MARKER in data and parse(data) is not None
         }
 

@@ -8,32 +8,31 @@ only if it keeps to the grammar, names its own path and the archive of the polic
 from __future__ import annotations
 
 import os
-import stat
 from contextlib import ExitStack
 from itertools import islice
 
-from rlm_ci import files
 from rlm_ci.checks._archive import (
+    ENDINGS,
     IS_STUB,
     POLICY,
     Payloads,
+    ask_archive,
     fetch_archive,
     find_archive,
     missing_archive,
     read_policy,
-    require_contents,
 )
-from rlm_ci.checks._stub import MARKER, Flaw, Form, Stub, Target, open_items, parse
+from rlm_ci.checks._documents import in_git, on_disk
+from rlm_ci.checks._stub import Flaw, Form, Stub, Target, open_items, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain
-from rlm_ci.objects import parse_tree
 from rlm_ci.settings import Setting
 from rlm_ci.texts import count, printable
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from rlm_ci.changes import ChangeSet
     from rlm_ci.git import Pending, Repository
@@ -54,14 +53,11 @@ OPTIONS = (
 HOOKS = {ID: {"args": ("--",), "stages": ("pre-commit",), "files": r"\.(md|markdown|mdx)$"}}
 POLICY_FILES = (POLICY,)
 
-_ENDINGS = (".md", ".markdown", ".mdx")
-#: A stub has about eight lines, but whoever hides one may fill it up.
-_DOCUMENT_LIMIT = 1 << 20
 _SHOWN_ITEMS = 3
 #: Commits of a change in which the last full text of a document is looked for.
 _LOOKED_BACK = 50
 #: Of so many files one is read while git lists the archive: that takes about as long.
-_AHEAD = 4
+_AHEAD = 3
 #: What becomes of a stub when the archive changes.
 _PAYLOAD_CONDITIONS = ("dangling", "payload-is-stub")
 
@@ -83,30 +79,32 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
         if listing:
             running.enter_context(listing)
         branch, target = read_policy(changes)
-        archive = find_archive(repository, branch)
-        if not changes.worktree and _is_of_archive(changes, branch, archive):
-            return _judge_archive(changes, branch, target)
+        asking = running.enter_context(ask_archive(repository, branch))
+        places = _places(changes, options.paths, listing) if changes.worktree else {}
+        archive = find_archive(repository, branch, asking.finish())
+        if not changes.worktree:
+            if _is_of_archive(changes, branch, archive):
+                return _judge_archive(changes, branch, target)
+            places = _places(changes, options.paths, listing)
         archived = None
         if archive:
             archived = running.enter_context(repository.start_tree(archive, sizes=True))
-        places = _places(changes, options.paths, listing)
         reading = _documents(repository, places, Form(branch, target))
         # Git lists the archive while we read the first files, its full texts during the others.
         ahead = len(places) // _AHEAD if changes.trigger == "worktree" else 0
         documents = list(islice(reading, ahead))
         asked = places if len(documents) == ahead else {one.path for one in documents}
         payloads = None
-        if archived and asked:
-            entries = parse_tree(archived.finish(), asked)
-            payloads = running.enter_context(Payloads(repository, entries))
+        if archive and archived and asked:
+            payloads = Payloads(repository, archive, archived.finish(), asked)
+            running.enter_context(payloads)
         documents += reading
         if not documents:
             return Part(ID, "no stubs", _metrics([], {}, archived=True))
         if archive is None and options.doc_archive.fetch:
             archive = fetch_archive(repository, branch)
             if archive:
-                entries = repository.tree(archive, sizes=True)
-                payloads = running.enter_context(Payloads(repository, entries))
+                payloads = running.enter_context(_payloads(repository, archive, places))
         broken = _examine(documents, branch, payloads)
     judged = _judged(changes, options, documents)
     error = missing_archive(repository, branch) if archive is None and judged else None
@@ -151,7 +149,8 @@ def _places(
         oids: dict[str, str | None] = dict.fromkeys(only)
         if listing:
             present = listing.finish().decode("utf-8", "surrogateescape").split("\0")
-            _require_known(only, frozenset(present), repository.root)
+            if only:
+                _require_known(only, frozenset(present), repository.root)
             oids.update(dict.fromkeys(present))
     else:
         staged = changes.trigger == "index"
@@ -160,7 +159,7 @@ def _places(
     return {
         path: oids[path]
         for path in sorted(oids)
-        if path.lower().endswith(_ENDINGS) and (not wanted or _is_wanted(path, wanted))
+        if path.lower().endswith(ENDINGS) and (not wanted or _is_wanted(path, wanted))
     }
 
 
@@ -169,31 +168,17 @@ def _documents(
 ) -> Iterator[Document]:
     """The files at ``places`` that are, or were meant to be, stubs."""
     oids = {path: oid for path, oid in places.items() if oid is not None}
-    texts = _blobs(repository, oids) if oids else _files(repository.root, places)
+    texts = in_git(repository, oids) if oids else on_disk(repository.root, places)
     for path, data in texts:
-        if MARKER in data:
-            is_stub, flaw = form.judge(path, data)
-            if is_stub:
-                yield Document.of((path, data, flaw))
+        is_stub, flaw = form.judge(path, data)
+        if is_stub:
+            yield Document.of((path, data, flaw))
 
 
-def _files(root: str, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    prefix = root + os.sep
-    for path in paths:
-        try:
-            data = files.read(prefix + path, _DOCUMENT_LIMIT)
-        except files.UnreadableError as error:
-            _require_no_stub(prefix + path, error)
-            continue
-        yield path, data
-
-
-def _blobs(repository: Repository, oids: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:
-    sizes = repository.sizes(list(oids.values()))
-    require_contents(repository, sum(size < 0 for size in sizes))
-    small = [path for path, size in zip(oids, sizes, strict=True) if 0 < size <= _DOCUMENT_LIMIT]
-    contents = repository.read(*(oids[path] for path in small))
-    return ((path, data) for path, data in zip(small, contents, strict=True) if data)
+def _payloads(repository: Repository, archive: str, asked: Container[str]) -> Payloads:
+    """The full texts in ``archive``, listed while we wait."""
+    with repository.start_tree(archive, sizes=True) as listing:
+        return Payloads(repository, archive, listing.finish(), asked)
 
 
 def _is_wanted(path: str, wanted: frozenset[str]) -> bool:
@@ -212,18 +197,6 @@ def _require_known(only: Sequence[str], tracked: frozenset[str], root: str) -> N
                 where="the paths after --",
                 hint="name files or folders of the repository",
             )
-
-
-def _require_no_stub(path: str, error: files.UnreadableError) -> None:
-    """Deleted, a link, or larger than any stub is fine; a file that nobody may read is not."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return
-    if stat.S_ISREG(status.st_mode) and status.st_size <= _DOCUMENT_LIMIT:
-        raise ConfigError(
-            f"a document cannot be read: {error}", where=path, hint="make it readable"
-        )
 
 
 def _judged(
@@ -353,13 +326,10 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
     oids = {
         path: entry.oid
         for path, entry in repository.tree(default[1]).items()
-        if path in touched and path.lower().endswith(_ENDINGS) and entry.is_file
+        if path in touched and path.lower().endswith(ENDINGS) and entry.is_file
     }
     documents = list(_documents(repository, oids, Form(branch, target)))
-    entries = repository.tree(changes.head or "", sizes=True)
-    with Payloads(
-        repository, {path: entries[path] for path in oids if path in entries}
-    ) as payloads:
+    with _payloads(repository, changes.head or "", oids) as payloads:
         flaws = _examine(documents, branch, payloads)
     # What else is wrong with a stub is not this change's doing.
     broken = {path: flaw for path, flaw in flaws.items() if flaw.condition in _PAYLOAD_CONDITIONS}
@@ -369,7 +339,7 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
             Severity.HIGH,
             printable(f"the stub on {default[0]} needs this file: {flaw.message}"),
             hint=printable(flaw.hint),
-            evidence=(Location(path, side="new" if path in entries else "old"),),
+            evidence=(Location(path, side="new" if path in payloads else "old"),),
         )
         for path, flaw in broken.items()
     ]
