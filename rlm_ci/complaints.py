@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 from shlex import quote
 
-from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
+from rlm_ci.errors import ConfigError, DamagedError, StorageError, UnavailableError
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.errors import RlmCiError
     from rlm_ci.process import Result
+
+#: How the system says that a disk is at fault, in the words of C.
+_OF_THE_DISK = (
+    "No space left on device", "Disk quota exceeded", "Read-only file system",
+    "Input/output error", "File too large",
+)  # fmt: skip
 
 
 def no_repository(root: str) -> ConfigError:
@@ -34,7 +40,7 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
     """The error that a failed ``git subcommand`` in ``root`` means.
 
     ConfigError when the repository cannot be used as it stands, UnavailableError when git
-    was stopped, DamagedError otherwise.
+    was stopped, StorageError when the disk failed, DamagedError otherwise.
     """
     said = result.stderr.decode("utf-8", "replace")
     if "dubious ownership" in said:
@@ -58,6 +64,12 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
         return UnavailableError(f"git {subcommand} {why}", where=root, hint="try a smaller range")
     lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
     first = printable((lines or said.splitlines() or ["no message"])[0])
+    if any(words in said for words in _OF_THE_DISK):
+        return StorageError(
+            f"git {subcommand} failed: {first[:300]}",
+            where=root,
+            hint="make sure that there is room, and that it may be written to",
+        )
     return DamagedError(
         f"git {subcommand} failed with {result.returncode}: {first[:300]}",
         where=root,

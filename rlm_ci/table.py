@@ -27,7 +27,7 @@ COMMON: tuple[Setting, ...] = (
             flag="--task", metavar="ID", file=False, input="task-id"),
     Setting("format", "form of the result", "text", "choice", flag="--format", metavar="NAME",
             choices=("text", "json", "markdown", "sarif", "github", "html"), file=False),
-    Setting("output", "write the result to a file instead of standard output",
+    Setting("output", "write the result to a file instead of standard output (-)",
             flag="--output", short="-o", metavar="FILE", file=False),
     Setting("quiet", "say only what is wrong", default=False, kind="boolean",
             flag="--quiet", short="-q", file=False),
@@ -225,6 +225,8 @@ SYMBOLIC: tuple[Setting, ...] = (
             env=("RLM_MAX_CHUNK_READS_PER_ITERATION",)),
     Setting("symbolic.subcalls", "most sub-calls of one plan", 4, "integer", minimum=1,
             env=("RLM_MAX_SUBCALLS_PER_ITERATION",)),
+    Setting("symbolic.subcall_models", "models that a plan may name for a sub-call, beside the "
+            "run's own", (), "list", metavar="NAME"),
     Setting("symbolic.snippets", "most snippets and spans of one sub-call", 8, "integer",
             minimum=1, env=("RLM_MAX_SNIPPETS_PER_SUBCALL",)),
     Setting("symbolic.snippet_bytes", "most bytes of one snippet", 8192, "integer", minimum=1,

@@ -18,13 +18,17 @@ from rlm_ci.recursion.symbolic.prompting import Metadata
 from rlm_ci.redaction import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rlm_ci.models import Completion, Model, Request
     from rlm_ci.recursion.context import Context
     from rlm_ci.recursion.symbolic.step import Step
 
+#: Models that plans may name.
+MODELS = (
+    "broken", "tiny", "bad", "no-such-thing", "other", "slow", "fast", "x", "\\udfff", *"012345",
+)  # fmt: skip
 GOAL = "Why does the harbour gate stay shut?"
 SECRET = "hunter2-hunter2-hunter2"
 REDACT = Redactor({"HARBOUR_PASSWORD": SECRET}).text
@@ -71,6 +75,7 @@ class Stage:
         redact: Callable[[str], str] = REDACT,
         max_tokens: int = 500,
         goal: str = GOAL,
+        models: Sequence[str] = MODELS,
         **limits: int,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,10 +92,12 @@ class Stage:
         self.symbolic = Symbolic(
             context, self.complete, self.record.fact, limits=self.limits, model="m",
             question=goal, max_tokens=max_tokens, write=self.write, redact=redact,
+            models=models,
         )  # fmt: skip
         self.planner = Planner(
             self.complete, self.record.fact, model="m", limits=self.limits,
             max_tokens=max_tokens, flaw=self.symbolic.flaw, write=self.write, redact=redact,
+            models=models,
         )  # fmt: skip
 
     def complete(self, request: Request, place: str) -> Completion:
@@ -106,7 +113,8 @@ class Stage:
     def play(self) -> list[Step]:
         """Plan and act until the planner is done; leaves ``rlm/state.json`` behind."""
         budgets = {name: getattr(self.limits, name) for name in Limits._fields}
-        terms = {"goal": self.goal, "limits": budgets}
+        budgets.pop("max_iterations")  # an agreement of its own
+        terms = {"goal": self.goal, "limits": budgets, "subcall_models": [*MODELS]}
         self.record.fact("terms", "start", {}, lambda: terms)
         steps: list[Step] = []
         turns: list[dict[str, Any]] = []

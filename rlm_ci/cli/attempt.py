@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from rlm_ci.cli import failure
 from rlm_ci.cli.progress import duration
 from rlm_ci.findings import Part, Report, Severity, Subject, Usage
 from rlm_ci.runs.clock import Clock
+from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.runs.state import Final, State
 from rlm_ci.texts import count
 
@@ -26,7 +29,7 @@ class NoContextError(Exception):
     """There is no context, and nobody asked for its mode by name: another attempt is to be made."""
 
 
-class Attempt:
+class Attempt(ABC):
     """Its record is open, its terms are agreed on here.
 
     ``mode`` is how the goal is gone about; ``head`` are the state's first keys.
@@ -34,6 +37,8 @@ class Attempt:
 
     #: The key of the state under which the turns stand.
     turns = "iterations"
+    #: Ends that are details of the run, as it can go on from them.
+    ends_that_go_on: tuple[str, ...] = (PAUSED,)
 
     def __init__(
         self,
@@ -73,8 +78,9 @@ class Attempt:
         self._state.end(final)
         return final, self._run.redactor.report(told.replace(run_id=self._run.id))
 
+    @abstractmethod
     def _work(self) -> tuple[Final, Report]:
-        raise NotImplementedError
+        """Do it; see ``carry_out``. Raises whatever ends it early."""
 
     def _usage(self) -> Usage:
         return Usage(**self._record.usage())

@@ -58,6 +58,9 @@ class Agreed(Value):
     isolated: bool
     mark: str
 
+    #: Those of the terms of which a run can be given more.
+    budgets = ("max_iterations", "max_minutes")
+
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._fields}
 
@@ -112,7 +115,12 @@ class Crew:
         agent: Agent
         if name == "autofix":
             validator = self._agreed.validator or ""
-            agent = Autofix(find=self._find, redact=self._redact, validator=validator)
+            agent = Autofix(
+                find=self._find,
+                redact=self._redact,
+                validator=validator,
+                roles_from=self.roles_from,
+            )
         else:
             command = agents.command_of(name)
             env = {} if self._replay else self._granted()
@@ -121,6 +129,13 @@ class Crew:
         given = [name for name in _BUDGETS if settings.sources[name] != "default"]
         agents.require_metered(agent, {name: getattr(settings, name) for name in given})
         return Journalled(agent, self._record.fact, self._cell.workspace)
+
+    @property
+    def roles_from(self) -> str:
+        """Who has set the roles: the settings know it, unless the run was begun with others."""
+        source = str(self._settings.sources["loop.roles"])
+        is_same = self._settings.loop.roles == self._agreed.roles
+        return source if is_same else "loop.roles, when the run began"
 
     def _granted(self) -> dict[str, str]:
         """The variables that an external agent is given, by name. Raises ConfigError."""

@@ -6,7 +6,7 @@ import sys
 
 from rlm_ci import errors, files
 from rlm_ci.cli import say, write
-from rlm_ci.cli.output import require_text_or_json
+from rlm_ci.cli.output import STDOUT, require_text_or_json
 from rlm_ci.cli.running import ROWS, Runs, one_run
 from rlm_ci.errors import UsageError
 from rlm_ci.publishing import neutral
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "write a run to one tar.gz, with the sha256 of each file"
 USAGE = "RUN [-o FILE] [OPTION...]"
-#: As a file, this name means standard output.
-STDOUT = "-"
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 
 from rlm_ci import files, sandbox
-from rlm_ci.cli import warn
+from rlm_ci.cli import raising, warn
 from rlm_ci.cli.attempt import Attempt
 from rlm_ci.cli.crew import Agreed, Crew, Sealed
 from rlm_ci.cli.gateway import provider_of, require_endpoint
+from rlm_ci.cli.running import resume_with
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.findings import Report, Subject
 from rlm_ci.loop import agent as agents
@@ -17,9 +18,11 @@ from rlm_ci.loop.cell import Cell, search_path
 from rlm_ci.loop.command import Command, finder
 from rlm_ci.loop.engine import Judged, Terms
 from rlm_ci.loop.landing import Landed
+from rlm_ci.loop.remains import PATCH
 from rlm_ci.loop.roles import Cast
 from rlm_ci.loop.site import Plan, Site
 from rlm_ci.loop.workspace import Workspace
+from rlm_ci.runs.manifest import BUDGETS
 from rlm_ci.runs.state import Final
 from rlm_ci.texts import count
 
@@ -35,25 +38,32 @@ if TYPE_CHECKING:
     from rlm_ci.sandbox.job import Sandbox
     from rlm_ci.settings import Settings
 
-PATCH = "result.patch"
 #: What ends a run that goes on once its cause is mended: with 4, 8 and 9.
 _STOPS = (UnavailableError, RemoteError, StorageError)
 #: More than any tree has files.
 _ALL = 1 << 30
 
 
+class _UnlandedError(StorageError):
+    """A result that is whole, and cannot be put into the work tree."""
+
+
 class Fix(Attempt):
     """Fix until green; see ``loop``."""
 
+    ends_that_go_on = BUDGETS
+
     def __init__(self, work: Work, run: Run, goal: str, record: Record, mode: Mode) -> None:
         super().__init__(work, run, goal, record, mode, head=_wanted(work.settings))
+        #: Where in the run its result is landed: once for each time that it has ended.
+        self._end = "end"
 
     def _work(self) -> tuple[Final, Report]:
         settings, run = self._all.settings, self._run
         place: Sandbox = (
             Sealed() if self._all.replay else sandbox.choose(settings.sandbox, settings.environ)
         )
-        agreed = self._agree(place)
+        agreed = self._raised(self._agree(place))
         self._describe(agreed)
         run.set_sandbox(agreed.sandbox)
         workspace = Workspace.create(
@@ -71,7 +81,7 @@ class Fix(Attempt):
                 ended = engine.run(site, terms)
             except _STOPS as error:
                 return self._stopped(agreed, workspace, site, error)
-            return ended.final, self._conclude(agreed, workspace, ended)
+            return self._conclude(agreed, workspace, ended)
         finally:
             if (doubt := workspace.discard()) is not None:
                 warn(doubt)
@@ -108,6 +118,13 @@ class Fix(Attempt):
             return terms.to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, lambda told: Agreed(**told))
+
+    def _raised(self, agreed: Agreed) -> Agreed:
+        """The terms, with more of the budgets that the run was given more of since."""
+        number, more = raising.carried(self._record, self._all.more)
+        self._end = f"end-{number + 1}" if number else "end"
+        raising.apply(self._all.settings, more)
+        return agreed.replace(**{name: more[name] for name in agreed.budgets if name in more})
 
     def _select(self, wanted: str) -> detection.Selection:
         """The validator; a person who is there picks another where its program is not."""
@@ -170,6 +187,7 @@ class Fix(Attempt):
             crew.agent(self._clock, run_tests if validator else None),
             cell,
             mode=agreed.roles,
+            where=crew.roles_from,
             subagents=agreed.subagents,
             diff=difference,
             deadline=self._clock.deadline(terms.max_minutes),
@@ -202,20 +220,34 @@ class Fix(Attempt):
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
                 raise error
             ended = ended.replace(tampering=site.tampering())
-            told = self._conclude(agreed, workspace, ended, error)
+            return self._conclude(agreed, workspace, ended, error)
         except RlmCiError:
             raise error from None
-        self.error = error
-        return ended.final, told
 
     def _conclude(
         self, agreed: Agreed, workspace: Workspace, ended: Ended, error: RlmCiError | None = None
-    ) -> Report:
+    ) -> tuple[Final, Report]:
+        """The end and its report, the patch written before anything is applied."""
         tree = workspace.tree()
         changed = tree != workspace.snapshot.tree
         _, patch = disclosure.account(workspace, tree, ended.tampering, self._run.redactor)
         files.write(self._run.path_of("rlm", PATCH), patch, 0o600)
+        workspace.keep(tree)
+        entries = workspace.entries(tree)
+        judged = report.anchored(ended.judged.findings, entries)
+        ended = ended.replace(
+            judged=ended.judged.replace(findings=judged),
+            tampering=report.anchored(ended.tampering, entries),
+        )
         status = workspace.status(workspace.snapshot.tree, tree, limit=_ALL) if changed else ""
+        landed = None
+        if changed and error is None:
+            try:
+                landed = self._land(workspace, ended, tree)
+            except _UnlandedError as failed:
+                reason = f"{ended.final.reason}; not applied: {failed}"
+                ended = ended.replace(final=Final.from_error(failed).replace(reason=reason))
+                error = failed
         account = report.Account(
             agent=agreed.agent,
             roles=agreed.roles,
@@ -224,15 +256,20 @@ class Fix(Attempt):
             validator=agreed.validator or "",
             iterations=len(self._state.entries),
             files=len(status.splitlines()),
-            landed=self._land(workspace, ended, tree) if changed and error is None else None,
+            landed=landed,
             patch=f"rlm/{PATCH}" if patch else None,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)
-        return report.build(ended, account, subject, self._usage(), error=error)
+        told = report.build(ended, account, subject, self._usage(), error=error)
+        self.error = error
+        return ended.final, told
 
     def _land(self, workspace: Workspace, ended: Ended, tree: str) -> Landed | None:
-        """Bring what is green into the user's own tree, if that is wanted; once."""
+        """Bring what is green into the user's own tree, if that is wanted; once.
+
+        Raises _UnlandedError where the disk does not let us, and StorageError for the record.
+        """
         settings = self._all.settings
         wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
 
@@ -243,10 +280,21 @@ class Fix(Attempt):
                 edits = count(len(ended.tampering), "edit")
                 return {"wanted": True, "reason": f"{edits} must not be part of a fix"}
             self._step("applying the result")
-            landed = workspace.apply_to(self._all.repository, tree)
+            try:
+                landed = workspace.apply_to(self._all.repository, tree)
+            except StorageError as error:
+                by_hand = f"git apply {self._run.shown('rlm', PATCH)}"
+                hint = f"mend that, then {resume_with(self._run.id)}; or by hand: {by_hand}"
+                raise _UnlandedError(error.what, where=error.where, hint=hint) from None
             return {"wanted": True, "reason": landed.reason}
 
-        told = self._record.fact("landed", "end", {"tree": tree}, produce)
+        try:
+            told = self._record.fact("landed", self._end, {"tree": tree}, produce)
+        except StorageError as error:
+            if not self._all.replay:
+                raise
+            # A replay writes no record: it is what the run itself has ended in.
+            raise _UnlandedError(error.what, where=error.where, hint=error.hint) from None
         return Landed(told["reason"]) if told["wanted"] else None
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rlm_ci.findings import Report
     from rlm_ci.settings import Settings
 
-
+#: As a file, this name means standard output.
+STDOUT = "-"
 #: Each file of a report, and the renderer that makes it; the safest first.
 FILES = (
     ("report.json", "json"),
@@ -28,11 +29,16 @@ FILES = (
 )
 
 
+def place(settings: Settings) -> str | None:
+    """The file that the result goes to; None for standard output."""
+    return None if settings.output in (None, "", STDOUT) else str(settings.output)
+
+
 def rendering(settings: Settings, templates: Mapping[str, str] | None = None) -> Options:
     """How to render for whoever reads standard output."""
     width = 80
     terminal = False
-    if not settings.output:
+    if place(settings) is None:
         try:
             width = os.get_terminal_size(sys.stdout.fileno()).columns
             terminal = True
@@ -58,8 +64,8 @@ def require_text_or_json(settings: Settings, command: str) -> None:
 
 def require_place(settings: Settings) -> None:
     """Raise StorageError for an ``--output`` that cannot be written, before there is a result."""
-    path = settings.output
-    if not path or files.is_channel(path):
+    path = place(settings)
+    if path is None or files.is_channel(path):
         return
     folder = os.path.dirname(path) or os.curdir
     wrong = errno.EISDIR if os.path.isdir(path) else None
@@ -73,8 +79,9 @@ def require_place(settings: Settings) -> None:
 
 def emit(text: str, settings: Settings) -> None:
     """``text`` to ``--output``, else to standard output."""
-    if settings.output:
-        files.write(settings.output, text.encode("utf-8", "backslashreplace"))
+    path = place(settings)
+    if path is not None:
+        files.write(path, text.encode("utf-8", "backslashreplace"))
     elif text:
         write(text)
 

@@ -115,7 +115,7 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
         summary = publishing.render(report, "summary", plain)
         files.append(settings.github.step_summary, summary.encode("utf-8", "backslashreplace"))
     output.emit(publishing.render(report, settings.format, options), settings)
-    if in_actions and settings.format == "text" and not settings.output:
+    if in_actions and settings.format == "text" and output.place(settings) is None:
         output.emit(publishing.render(report, "github", plain), settings)
     publication = posting.attempt(judgement, report, to, options, way, overrides=held_back)
     if publication:

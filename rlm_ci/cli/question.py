@@ -12,15 +12,17 @@ from rlm_ci.cli.gateway import Gateway, provider_of, require_endpoint
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.findings import Subject
 from rlm_ci.recursion.context import Context
-from rlm_ci.recursion.context.building import EmptyError, take_in
+from rlm_ci.recursion.context.building import POINTERS, EmptyError, take_in
 from rlm_ci.recursion.context.own import is_object
 from rlm_ci.recursion.environments.symbolic import Symbolic
 from rlm_ci.recursion.symbolic import outcome
+from rlm_ci.recursion.symbolic.answered import STANDING
 from rlm_ci.recursion.symbolic.citations import cite
 from rlm_ci.recursion.symbolic.plan import Limits
 from rlm_ci.recursion.symbolic.planner import Planner
 from rlm_ci.recursion.symbolic.prompting import Metadata
 from rlm_ci.recursion.symbolic.question import Question, Terms
+from rlm_ci.recursion.symbolic.standing import Standing, refuted_by
 from rlm_ci.texts import encodable
 from rlm_ci.values import Value
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from rlm_ci.findings import Report
     from rlm_ci.git import Repository
     from rlm_ci.models.recorded import Record
+    from rlm_ci.recursion.symbolic.citations import Cited
     from rlm_ci.recursion.symbolic.planner import Planned
     from rlm_ci.recursion.symbolic.question import Ended
     from rlm_ci.recursion.symbolic.step import Step
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from rlm_ci.settings import Settings
 
 STDIN = "-"
+_POINTERS_LIMIT = 64 << 20
 #: Characters of the question that stand in the prompt of each sub-call.
 _QUESTION = 2000
 #: The settings of the mode and the limits that they set.
@@ -63,6 +67,7 @@ class Agreed(Value):
     max_minutes: float | None
     max_completion_tokens: int
     limits: Mapping[str, int]
+    subcall_models: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._fields}
@@ -78,6 +83,8 @@ class Inquiry(Attempt):
     ) -> None:
         super().__init__(work, run, goal, record, mode, head={"context": None})
         self._required = required
+        #: Whether the context came as an object, whose table of files others have made.
+        self._is_adopted = False
 
     def _work(self) -> tuple[Final, Report]:
         with self._context() as context:
@@ -109,15 +116,18 @@ class Inquiry(Attempt):
             nonlocal kept
             try:
                 kept = self._made(folder)
+                self._hide_names(folder)
             except EmptyError:  # somebody named it: that was a question, and no mending
                 raise
             except RlmCiError as error:
                 if self._required or not isinstance(error, ConfigError | DamagedError):
                     raise
                 return {"object_id": None, "why": str(error)}
-            return {"object_id": kept.object_id, "stamp": kept.stamp()}
+            adopted = _is_given_object(self._all.settings)
+            return {"object_id": kept.object_id, "stamp": kept.stamp(), "adopted": adopted}
 
         told = self._record.fact("context", "start", {}, produce)
+        self._is_adopted = told.get("adopted", False)
         if told["object_id"] is None:
             raise NoContextError(told["why"])
         if kept is not None:
@@ -154,6 +164,16 @@ class Inquiry(Attempt):
             environ=settings.environ,
         )
 
+    def _hide_names(self, folder: str) -> None:
+        """Take secrets out of what people read; the index keeps names of files as they are."""
+        try:
+            told = files.read(os.path.join(folder, POINTERS), _POINTERS_LIMIT).decode()
+        except (files.UnreadableError, ValueError):  # nothing needs it
+            return
+        clean = self._run.redactor.text(told)
+        if clean != told:
+            self._write(f"rlm/context/{POINTERS}", clean.encode())
+
     def _opened(self, source: str) -> Any:
         if source != STDIN:
             return os.path.abspath(source)
@@ -186,6 +206,7 @@ class Inquiry(Attempt):
                 max_minutes=settings.loop.max_minutes,
                 max_completion_tokens=settings.models.max_completion_tokens,
                 limits={limit: getattr(symbolic, name) for limit, name in _LIMITS.items()},
+                subcall_models=list(symbolic.subcall_models),
             ).to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, lambda told: Agreed(**told))
@@ -216,6 +237,7 @@ class Inquiry(Attempt):
             write=self._write,
             redact=redact,
             longest=self._run.redactor.longest,
+            models=agreed.subcall_models,
         )
         planner = Planner(
             gateway.complete,
@@ -227,6 +249,7 @@ class Inquiry(Attempt):
             write=self._write,
             redact=redact,
             left=lambda: gateway.calls_left(agreed.max_completion_tokens),
+            models=[name for name in agreed.subcall_models if name != gateway.model],
         )
         metadata = Metadata.of(context)
 
@@ -248,8 +271,27 @@ class Inquiry(Attempt):
     def _write(self, path: str, data: bytes) -> None:
         files.write(self._run.path_of(*path.split("/")), data, 0o600)
 
+    def _cited(self, agreed: Agreed, context: Context, ended: Ended) -> Cited:
+        """The answer with its citations followed, also into the files of the repository."""
+
+        def compare() -> Mapping[str, Any]:
+            standing = Standing(context, self._all.repository, agreed.head)
+            cite(ended.answer, context, ended.seen, refute=standing)
+            return {"refuted": standing.refuted}
+
+        refuted: Mapping[str, str] = {}
+        if self._is_adopted:  # an object that we have just made says where we have read it
+            refuted = self._record.fact(STANDING, "answer", {}, compare)["refuted"]
+        return cite(
+            ended.answer,
+            context,
+            ended.seen,
+            refute=refuted_by(refuted),
+            redact=self._run.redactor.text,
+        )
+
     def _report(self, agreed: Agreed, context: Context, ended: Ended) -> Report:
-        cited = cite(ended.answer, context, ended.seen) if ended.answer else None
+        cited = self._cited(agreed, context, ended) if ended.answer else None
         if cited is not None:
             self._write(f"rlm/{outcome.ANSWER}", outcome.as_file(cited.text))
         return outcome.build(
@@ -259,6 +301,12 @@ class Inquiry(Attempt):
             subject=Subject(head=agreed.head, worktree=True),
             usage=self._usage(),
         )
+
+
+def _is_given_object(settings: Settings) -> bool:
+    """Whether the context is an object that was there before."""
+    source = settings.context.source
+    return bool(source) and source != STDIN and is_object(os.path.abspath(source))
 
 
 def _holds_any(stream: BinaryIO) -> bool:

@@ -6,13 +6,14 @@ import shlex
 import time
 
 from rlm_ci import errors, publishing
-from rlm_ci.cli import output, pipelines, rlm, say
+from rlm_ci.cli import output, pipelines, raising, rlm, say, sources
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.cli.progress import Progress
 from rlm_ci.cli.running import (
     ROWS,
     SANDBOX,
     Runs,
+    more_of,
     one_run,
     record,
     resume_with,
@@ -21,6 +22,7 @@ from rlm_ci.cli.running import (
     way_on,
 )
 from rlm_ci.cli.wait import code_of
+from rlm_ci.cli.work import CALLS
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.publishing import neutral
 from rlm_ci.runs.cancellation import end_leftovers
@@ -45,7 +47,7 @@ USAGE = "RUN [OPTION...]"
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*SANDBOX, *ROWS)
+    return (*SANDBOX, *sources.ROWS, *raising.ROWS, *ROWS)
 
 
 def run(arguments: Arguments) -> int:
@@ -54,26 +56,35 @@ def run(arguments: Arguments) -> int:
     settings = Settings(table.values(), arguments.flags)
     output.require_text_or_json(settings, "resume")
     output.require_place(settings)
+    more = raising.told(settings, arguments.flags)
     runs = Runs(settings)
     entry = runs.own(word)
     done: list[Work] = []
     with Run.open(entry.path, redactor=runs.redactor, out=runs.out) as held:
         entry = entry.replace(manifest=held.manifest)
-        if entry.run.has_ended and not entry.is_resumable:
+        goes_on = entry.is_resumable or (more and entry.can_be_raised)
+        if entry.run.has_ended and not goes_on:
             say(f"{held.id} has ended already: there is nothing to resume")
+            if entry.can_be_raised:
+                say(f"with more of its budget it goes on: {more_of(entry.run)}")
             code = code_of(held.manifest)
         else:
-            _require_asked(entry)
+            if not goes_on:
+                raise _nothing_asked(entry)
             end_leftovers(held.id)
             try:
                 asked = Request.read(entry.path, held.manifest.pipeline_id)
                 known = pipelines.load(settings, open_repository(settings))
                 pipelines.require_same(known, asked)
+                if more:
+                    raising.require(held.manifest, more, asked, held.path_of(CALLS))
+                    held.raised = True
             except errors.RlmCiError as error:
                 if held.manifest.status == "queued":  # nobody is there to hear of it but its log
                     held.stop(error)
                 raise
             _require_said(held.manifest, asked, settings)
+            sources.require(held, asked, settings, arguments.flags, runs)
             pipelines.require_leave(known, asked.pipeline_id, settings)
             with Progress(settings.environ, quiet=settings.quiet) as progress:
                 actions = rlm.actions(asked, arguments.flags, runs, progress, done)
@@ -97,14 +108,13 @@ def _answers(done: Sequence[Work], settings: Settings) -> str:
     return "".join(f"{publishing.render(one, settings.format, options)}\n" for one in reports)
 
 
-def _require_asked(entry: Entry) -> None:
-    """Raise UsageError for a run that does not tell what it was asked for."""
-    if not entry.is_resumable:
-        raise UsageError(
-            "the run cannot go on: it keeps no request",
-            where=entry.run_id,
-            hint=f"{way_on(entry)}; rlm-ci cancel {entry.run_id} ends it for good",
-        )
+def _nothing_asked(entry: Entry) -> UsageError:
+    """The error of a run that does not tell what it was asked for."""
+    return UsageError(
+        "the run cannot go on: it keeps no request",
+        where=entry.run_id,
+        hint=f"{way_on(entry)}; rlm-ci cancel {entry.run_id} ends it for good",
+    )
 
 
 def _require_said(begun: Manifest, asked: Request, settings: Settings) -> None:

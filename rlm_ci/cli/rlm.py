@@ -7,7 +7,16 @@ import sys
 import time
 
 from rlm_ci import process, publishing
-from rlm_ci.cli import complain, configuration, output, pipelines, privileged, running, warn
+from rlm_ci.cli import (
+    complain,
+    configuration,
+    output,
+    pipelines,
+    privileged,
+    raising,
+    running,
+    warn,
+)
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.cli.progress import Progress
 from rlm_ci.cli.question import STDIN
@@ -201,6 +210,7 @@ def actions(
     def fix(run: Run, goal: str | None) -> tuple[int, str]:
         settings = read({**asked.flags, **flags})
         work = make(settings, open_repository(settings), runs, progress)
+        work.more = raising.told(settings, flags)
         done.append(work)
         return work(run, goal)
 

@@ -115,10 +115,24 @@ def way_on(entry: Entry) -> str:
     return f"it cannot be resumed by itself, and {belongs}"
 
 
+def flag_of(budget: str) -> str:
+    """The option that sets a budget of a run."""
+    return f"--{budget.replace('_', '-')}"
+
+
+def more_of(run: Manifest) -> str:
+    """The command that gives a run more of the budget that has ended it; "" for any other end."""
+    ended = run.spent_budget
+    letter = "X" if ended == "budget_usd" else "N"
+    return f"{resume_with(run.run_id)} {flag_of(ended)} {letter}" if ended else ""
+
+
 def tell_way_on(held: Run, say: Callable[[str], None]) -> None:
     """Say how a run that has just ended early goes on, if it can."""
-    if held.manifest.is_resumable and request.is_kept(held.path):
-        say(f"go on with it: {resume_with(held.id)}")
+    run = held.manifest
+    way = resume_with(held.id) if run.is_resumable else more_of(run)
+    if way and request.is_kept(held.path):
+        say(f"go on with it: {way}")
 
 
 def record(entry: Entry) -> dict[str, Any]:
@@ -175,6 +189,8 @@ def standing(entry: Entry, now: float) -> str:
     detail = f" ({run.status_detail})" if run.status_detail not in (None, run.status) else ""
     if run.has_ended and entry.is_resumable:
         return f"{word}{detail}: {way_on(entry)}"
+    if entry.can_be_raised:
+        return f"{word}{detail}: give it more with {more_of(run)}"
     return f"{word}{detail}"
 
 

@@ -35,6 +35,9 @@ _OWN = (
     Setting("parent_run", "the run that starts this one", flag="--parent-run", metavar="ID",
             env=("CODEX_ORCHESTRATOR_RUN_ID",), file=False, own_env=False),
 )  # fmt: skip
+#: What a resumed run does not take from its folder alone, and what of it is a path.
+_SAID = {"sandbox": "--sandbox", "config": "--config", "context.source": "--context"}
+_PLACES = ("config", "context.source")
 _OTHERS = {
     f"CODEX_ORCHESTRATOR_{name}" for name in ("RUN_ID", "PIPELINE_ID", "MANIFEST_PATH", "RUN_DIR")
 }
@@ -96,8 +99,9 @@ def run(arguments: Arguments) -> int:
             where=chosen.source,
             hint="its stages get --goal as RLM_GOAL",
         )
-    if "config" in flags:
-        flags["config"] = os.path.abspath(flags["config"])
+    source = settings.values.get("context.source")  # also that of a variable
+    places = {**flags, **({"context.source": source} if source else {})}
+    flags |= {key: os.path.abspath(places[key]) for key in _PLACES if key in places}
     runs = running.Runs(settings)
     clean = runs.redactor.text
     asked = Request(
@@ -106,7 +110,8 @@ def run(arguments: Arguments) -> int:
         {key: clean(value) if isinstance(value, str) else value for key, value in flags.items()},
         pipeline.digest(known, name),
     )
-    begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings))
+    said = [word for key, flag in _SAID.items() if key in flags for word in (flag, flags[key])]
+    begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings), said)
     try:
         output.emit(_told(begun, settings), settings)
     except StorageError as error:  # it goes on, and nobody else will say what it is called
@@ -132,8 +137,10 @@ def _parent(settings: Settings) -> str | None:
     return parent
 
 
-def _begin(runs: Runs, asked: Request, task: str, parent: str | None) -> Manifest:
-    """A new run on disk, and a process that is about to carry it out."""
+def _begin(
+    runs: Runs, asked: Request, task: str, parent: str | None, said: Sequence[str]
+) -> Manifest:
+    """A new run on disk, and a process that is about to carry it out, told what was ``said``."""
     with Run.create(
         runs.store,
         task,
@@ -151,10 +158,7 @@ def _begin(runs: Runs, asked: Request, task: str, parent: str | None) -> Manifes
     place = os.path.join(os.path.abspath(run.path), manifests.NAME)
     # -P: the current folder is not searched for modules; it is the repository's.
     argv = [sys.executable, "-P", "-m", "rlm_ci", "resume", place]
-    argv += ["--repo", os.path.abspath(runs.root), "--no-interactive"]
-    for key in ("sandbox", "config"):  # which a resumed run does not take from its folder
-        if key in asked.flags:
-            argv += [f"--{key}", asked.flags[key]]
+    argv += ["--repo", os.path.abspath(runs.root), "--no-interactive", *said]
     try:
         # What a command of another run was told of that run is not true of this one.
         environ = {

@@ -45,7 +45,7 @@ def run(arguments: Arguments) -> int:
     output.require_text_or_json(settings, "status")
     entry = Runs(settings).find(word)
     if settings.watch:
-        if settings.output:
+        if output.place(settings) is not None:
             raise UsageError(
                 "--watch shows what happens as it happens",
                 where="--output",

@@ -1,6 +1,7 @@
 """``rlm-ci verify``: re-check every evidence pointer of a stored report, offline.
 
-Of a run that answered a question also that its planner never saw the text, and that the answer
+Of a fix loop whose result is not in the work tree also by what the run has kept of it; of a
+run that answered a question also that its planner never saw the text, and that the answer
 is what the record of the run gives.
 """
 
@@ -52,8 +53,13 @@ def run(arguments: Arguments) -> int:
     path, folder = _place(arguments.positionals[0], settings)
     report = read_report(path)
     question = None if folder is None else _Question.of(folder, report)
-    kept = question.review.held if question else ()
-    checked = evidence.verify(report, open_repository(settings), frozenset(kept))
+    repository = open_repository(settings)
+    kept = frozenset(question.review.held if question else ())
+    if folder is not None and question is None:
+        from rlm_ci.loop import remains
+
+        kept = remains.held(os.path.join(folder, "rlm"), report, repository, settings.environ)
+    checked = evidence.verify(report, repository, kept)
     problems = (*checked.problems, *(question.problems if question else ()))
     if settings.format == "json":
         text = neutral.record(_record(checked, question, problems))

@@ -69,6 +69,8 @@ class Work:
         self.ask = ask
         self.replay = replay
         self.report: Report | None = None
+        #: What the run is given more of from here on; see ``raising``.
+        self.more: Mapping[str, float | None] = {}
 
     def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
         """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""
@@ -93,7 +95,7 @@ class Work:
             # A model that answers nothing of use may do better another time, or be another.
             run.detail = PAUSED if isinstance(attempt.error, BadPlanError) else None
             raise attempt.error
-        run.detail = PAUSED if final.status == PAUSED else None
+        run.detail = final.status if final.status in attempt.ends_that_go_on else None
         return final.exit_code, _told(final)
 
     def _carry_out(self, run: Run, goal: str, record: Record) -> tuple[Attempt, Final, Report]:

@@ -167,7 +167,7 @@ class Autofix:
     """The fixers of a repository as an agent: every turn runs all of them once.
 
     ``validator`` is its command: a formatter that it checks with is one to run. ``find`` tells
-    where the sandbox finds a program, or None.
+    where the sandbox finds a program, or None; ``roles_from`` who has set the roles.
     """
 
     name = "autofix"
@@ -179,11 +179,13 @@ class Autofix:
         find: Callable[[str], str | None],
         redact: Callable[[str], str],
         validator: str = "",
+        roles_from: str = "loop.roles",
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._find = find
         self._redact = redact
         self._validator = validator
+        self._roles_from = roles_from
         self._clock = clock
 
     def act(self, task: Assignment) -> Said:
@@ -191,8 +193,8 @@ class Autofix:
         if task.read_only:
             raise ConfigError(
                 f"autofix cannot be the {task.role}: it mends, and has no opinion",
-                where="--roles",
-                hint="use --roles single, or another agent",
+                where=self._roles_from,
+                hint="use the roles single (--roles single), or another agent",
             )
         chosen = fixers(Project(task.workspace.root, self._validator))
         if not chosen:

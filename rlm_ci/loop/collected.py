@@ -29,6 +29,10 @@ _PYTEST_START = re.compile(r"^=+ test session starts(?: \([^)\n]*\))? =+$", re.M
 #: Below it stands what failing tests printed, whole test runs of their own included.
 _PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
 _PYTEST_EARLY = re.compile(r"^!{3,} .+ !{3,}$", re.MULTILINE)
+#: Ended by a file that could not be read. With -q, pytest does not tell what it found besides.
+_PYTEST_FOUND = re.compile(
+    r"^(?:collecting \.\.\. )?collected (\d{1,9}) items? / \d{1,9} errors?\b", re.MULTILINE
+)
 _UNITTEST = re.compile(r"^Ran (\d{1,9}) tests? in ", re.MULTILINE)
 _UNITTEST_END = re.compile(r"^(?:OK|FAILED) \(([^)\n]{0,200})\)", re.MULTILINE)
 _UNITTEST_SKIPS = re.compile(r"\b(?:skipped|expected failures)=(\d{1,9})")
@@ -95,8 +99,10 @@ def _pytest(text: str) -> Collected | None:
     # An error may come on top of a test that passed: it does not count as one more.
     counts = _tally(lines)
     left_out = sum(counts[what] for what in ("skipped", "deselected", "xfailed"))
-    early = begun > len(lines) or bool(_PYTEST_EARLY.search(text))
-    return Collected("pytest", counts.total(), left_out, early)
+    total = counts.total()
+    unjudged = max(0, sum(map(int, _PYTEST_FOUND.findall(text))) - total)
+    early = begun > len(lines) or bool(_PYTEST_EARLY.search(text) or unjudged)
+    return Collected("pytest", total + unjudged, left_out + unjudged, early)
 
 
 def _unittest(text: str) -> Collected | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlm_ci.loop.workspace import Workspace
     from rlm_ci.redaction import Redactor
 
-SECRET = "tamper/secret"  # noqa: S105 - a rule of the guard
+DISCLOSED = "tamper/secret"
 TOO_LARGE = "tamper/too-large"
 _FILE = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 _BINARY = re.compile(rb"^GIT binary patch$", re.MULTILINE)
@@ -35,7 +35,7 @@ def account(
     base = workspace.entries(workspace.snapshot.tree)
     without = differences.large(base, workspace.entries(tree), workspace)
     status, patch = workspace.account(tree, without)
-    if not any(one.rule == SECRET for one in tampering):
+    if not any(one.rule == DISCLOSED for one in tampering):
         return status, patch
     kept = [part for part in _FILE.split(patch) if not _BINARY.search(part)]
     text = b"".join(kept).decode("utf-8", "surrogateescape")

@@ -5,10 +5,14 @@ What a move has taken out is looked at, and nothing is ever written over: an edi
 meanwhile. An error moves the originals back. A kill in between leaves each file old or new, or
 its original beside, and whoever lands the same result again completes it. No link is ever
 written through.
+
+What stands in the way is a reason to leave the result a patch; a disk that fails is an error, which
+is gone another time.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -34,6 +38,10 @@ STAGING = ".rlm-ci-landing.tmp"
 _PLAN = "plan.json"
 _PLAN_LIMIT = 1 << 16
 _BATCH = 64
+#: Errors that tell what stands in the tree. All others are of the disk, or of what it allows.
+_IN_THE_WAY = frozenset((
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP,
+))  # fmt: skip
 
 
 class Landed(Value):
@@ -85,7 +93,7 @@ class Landing:
     def stage(self, repository: Repository) -> str:
         """Write every new content beside the tree, durably; why that cannot be, or "".
 
-        Raises StorageError for a content that is gone.
+        Raises StorageError for a disk that fails, and for a content that is gone.
         """
         if self._left_behind() != self._plan and self._has_originals():
             return f"an earlier result was landed half; its originals lie in {STAGING}/old"
@@ -93,7 +101,7 @@ class Landing:
             self._stage(repository)
         except OSError as error:
             self.give_up()
-            return _said(error)
+            return self._blamed(error)
         except BaseException:
             self.give_up()
             raise
@@ -120,14 +128,15 @@ class Landing:
         return ""
 
     def land(self) -> Landed:
-        """Do it; an error undoes what was done and is told as the reason."""
+        """Do it; an error undoes what was done. Raises StorageError for a disk that fails."""
         try:
             self._move()
             self._require_originals()
         except (OSError, _RefusedError) as error:
-            reason = _said(error) if isinstance(error, OSError) else str(error)
-            undone = self._undo()
-            return Landed(reason if undone else f"{reason}; originals lie in {STAGING}/old")
+            left = "" if self._undo() else f"; originals lie in {STAGING}/old"
+            if isinstance(error, OSError):
+                return Landed(self._blamed(error, left))
+            return Landed(f"{error}{left}")
         except BaseException:
             self._undo()
             raise
@@ -148,6 +157,18 @@ class Landing:
             os.rename(self._place("old"), self._place("spent"))
         with suppress(OSError):
             files.clear(self._staging)
+
+    def _blamed(self, error: OSError, left: str = "") -> str:
+        """The reason that an error is, where the tree is to blame; else StorageError is raised."""
+        told = error.strerror or type(error).__name__
+        place = printable(os.fsdecode(error.filename)) if _is_path(error.filename) else ""
+        if error.errno in _IN_THE_WAY:
+            return f"{told}: {place}{left}"
+        raise StorageError(
+            f"the result cannot be put into the work tree: {told}{left}",
+            where=place or self._root,
+            hint="mend that, and resume the run",
+        ) from None
 
     # ── before ──
 
@@ -193,7 +214,11 @@ class Landing:
             contents = repository.read(*(change.new.oid for change in batch if change.new))
             for change, content in zip(batch, contents, strict=True):
                 if content is None:
-                    raise StorageError("a content of the result is gone", where=change.path)
+                    raise StorageError(
+                        "a content of the result is gone",
+                        where=printable(change.path),
+                        hint="start a new run",
+                    )
                 self._write(change, content)
 
     def _write(self, change: Change, content: bytes) -> None:
@@ -326,8 +351,9 @@ class Landing:
         return True
 
 
-def _said(error: OSError) -> str:
-    return f"{error.strerror}: {printable(str(error.filename))}"
+def _is_path(name: object) -> bool:
+    """Whether an error names a file, and not an open one by its number, or none."""
+    return isinstance(name, str | bytes) and bool(name)
 
 
 def _changed(*paths: str) -> str:

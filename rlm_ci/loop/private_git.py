@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The file beside the git folders that holds the patterns of what the snapshot ignores.
 RULES = "excludes"
+#: And the one that names the tree of the result.
+RESULT = "result"
 #: Bytes go in and come out as they are; names that other systems dislike are names.
 _CONFIG = """\
 [core]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from rlm_ci.errors import OK
 from rlm_ci.findings import INCOMPLETE, Evidence, Part, Report, Severity
-from rlm_ci.loop.disclosure import SECRET, TOO_LARGE
+from rlm_ci.loop.disclosure import DISCLOSED, TOO_LARGE
 from rlm_ci.texts import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.findings import Finding, Subject, Usage
+    from rlm_ci.findings import Finding, Location, Subject, Usage
     from rlm_ci.loop.engine import Ended
     from rlm_ci.loop.landing import Landed
+    from rlm_ci.objects import Entry
 
 PART = "rlm"
 
@@ -77,6 +80,24 @@ def build(
     return Report(subject, Severity.HIGH, tuple(parts), usage=usage, run_id=run_id)
 
 
+def anchored(findings: tuple[Finding, ...], entries: Mapping[str, Entry]) -> tuple[Finding, ...]:
+    """Findings of a tree, each place by the content that was judged; ``entries`` are its files.
+
+    Of a file that is in no tree nothing is left to look at: the message names it.
+    """
+
+    def known(place: Location) -> Location | None:
+        if place.blob is not None:
+            return place
+        entry = entries.get(place.path)
+        return None if entry is None else place.replace(blob=entry.oid)
+
+    return tuple(
+        finding.replace(evidence=tuple(filter(None, map(known, finding.evidence))))
+        for finding in findings
+    )
+
+
 def _summary(ended: Ended, account: Account) -> str:
     told = [ended.final.reason]
     told.append(f"{count(account.files, 'file')} changed" if account.files else "nothing changed")
@@ -85,7 +106,7 @@ def _summary(ended: Ended, account: Account) -> str:
     elif account.landed:
         told.append(f"not applied: {account.landed.reason}")
     rules = {one.rule for one in ended.tampering}
-    if SECRET in rules:
+    if DISCLOSED in rules:
         told.append("a secret was taken out of the patch, which may not apply without it")
     if TOO_LARGE in rules:
         told.append("what is too large to be judged is no part of the patch")

@@ -88,12 +88,12 @@ def known() -> tuple[str, ...]:
     return tuple(MODES)
 
 
-def require_known(mode: str) -> None:
-    """Raise ConfigError for a mode that there is not."""
+def require_known(mode: str, where: str = "loop.roles") -> None:
+    """Raise ConfigError for a mode that there is not; ``where`` says who has set it."""
     if mode not in MODES:
         raise ConfigError(
             f"there is no role mode '{printable(mode[:100])}'",
-            where="--roles",
+            where=where,
             hint=f"known: {', '.join(MODES)}",
         )
 
@@ -107,13 +107,17 @@ class Cast:
         workspace: Workspace,
         *,
         mode: str = "single",
+        where: str = "loop.roles",
         subagents: bool = False,
         diff: Callable[[], str],
         deadline: float | None = None,
         on_progress: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        """``diff`` tells what differs now from the start. Raises ConfigError for a mode."""
-        require_known(mode)
+        """``diff`` tells what differs now from the start; ``where`` who has set the mode.
+
+        Raises ConfigError for one that there is not.
+        """
+        require_known(mode, where)
         self._agent = agent
         self._workspace = workspace
         self._mode = mode

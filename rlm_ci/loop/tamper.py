@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import islice
 
 from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.loop import escapes, grading, protected, sections
+from rlm_ci.loop import disclosure, escapes, grading, protected, sections
 from rlm_ci.loop.differences import LINK, SUBMODULE, changes
 from rlm_ci.loop.protection import Protection
 from rlm_ci.redaction import Redactor
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rlm_ci.loop.workspace import Workspace
     from rlm_ci.objects import Entry
 
-_SECRET = "tamper/secret"  # noqa: S105 - a rule
 _BINARY_PROBE = 8000
 _LONGEST_QUOTE = 1000
 #: More than a person, or a prompt, has use for: of one file, and in all.
@@ -76,7 +75,7 @@ def findings(
     ]
     if allow_test_edits:
         found = [finding for finding in found if finding.rule not in _OF_TESTS]
-    found = sorted(dict.fromkeys(found), key=lambda one: one.rule != _SECRET)
+    found = sorted(dict.fromkeys(found), key=lambda one: one.rule != disclosure.DISCLOSED)
     if len(found) > _MOST:
         more = f"and {count(len(found) - _MOST, 'more finding')}"
         found[_MOST:] = [
@@ -99,7 +98,8 @@ def compared(
     for change in changes(base, now, store):
         if redactor.known_in(change.path):  # whatever else: its name goes nowhere
             message = "the name of a file holds a secret that the agent was given"
-            yield Finding("tamper/secret", Severity.HIGH, message, hint=_FIRM_HINT, domain="tamper")
+            rule = disclosure.DISCLOSED
+            yield Finding(rule, Severity.HIGH, message, hint=_FIRM_HINT, domain="tamper")
             continue
         if change.new is not None and change.old is None and _is_new_name(change.path, base):
             what = f"would be imported in place of {protected.shadowed(change.path)}"
@@ -265,12 +265,15 @@ def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> 
         if now.early:
             yield _of_tests(f"{runner} was ended before all of its tests ran")
     for runner, first in before.items():
-        now_judged = after[runner].judged if runner in after else 0
-        if runner not in after and first.judged:
-            told = count(first.judged, "test")
+        known = first.total if first.early else first.judged
+        last = after.get(runner)
+        if last is None and known:
+            told = count(known, "test")
             yield _of_tests(f"{runner} told of {told} before, and of none now")
-        elif now_judged < first.judged:
-            yield _of_tests(f"{runner} ran {now_judged:,} of {first.judged:,} tests")
+        elif last is not None and last.judged < first.judged:
+            yield _of_tests(f"{runner} ran {last.judged:,} of {first.judged:,} tests")
+        elif last is not None and first.early and last.total < known:
+            yield _of_tests(f"{runner} knows {last.total:,} of the {known:,} tests that it found")
 
 
 def _of_tests(message: str) -> Finding:

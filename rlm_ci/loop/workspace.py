@@ -16,7 +16,7 @@ from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.loop import snapshot as snapshots
 from rlm_ci.loop.checkout import Checkout, restored
 from rlm_ci.loop.landing import Landed, Landing, changes
-from rlm_ci.loop.private_git import PrivateGit, is_sha256, object_folders
+from rlm_ci.loop.private_git import RESULT, PrivateGit, is_sha256, object_folders
 from rlm_ci.loop.snapshot import Bounds, Snapshot
 from rlm_ci.texts import count, printable
 
@@ -214,6 +214,10 @@ class Workspace:
         """The patch from the snapshot to ``tree``, by default to what the copy holds now."""
         return self.diff(self.snapshot.tree, tree or self.tree())
 
+    def keep(self, tree: str) -> None:
+        """Note that ``tree`` is the result, for whoever looks it up later. Raises StorageError."""
+        files.write(self._git.path(RESULT), f"{tree}\n".encode(), 0o600)
+
     # ── the last verdict, and the way back ──
 
     def fresh(self, tree: str, is_protected: Callable[[str], bool]) -> Checkout:
@@ -247,7 +251,8 @@ class Workspace:
     def apply_to(self, repository: Repository, tree: str) -> Landed:
         """Bring ``tree`` into the user's work tree, whole or not at all.
 
-        Not done, with the reason, when the work tree is no longer the snapshot.
+        Not done, with the reason, when the work tree is no longer the snapshot. Raises
+        StorageError when the disk fails; then it is as it was, or its originals lie beside.
         """
         before = self.entries(self.snapshot.tree)
         wanted = changes(before, self.entries(tree))
@@ -259,6 +264,9 @@ class Workspace:
             listing = snapshots.look(self._git, repository, self._bounds, self._skipped)
             current = snapshots.store(self._git, repository.root, listing)
             reason = landing.obstacle(before, self.entries(current))
+        except OSError as error:
+            landing.give_up()
+            raise files.storage_error(error, repository.root) from None
         except BaseException:
             landing.give_up()
             raise

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: A count beyond it is nonsense, and must not reach a budget's arithmetic.
 _MOST_TOKENS: Final = 10**12
 _MOST_CALLS: Final = 1000
+_LATER: Final = "resume the run; if it stays so, use another model or endpoint"
+_SHORTER: Final = "lower models.max_completion_tokens, or use another model"
 _URL_HINT: Final = "check the base URL: that of an OpenAI-compatible API mostly ends in /v1"
 
 
@@ -27,15 +29,15 @@ def parse(data: bytes) -> dict[str, Any]:
     """The JSON object in ``data``. Raises RemoteError, SpentError."""
     start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not start:
-        raise SpentError("the endpoint answered with nothing", again=True)
+        raise _lost("the endpoint answered with nothing")
     if start[:1] == b"<":
         raise RemoteError("the endpoint answered with a web page, not JSON", hint=_URL_HINT)
     try:
         value = json.loads(data)
     except RecursionError:
-        raise SpentError("the answer is JSON that is nested too deeply") from None
+        raise SpentError("the answer is JSON that is nested too deeply", hint=_LATER) from None
     except ValueError:
-        raise SpentError("the answer is JSON that was cut, or none", again=True) from None
+        raise _lost("the answer is JSON that was cut, or none") from None
     if not isinstance(value, dict):
         raise RemoteError("the answer is no JSON object", hint=_URL_HINT)
     return value
@@ -47,10 +49,10 @@ def whole(value: dict[str, Any], model: str) -> Completion:
     usage = _usage(value.get("usage"))
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise SpentError("the answer has no choices", usage=usage, again=True)
+        raise _lost("the answer has no choices", usage)
     message = choices[0].get("message")
     if not isinstance(message, dict):
-        raise SpentError("the answer has no message", usage=usage, again=True)
+        raise _lost("the answer has no message", usage)
     return _completion(message, choices[0].get("finish_reason"), value.get("model"), usage, model)
 
 
@@ -89,10 +91,11 @@ def streamed(
         for call in made if isinstance(made, list) else [made] if made else ():
             length += _add_call(calls, call)
         if length > limit:
-            raise SpentError(f"the answer is larger than {limit:,} characters", usage=usage)
+            what = f"the answer is larger than {limit:,} characters"
+            raise SpentError(what, hint=_SHORTER, usage=usage)
         progress(length)
     if not isinstance(reason, str):
-        raise SpentError("the stream was cut before its end", usage=usage, again=True)
+        raise _lost("the stream was cut before its end", usage)
     message = {
         "content": "".join(parts),
         "refusal": "".join(refusal) or None,
@@ -113,7 +116,8 @@ def _events(pieces: Iterable[bytes], limit: int) -> Iterator[dict[str, Any]]:
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         if len(rest) > limit:
-            raise SpentError(f"an event of the stream is larger than {limit:,} bytes")
+            what = f"an event of the stream is larger than {limit:,} bytes"
+            raise SpentError(what, hint=_SHORTER)
         for line in lines:
             field, _, data = line.rstrip(b"\r").partition(b":")
             if field != b"data":
@@ -127,7 +131,7 @@ def _add_call(calls: dict[int, dict[str, Any]], delta: object) -> int:
     """Put one piece of a tool call in its place; how many characters it brought."""
     index = delta.get("index", 0) if isinstance(delta, dict) else None
     if not isinstance(delta, dict) or not isinstance(index, int) or not 0 <= index < _MOST_CALLS:
-        raise SpentError("a tool call in the stream is malformed", again=True)
+        raise _lost("a tool call in the stream is malformed")
     known = calls.setdefault(index, {"id": None, "name": "", "arguments": []})
     known["id"] = delta.get("id") or known["id"]
     function = delta.get("function")
@@ -154,7 +158,8 @@ def _completion(
         )
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal and not text and not calls:
-        raise SpentError(f"the model refused: {printable(refusal)}", usage=usage)
+        what = f"the model refused: {printable(refusal)}"
+        raise SpentError(what, hint="reword the goal, or use another model", usage=usage)
     if not text and not calls:
         if reason == "length":
             raise SpentError(
@@ -162,7 +167,7 @@ def _completion(
                 hint="raise the cap on tokens of one answer; hidden reasoning counts too",
                 usage=usage,
             )
-        raise SpentError("the answer is empty", usage=usage, again=True)
+        raise _lost("the answer is empty", usage)
     if not isinstance(reason, str) or not reason:
         reason = "tool_calls" if calls else "stop"
     named = name if isinstance(name, str) and name else model
@@ -183,7 +188,7 @@ def _calls(value: object, usage: Usage | None) -> tuple[dict[str, str], ...]:
         function = call.get("function") if isinstance(call, dict) else None
         name = function.get("name") if isinstance(function, dict) else None
         if not isinstance(function, dict) or not isinstance(name, str) or not name:
-            raise SpentError("a tool call of the answer is malformed", usage=usage, again=True)
+            raise _lost("a tool call of the answer is malformed", usage)
         arguments = function.get("arguments")
         if not isinstance(arguments, str):  # some endpoints parse them on our behalf
             arguments = json.dumps({} if arguments is None else arguments)
@@ -222,9 +227,12 @@ def _count(value: object) -> int | None:
 def _no_error(value: dict[str, Any]) -> None:
     """Raise SpentError for an error that came with status 200, as gateways send them."""
     if value.get("error"):
-        raise SpentError(
-            f"the endpoint reported an error: {printable(message_of(value))}", again=True
-        )
+        raise _lost(f"the endpoint reported an error: {printable(message_of(value))}")
+
+
+def _lost(what: str, usage: Usage | None = None) -> SpentError:
+    """An answer of no use, where asking once more may help."""
+    return SpentError(what, hint=_LATER, usage=usage, again=True)
 
 
 def message_of(value: object) -> str:

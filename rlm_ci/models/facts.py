@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from rlm_ci import files
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.models import Completion, failures
+from rlm_ci.models import Completion, failures, shapes
 from rlm_ci.models.ledger import Charge, Spent
 from rlm_ci.runs.journal import replay
 from rlm_ci.texts import printable
@@ -142,11 +142,13 @@ class Facts:
             if kind == "intent":
                 self._open[identity] = self._open.get(identity, 0) + 1
             elif kind == "failed":
+                shapes.require("failed", record["error"])
                 self._open.pop(identity, None)
                 self._failed[identity] = span
                 if record["charge"] is not None:
                     self.charge(Charge.from_dict(record["charge"]))
             elif kind == "fact" and isinstance(record["value"], dict):
+                shapes.require(record["kind"], record["value"])
                 self._open.pop(identity, None)
                 self._failed.pop(identity, None)
                 self._spans.setdefault(identity, span)

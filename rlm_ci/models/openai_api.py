@@ -235,7 +235,10 @@ class OpenAIModel:
         for piece in response.iter_bytes():
             size += len(piece)
             if size > limit:
-                raise SpentError(f"the answer is larger than {limit:,} bytes")
+                raise SpentError(
+                    f"the answer is larger than {limit:,} bytes",
+                    hint="lower models.max_completion_tokens, or use another model",
+                )
             yield piece
 
     def _opened(self) -> Any:
@@ -317,7 +320,11 @@ class OpenAIModel:
                 if len(data) > _ERROR_LIMIT:
                     break
         if status in refusals.GAVE_UP:
-            raise SpentError(f"a gateway on the way gave up waiting ({status})", again=True)
+            raise SpentError(
+                f"a gateway on the way gave up waiting ({status})",
+                hint="resume the run; if it stays so, lower models.max_completion_tokens",
+                again=True,
+            )
         raise refusals.read(status, data[:_ERROR_LIMIT], response.headers)
 
     def _wait(self, refused: RefusedError, attempt: int, deadline: float) -> float | None:
@@ -404,4 +411,8 @@ def _broken(cause: BaseException) -> Exception:
         return RefusedError(str(cause))
     if isinstance(cause, httpx2.TimeoutException):
         return OverError()
-    return SpentError("the connection broke before the answer was whole", again=True)
+    return SpentError(
+        "the connection broke before the answer was whole",
+        hint="check the network and the proxy, then resume the run",
+        again=True,
+    )

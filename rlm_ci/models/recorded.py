@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
-    from typing import Any, Final, Self, TypeVar
+    from typing import Any, Final, NoReturn, Self, TypeVar
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Model, Request
@@ -131,6 +131,15 @@ class Record:
             return produce()
 
         return _Told.of(self._fact(kind, (place, _digest(kind, key)), begun), self._facts, place)
+
+    def find(self, kind: str, place: str, key: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A fact of this run, if there is one by now; nothing is produced."""
+        with self._lock:
+            return self._facts.find((place, _digest(kind, key)))
+
+    @property
+    def path(self) -> str:
+        return self._facts.path
 
     def shaped(
         self,
@@ -315,10 +324,14 @@ class Absent:
         self.name = name
 
     def complete(self, request: Request) -> Completion:
-        raise ConfigError(f"a replay asks no model, and {printable(request.model)} was to be asked")
+        raise ConfigError(
+            f"a replay asks no model, and {printable(request.model)} was to be asked",
+            where="replay",
+            hint="replay with the version and the settings that the run had",
+        )
 
 
-class _Told(dict):  # type: ignore[type-arg] # what it holds is the journal's
+class _Told(dict[str, object]):
     """A fact, or an object in one; a name that is missing is damage to the file."""
 
     def __init__(self, value: Mapping[str, Any], facts: Facts, place: str) -> None:
@@ -333,7 +346,7 @@ class _Told(dict):  # type: ignore[type-arg] # what it holds is the journal's
 
         return cls({name: guarded(inner) for name, inner in value.items()}, facts, place)
 
-    def __missing__(self, name: str) -> Any:
+    def __missing__(self, name: str) -> NoReturn:
         raise self._facts.misshapen(self._place)
 
 

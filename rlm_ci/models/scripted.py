@@ -54,7 +54,9 @@ class Scripted:
         try:
             answers = json.loads(files.read(path, _LIMIT))
         except files.UnreadableError as error:
-            raise ConfigError(f"the script cannot be read: {error}", where=path) from None
+            raise ConfigError(
+                f"the script cannot be read: {error}", where=path, hint="name a JSON file"
+            ) from None
         except (ValueError, RecursionError):
             answers = None
         if not isinstance(answers, list) or not all(isinstance(a, str | dict) for a in answers):

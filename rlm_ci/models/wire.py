@@ -40,10 +40,12 @@ class Wire:
         Raises UnavailableError for a client that is made in another way than those we know.
         """
         try:
-            # Neither package has an open door to the sockets of a pool, for proxies least of all.
-            transports = (client._transport, *client._mounts.values())  # noqa: SLF001
-            for pool in [one._pool for one in transports if one is not None]:  # noqa: SLF001
-                pool._network_backend = _Network(pool._network_backend, self)  # noqa: SLF001
+            # A pool takes a network when it is made, and httpx2 makes its pools itself, those of
+            # the environment's proxies too: to make them in its place would be to copy it.
+            transports = (client._transport, *client._mounts.values())  # noqa: SLF001 - see above
+            for pool in [one._pool for one in transports if one is not None]:  # noqa: SLF001 - same
+                inner = pool._network_backend  # noqa: SLF001 - same
+                pool._network_backend = _Network(inner, self)  # noqa: SLF001 - same
         except AttributeError as error:
             raise UnavailableError(
                 f"the installed version of httpx2 is none that rlm-ci can bound in time ({error})",

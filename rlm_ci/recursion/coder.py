@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 
 from rlm_ci import resources
@@ -162,7 +163,8 @@ class Coder:
         )
 
 
-#: With one of these, a refusal that speaks of tools means that there are none.
+#: A refusal that speaks of tools, and of one of these, means that there are none.
+_OF_TOOLS = re.compile(r"(?<![a-z])tools?(?![a-z])|function[ _-]call")
 _LACKING = (
     "support", "enable", "allow", "permitted", "unknown", "unexpected", "unrecognized", "extra",
 )  # fmt: skip
@@ -172,9 +174,20 @@ def _refuses_tools(error: RemoteError, model: str) -> bool:
     """Does the endpoint say that it knows no tools, in one of the ways in which they do?"""
     if isinstance(error, SpentError):  # it was at work: that is no refusal
         return False
-    said = error.what.casefold().replace(model.casefold(), "")
-    about_tools = "tool" in said or "function call" in said
-    return about_tools and any(word in said for word in _LACKING)
+    said = _without_name(error.what.casefold(), model.casefold())
+    return bool(_OF_TOOLS.search(said)) and any(word in said for word in _LACKING)
+
+
+def _without_name(said: str, model: str) -> str:
+    """What an endpoint says apart from the model's name, which may speak of tools itself.
+
+    One that is a plain word is taken for a name only where the word ``model`` is before it.
+    """
+    if not model:
+        return said
+    before = r"(?<=\bmodel )" if model.isalpha() else r"(?<![\w.-])"
+    quote = "[`'\"]?" if model.isalpha() else ""
+    return re.sub(rf"{before}{quote}{re.escape(model)}(?![\w-])", " ", said)
 
 
 def _outcome(ending: Ending) -> Outcome:

@@ -67,6 +67,11 @@ class Entry(Value):
         """
         return self.run.is_resumable and request.is_kept(self.path)
 
+    @property
+    def can_be_raised(self) -> bool:
+        """Whether the run goes on with more of the budget that has ended it."""
+        return self.run.spent_budget is not None and request.is_kept(self.path)
+
     def is_gone(self, now: float) -> bool:
         """Whether the run should go on, and no process is there that does it.
 

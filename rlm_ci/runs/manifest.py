@@ -11,7 +11,7 @@ import os
 from datetime import UTC, datetime
 
 from rlm_ci import files
-from rlm_ci.errors import REMOTE, STORAGE, UNAVAILABLE, DamagedError
+from rlm_ci.errors import LIMIT, REMOTE, STORAGE, UNAVAILABLE, DamagedError
 from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
@@ -28,11 +28,14 @@ ENDED = (SUCCEEDED, FAILED, CANCELLED)
 INTERRUPTED = "interrupted"
 #: The detail of a run that stopped by itself until somebody lets it go on.
 PAUSED = "paused"
+#: The details of a run that a budget ended: it can go on with more of that one.
+BUDGETS = ("max_iterations", "max_minutes", "max_calls", "max_tokens", "budget_usd")
 #: Seconds between two heartbeats, and after which a silent run is thought to be gone.
 HEARTBEAT = 5.0
 STALE = 30.0
 #: From each status, those that may follow. Out of an ended one only a resume leads, and only
-#: where ``Manifest.is_resumable``; what was interrupted may also be cancelled for good.
+#: where ``Manifest.is_resumable``, or with more of the budget that was spent; what was
+#: interrupted may also be cancelled for good.
 TRANSITIONS = {
     QUEUED: (IN_PROGRESS, FAILED, CANCELLED),
     IN_PROGRESS: (IN_PROGRESS, SUCCEEDED, FAILED, CANCELLED),
@@ -113,10 +116,17 @@ class Manifest(Value):
             return self.exit_code in _OUTSIDE or self.status_detail == PAUSED
         return not self.has_ended
 
+    @property
+    def spent_budget(self) -> str | None:
+        """The budget that ended the run: it goes on once somebody gives it more of that."""
+        is_one = self.status == FAILED and self.exit_code == LIMIT
+        return self.status_detail if is_one and self.status_detail in BUDGETS else None
+
     def moved(self, status: str, now: float, **fields: Any) -> Self:
         """The manifest after a transition at ``now``; ValueError for one that there is not."""
         allowed = status in TRANSITIONS[self.status]
-        if not allowed or (self.has_ended and not self.is_resumable):
+        goes_on = not self.has_ended or self.is_resumable or self.spent_budget
+        if not allowed or not goes_on:
             raise ValueError(f"a run cannot go from {self.status} to {status}")
         at = timestamp(now)
         ended = {"completed_at": at if status in ENDED else None}

@@ -87,6 +87,8 @@ class Run:
         self._heart: threading.Thread | None = None
         #: What the work has to say about its end besides the exit code.
         self.detail: str | None = None
+        #: Whether it is given more of the budget that has ended it.
+        self.raised = False
         self._events = Journal.open(os.path.join(path, EVENTS))
 
     @classmethod
@@ -168,7 +170,7 @@ class Run:
     def begin(self) -> None:
         """In progress from here on, with a heartbeat. UsageError where it has ended for good."""
         before = self.manifest
-        if not before.is_resumable:
+        if not (before.is_resumable or (self.raised and before.spent_budget)):
             raise UsageError(
                 f"the run has ended: {before.status}",
                 where=before.run_id,

@@ -8,7 +8,7 @@ import sys
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from fixing.stage import Outcome, Stage
+from fixing.stage import TIMES, Outcome, Stage, timeless
 from llm.replies import Answer, Raw
 
 from rlm_ci import resources
@@ -207,26 +207,15 @@ def require_state(run: Outcome) -> None:
     assert not resources.misfit(run.state, "state.schema.json"), run.state
 
 
-#: Files of a run that say when and how long, beside the report and the artifacts.
-_TIMES = {"manifest.json", "events.jsonl", "calls.jsonl", "request.json", "runner.log", ".lock"}
-
-
 def left(run: Outcome) -> dict[str, str]:
     """The report and the artifacts of a run by name; times, ids and usage are taken out."""
     found = {}
     for path in sorted(run.folder.rglob("*")):
         name = path.relative_to(run.folder).as_posix()
-        if path.is_dir() or name in _TIMES or ".torn-" in name or name.endswith(".tmp"):
+        if path.is_dir() or name in TIMES or ".torn-" in name or name.endswith(".tmp"):
             continue
-        text = path.read_bytes().decode("utf-8", "surrogateescape").replace(run.id, "RUN")
-        text = re.sub(r'("startedAt"|"created_at"): "[^"]+"', r'\1: "TIME"', text)
-        if name == "report.json":
-            record = json.loads(text)
-            del record["usage"]
-            text = json.dumps(record, indent=2)
-        elif name.startswith(("report.", "comment.")):
-            text = re.sub(r"\d+ (model )?calls?[^\n<]*", "USAGE", text)
-        found[name] = text
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        found[name] = timeless(run, name, text)
     return found
 
 

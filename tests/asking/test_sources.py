@@ -121,6 +121,7 @@ def test_chunks_are_as_large_as_the_settings_say(stage: Asking) -> None:
     assert (entry["start_byte"], entry["end_byte"]) == (560, 860)
 
 
+@pytest.mark.full
 def test_a_file_outside_of_the_repository_is_cited_but_no_evidence(
     stage: Asking, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_file_outside_of_the_repository_is_cited_but_no_evidence(
     assert run.report["evidence"]["verified"] == 1
 
 
+@pytest.mark.full
 def test_a_folder_outside_of_git_will_do(cli: Cli, llm: ModelServer, tmp_path: Path) -> None:
     """A folder outside git works, with blob hashes and ``commit: null``."""
     report, _ = outside_of_git(cli, llm, tmp_path, "logs")
@@ -170,6 +172,7 @@ def outside_of_git(
     return ended.json(), place
 
 
+@pytest.mark.full
 def test_bytes_that_are_no_text_are_kept(stage: Asking) -> None:
     """Spec: "If decoding fails, the runner stores bytes and uses a lossy UTF-8 decode for
     previews, but all slicing remains byte-based".

@@ -142,8 +142,8 @@ class Outcome:
         return (self.folder / name).read_text(encoding="utf-8", errors="surrogateescape")
 
 
-#: Files of a run that say when, how long, or what a renderer makes of the report.
-_TIMES = {"manifest.json", "events.jsonl", "calls.jsonl", "request.json", "runner.log", ".lock"}
+#: Files of a run that say when and how long, beside the report and the artifacts.
+TIMES = {"manifest.json", "events.jsonl", "calls.jsonl", "request.json", "runner.log", ".lock"}
 #: Copies of the work tree, and what made them.
 _PRIVATE = re.compile(r"rlm/(work|verdict|git|snapshot\.json)\b")
 
@@ -158,22 +158,27 @@ def alike(run: Outcome, original: Outcome | None = None) -> dict[str, str]:
     [terms] = (original or run).facts("terms")
     for path in sorted(run.folder.rglob("*")):
         name = path.relative_to(run.folder).as_posix()
-        if name in _TIMES or _PRIVATE.match(name) or path.is_symlink() or path.is_dir():
+        if name in TIMES or _PRIVATE.match(name) or path.is_symlink() or path.is_dir():
             continue
         if ".torn-" in name or name.endswith(".tmp"):  # kept aside, or never put in its place
             continue
-        text = path.read_text(encoding="utf-8").replace(run.id, "RUN")
+        text = timeless(run, name, path.read_text(encoding="utf-8"))
         text = text.replace(terms["value"]["mark"], "MARK")
-        text = re.sub(r'"startedAt": "[^"]+"', '"startedAt": "TIME"', text)
-        text = re.sub(r"(\[exit code -?\d+), [\d.]+ s", r"\1, TIME", text)
-        if name == "report.json":
-            record = json.loads(text)
-            del record["usage"]
-            text = json.dumps(record, indent=2)
-        elif name.startswith(("report.", "comment.")):
-            text = re.sub(r"\d+ (model )?calls?[^\n<]*", "USAGE", text)
-        found[name] = text
+        found[name] = re.sub(r"(\[exit code -?\d+), [\d.]+ s", r"\1, TIME", text)
     return found
+
+
+def timeless(run: Outcome, name: str, text: str) -> str:
+    """A file of a run without its times, its id and its usage, as any run of the same has it."""
+    text = text.replace(run.id, "RUN")
+    text = re.sub(r'("startedAt"|"created_at"): "[^"]+"', r'\1: "TIME"', text)
+    if name == "report.json":
+        record = json.loads(text)
+        del record["usage"]
+        return json.dumps(record, indent=2)
+    if name.startswith(("report.", "comment.")):
+        return re.sub(r"\d+ (model )?calls?[^\n<]*", "USAGE", text)
+    return text
 
 
 class Stage:
@@ -248,6 +253,22 @@ class Stage:
         )
         self._children.append(child)
         return Child(child)
+
+    def begin(
+        self, *args: str, env: Mapping[str, str | None] | None = None
+    ) -> tuple[Child, Callable[[], int]]:
+        """``rlm-ci rlm GOAL ARGS`` under way, and how many records its journal has by now."""
+        known = {one.id for one in self.runs()}
+        child = self.spawn(*self.words(*args), env=env)
+
+        def records() -> int:
+            new = [one for one in self.runs() if one.id not in known]
+            try:
+                return (new[0].folder / "calls.jsonl").read_bytes().count(b"\n") if new else 0
+            except FileNotFoundError:
+                return 0
+
+        return child, records
 
     def clean(self) -> None:
         for child in self._children:

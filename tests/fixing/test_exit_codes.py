@@ -45,7 +45,7 @@ LIMITS = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("status", LIMITS)
 def test_a_budget_ends_it(stage: Stage, status: str) -> None:
     stage.llm.script(busy_forever())
@@ -133,7 +133,7 @@ CANNOT = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("case", CANNOT)
 def test_what_cannot_be_done_is_told(stage: Stage, case: str) -> None:
     arguments, code, status, word = CANNOT[case]
@@ -157,7 +157,12 @@ def test_an_error_names_who_has_said_it(stage: Stage) -> None:
     in_file = stage.cli(*words)
     assert in_file.code == 5, in_file
     assert "(rlm-ci.toml" in in_file.stderr
-    assert "(--" not in variable.stderr + in_file.stderr
+    stage.repo.write("rlm-ci.toml", '[loop]\nroles = "triad"\n').commit()
+    roles = stage.rlm("--agent", "autofix")
+    assert roles.code == 5, roles
+    assert "autofix cannot be the planner" in roles.stderr
+    assert "(rlm-ci.toml" in roles.stderr
+    assert "(--" not in variable.stderr + in_file.stderr + roles.stderr.partition("hint:")[0]
 
 
 def test_no_key_and_no_agent(stage: Stage) -> None:
@@ -169,6 +174,7 @@ def test_no_key_and_no_agent(stage: Stage) -> None:
         assert way_out in ended.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
@@ -251,6 +257,7 @@ def test_a_goal_is_needed(stage: Stage) -> None:
     assert stage.runs() == []
 
 
+@pytest.mark.full
 def test_what_was_edited_when_the_budget_ended_may_be_green(stage: Stage) -> None:
     stage.llm.script(Play([MEND, USELESS, done()]))
     ended, run = stage.fixed("--max-calls", "1")

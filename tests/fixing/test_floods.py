@@ -43,6 +43,7 @@ def flood(mebibytes: int) -> str:
 
 
 @pytest.mark.parametrize("mebibytes", [64, pytest.param(10 << 10, marks=pytest.mark.full)])
+@pytest.mark.full
 def test_memory_stays_flat(stage: Stage, mebibytes: int) -> None:
     code, quiet = peak(stage, *stage.words("--no-apply"))
     assert code == 0

@@ -61,7 +61,7 @@ _SAMPLE = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "way", [way if way in _SAMPLE else pytest.param(way, marks=pytest.mark.full) for way in BENT]
 )
@@ -212,7 +212,7 @@ def folders(stage: Stage) -> set[str]:
     return {f"{place}/{name}" for place in places for name in os.listdir(place)}
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "way", [pytest.param(way, marks=pytest.mark.full) if way == "disk" else way for way in PROGRAMS]
 )

@@ -43,19 +43,7 @@ def undisturbed(stage: Stage, calm: dict[str, dict[str, str]]) -> dict[str, str]
 
 def begun(stage: Stage) -> tuple[Child, Callable[[], int]]:
     """A run under way, and how many records its journal has by now."""
-    known = {one.id for one in stage.runs()}
-    child = stage.spawn(*stage.words("--no-apply"))
-
-    def records() -> int:
-        new = [one for one in stage.runs() if one.id not in known]
-        if not new:
-            return 0
-        try:
-            return (new[0].folder / "calls.jsonl").read_bytes().count(b"\n")
-        except FileNotFoundError:
-            return 0
-
-    return child, records
+    return stage.begin("--no-apply")
 
 
 def goes_on(stage: Stage, run: Outcome, expected: dict[str, str]) -> None:
@@ -215,6 +203,7 @@ class _Waiting:
         return TWO_TURNS(asked)
 
 
+@pytest.mark.full
 def test_a_result_that_was_half_applied_is_applied_whole(stage: Stage) -> None:
     """Killed when the work tree may hold all or nothing of it: it ends with all of it."""
     child = stage.spawn(*stage.words())

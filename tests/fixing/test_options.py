@@ -52,7 +52,7 @@ def test_flag_over_environment_over_file_over_pipeline_over_default(stage: Stage
     assert terms(stage, *FLAGS, **ENVIRONMENT) == ("test -e from-flag", 1, 10, "triad")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("word", ["unlimited", "unbounded", "infinite", "Infinity", "0"])
 def test_no_end_has_many_names(stage: Stage, word: str) -> None:
     """Each is refused where nothing else would end the run."""
@@ -63,6 +63,7 @@ def test_no_end_has_many_names(stage: Stage, word: str) -> None:
     assert (state["maxIterations"], state["maxMinutes"]) == (0, 0)
 
 
+@pytest.mark.full
 def test_the_goal_of_the_environment(stage: Stage) -> None:
     """It is the goal where the command line has none."""
     goals = {None: "from the environment", GOAL: GOAL}
@@ -73,7 +74,7 @@ def test_the_goal_of_the_environment(stage: Stage) -> None:
         assert run.state["goal"] == goal
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("arguments", "environ", "task"),
     [

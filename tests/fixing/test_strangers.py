@@ -47,6 +47,7 @@ def interrupted(run: Outcome, **flags: Any) -> None:
 # -- a pipeline of the repository ------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["rlm-ci.toml", "codex.orchestrator.json"])
 def test_stages_of_the_repository_take_the_place_of_ours_only_where_one_says_so(
     stage: Stage, name: str
@@ -74,6 +75,7 @@ def test_a_file_of_settings_cannot_say_so(stage: Stage) -> None:
     assert (ended.code, said(stage)) == (5, False), ended
 
 
+@pytest.mark.full
 def test_it_is_the_same_around_ours_in_the_background_and_when_resumed(stage: Stage) -> None:
     stage.repo.write("rlm-ci.toml", AROUND).commit()
     assert stage.cli("start", "ci", "--goal", "x").code == 5
@@ -125,6 +127,7 @@ def committed(stage: Stage) -> Outcome:
     return run
 
 
+@pytest.mark.full
 def test_nobody_is_invited_to_resume_what_came_with_the_repository(
     stage: Stage, committed: Outcome
 ) -> None:
@@ -139,6 +142,7 @@ def test_nobody_is_invited_to_resume_what_came_with_the_repository(
     assert not said(stage)
 
 
+@pytest.mark.full
 def test_a_run_of_our_own_is_the_latest_whatever_the_repository_says(
     stage: Stage, committed: Outcome
 ) -> None:
@@ -227,6 +231,7 @@ def test_without_a_sandbox_is_said_again(stage: Stage) -> None:
     assert run.state["sandbox"] == "none"
 
 
+@pytest.mark.full
 def test_a_run_goes_on_in_the_sandbox_in_which_it_began(stage: Stage) -> None:
     ended, run = stage.fixed(*AGENT)
     assert ended.code == 0, ended
@@ -240,6 +245,7 @@ def test_a_run_goes_on_in_the_sandbox_in_which_it_began(stage: Stage) -> None:
     assert run.state["sandbox"] == "bubblewrap"
 
 
+@pytest.mark.full
 def test_a_file_of_settings_is_named_again(stage: Stage, tmp_path: Path) -> None:
     """It may say which variables an agent is given."""
     ended, run = stage.fixed(*AGENT)
@@ -279,6 +285,7 @@ def test_results_go_where_the_command_line_says(stage: Stage, tmp_path: Path) ->
     told_plainly(replayed)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("again", ["replay", "resume"])
 def test_no_configuration_in_it_is_executed(stage: Stage, again: str) -> None:
     ended, run = stage.fixed(*AGENT)
@@ -298,6 +305,7 @@ def test_no_configuration_in_it_is_executed(stage: Stage, again: str) -> None:
     assert not said(stage)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("again", ["replay", "resume"])
 def test_no_folder_that_it_names_is_emptied(stage: Stage, tmp_path: Path, again: str) -> None:
     ended, run = stage.fixed(*AGENT)
@@ -316,6 +324,7 @@ def test_no_folder_that_it_names_is_emptied(stage: Stage, tmp_path: Path, again:
     assert (precious / "thesis.txt").read_text() == "x"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("again", ["replay", "resume"])
 def test_no_link_in_it_is_written_through(stage: Stage, tmp_path: Path, again: str) -> None:
     ended, run = stage.fixed(*AGENT)

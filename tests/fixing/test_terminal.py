@@ -11,6 +11,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from fixing.stage import MENDED, QUICK
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ def test_no_answer_is_no_validator(stage: Stage) -> None:
     assert stage.only().final == "no_validator"
 
 
+@pytest.mark.full
 def test_it_asks_for_another_when_the_program_is_not_there(stage: Stage) -> None:
     terminal = Terminal(stage, *stage.words("--validator", "no-such-program --fast"))
     terminal.read_until("Validator (")
@@ -136,6 +139,7 @@ def test_plain_lines_elsewhere(stage: Stage) -> None:
     assert re.fullmatch(r"\d+s, 47h 59m, 7 calls, \$2\.\d\d left  iteration 2: agent", line), line
 
 
+@pytest.mark.full
 def test_quiet_says_the_result_alone(stage: Stage) -> None:
     ended, _ = stage.fixed("--quiet")
     assert (ended.code, ended.stderr) == (0, "")

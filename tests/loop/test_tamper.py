@@ -668,6 +668,20 @@ def cargo(passed: int, failed: int, ignored: int = 0) -> str:
     )
 
 
+#: What pytest prints where it cannot read a file of tests: none is run.
+COLLECTION = """\
+============ test session starts ============
+platform linux -- Python 3.11.7, pytest-9.0.2, pluggy-1.6.0
+collected 5 items / 1 error
+
+================== ERRORS ==================
+______ ERROR collecting test_other.py ______
+E   NameError: name 'gone' is not defined
+========= short test summary info ==========
+ERROR test_other.py - NameError: name 'gone' is not defined
+!!!!!! Interrupted: 1 error during collection !!!!!!
+============= 1 error in 0.05s =============
+"""
 #: What was printed before and after a fix by which nobody bent anything.
 HONEST = {
     "TAP, of which nothing passes at first": (
@@ -705,6 +719,12 @@ HONEST = {
     "unittest of a module that could not be read": (
         "Ran 1 test in 0.000s\n\nFAILED (errors=1)\n",
         "Ran 4 tests in 0.000s\n\nOK (skipped=2)\n",
+    ),
+    "pytest of a module that could not be read, with an old skip elsewhere": (
+        COLLECTION, "collected 6 items\n\n==== 3 passed, 3 skipped in 0.1s ====\n",
+    ),
+    "pytest of a module that could not be read, quietly": (
+        "==== ERRORS ====\nE   NameError\n1 error in 0.1s\n", "1 passed in 0.1s\n",
     ),
     "pytest with subtests": (
         "2 failed, 2 subtests passed in 0.1s\n", "1 passed, 3 subtests passed in 0.1s\n",
@@ -749,6 +769,12 @@ SHRUNK = {
     ),
     "pytest dies, where it could not begin at first": (
         "ImportError while loading conftest\n", "=== test session starts ===\ncollected 3 items\n",
+    ),
+    "fewer than pytest had found when a module could not be read": (
+        COLLECTION, "collected 4 items\n\n==== 4 passed in 0.1s ====\n",
+    ),
+    "none, of those that pytest had found when a module could not be read": (
+        COLLECTION, "done\n",
     ),
     "a target of cargo dies": (cargo(0, 1), f"running 1 test\n{cargo(2, 0)}"),
 }  # fmt: skip

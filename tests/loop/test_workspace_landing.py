@@ -263,6 +263,41 @@ def test_an_error_in_the_middle_undoes_everything(
     assert shape(repo.path) == shape(space.path)
 
 
+#: No file of ours may outgrow this: a disk that is full, as far as a process can tell.
+_FULL = """
+import os, resource, sys
+from rlm_ci.errors import StorageError
+from rlm_ci.git import Repository, discover
+from rlm_ci.loop.workspace import Workspace
+root, place, tree = sys.argv[1:]
+top, git_dir = discover(root)
+repository = Repository(top, git_dir, dict(os.environ))
+space = Workspace.create(place, repository, dict(os.environ))
+resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))
+try:
+    print(space.apply_to(repository, tree))
+except StorageError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_fails_is_an_error_and_no_reason(
+    changed: tuple[GitRepo, Workspace, str], tmp_path: Path
+) -> None:
+    repo, space, _ = changed
+    Path(space.path, "large.txt").write_text("x" * 9001)
+    tree = space.tree()
+    before, after = shape(repo.path), shape(space.path)
+    argv = [sys.executable, "-c", _FULL, str(repo.path), str(tmp_path / "run"), tree]
+    ended = subprocess.run(argv, check=False, capture_output=True, timeout=60, text=True)
+    said = "the result cannot be put into the work tree: File too large"
+    assert ended.stdout.startswith(said), ended
+    assert shape(repo.path) == before
+    assert not (repo.path / STAGING).exists()
+    assert space.apply_to(opened(repo.path), tree).done
+    assert shape(repo.path) == after
+
+
 # ── killed in the middle ──
 
 _KILLED = """

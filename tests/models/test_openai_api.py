@@ -346,6 +346,7 @@ def test_what_is_no_answer_says_so_and_may_have_been_paid(
     with pytest.raises(SpentError, match=words) as caught:
         client(llm, answer_limit=100_000).complete(question())
     assert caught.value.again is again
+    assert caught.value.hint
     assert caught.value.where == f"{llm.url}, model m-1"
     assert len(llm.asked) == 1, "what may have been paid for is not asked again behind one's back"
 
@@ -417,6 +418,7 @@ def test_a_stream_counts_only_with_its_finish_reason(
     with pytest.raises(SpentError, match=words) as caught:
         client(llm, progress=lambda _: None, answer_limit=20_000).complete(question())
     assert caught.value.again is again
+    assert caught.value.hint
     assert len(llm.asked) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci import evidence
+from rlm_ci.git import Repository, discover
 from rlm_ci.recursion.context.building import build
 from rlm_ci.recursion.symbolic.citations import MOST, cite
 from rlm_ci.recursion.symbolic.grounds import NEVER_READ, PLACES, QUOTED_LINES
+from rlm_ci.recursion.symbolic.standing import OTHER, Standing, refuted_by
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from histories import GitRepo
 
     from rlm_ci.recursion.context import Context
 
@@ -314,3 +319,159 @@ def test_a_name_from_a_stranger_is_told_in_one_line(tmp_path: Path) -> None:
     cited = cite(span(context, 0, 1), context, [(0, 1)])
     assert cited.text == "a\\n## evil\\x1b[0m:1"
     assert cited.locations[0].path == "a\n## evil\x1b[0m"
+
+
+# ── places that the answer writes itself ──
+
+
+def test_a_place_that_the_answer_writes_is_looked_up(context: Context) -> None:
+    """``path:12`` and ``path#L3-L5``: those whose path is in the table of files are citations."""
+    for written in (
+        "a.py:2", "a.py:2-4", "a.py#L2", "a.py#L2-L4", "a.py#L2-4", "./a.py:2", "b/wide.txt:2",
+        "a.py:2:14", "a.py:2\u20134", "c/latin.txt#L1C2-L2C3",
+    ):  # fmt: skip
+        for around in (
+            "So it is ({}).",
+            "`{}`",
+            "{}",
+            "see\t{}, and",
+            "**{}**: x",
+            "见{}。",
+            "[{}]",
+        ):
+            answer = around.format(written)
+            cited = cite(answer, context, everything(context))
+            assert (cited.text, cited.verified) == (answer, 1), answer
+            assert cited.evidence.rejected == 0
+            hold(context, answer)
+    (one,) = cite("It is so, a.py:2-4.", context, everything(context)).locations
+    assert (one.path, one.line_start, one.line_end, one.quote) == (
+        "a.py", 2, 4, "two\nthree\nx = 1",
+    )  # fmt: skip
+    both = cite(f"a.py:2 and {place_of(context, 'a.py', 5, 1)}", context, everything(context))
+    assert (both.text, both.verified, len(both.locations)) == ("a.py:2 and a.py:2", 2, 1)
+
+
+def test_a_place_that_was_not_read_is_marked(context: Context) -> None:
+    """The same rule as for pointers; what is beyond the file is told as that."""
+    lines = CONTENTS["a.py"].split(b"\n")
+    x = len(b"\n".join(lines[:3])) + 1  # where the lines "x = 1" begin
+    seen = [(0, 3), (x, x + 18)]
+    for written, text, why in (
+        ("a.py:1", "a.py:1", None),
+        ("a.py:2", "[unverified: a.py:2]", NEVER_READ),
+        ("a.py:4-8", "a.py:4-6", None),  # narrowed to what was shown, which is most of it
+        ("a.py:4-30", "[unverified: a.py:4-30]", "only 18 of 162 bytes were read in this run"),
+        ("a.py:99", "[unverified: a.py:99]", "line 99 is not in the file, which has 43"),
+        ("a.py#L0", "[unverified: a.py#L0]", "line 0 is not in the file, which has 43"),
+        ("a.py:3-2", "[unverified: a.py:3-2]", "lines 3-2 are not in the file, which has 43"),
+        ("d/empty.txt:1", "[unverified: d/empty.txt:1]", "line 1 is not in the file, which has 0"),
+    ):  # fmt: skip
+        cited = cite(f"It is so ({written}).", context, seen)
+        assert cited.text == f"It is so ({text})."
+        assert (cited.offered, cited.verified) == (1, int(why is None))
+        assert cited.rejected == (() if why is None else ((written, why),))
+
+
+def test_what_only_looks_like_a_place_is_left_alone(context: Context) -> None:
+    """Times, versions, addresses, files that are none of the context's, parts of longer paths."""
+    for prose in (
+        "at 11:33:20 on 2026-03-03T11:33, ratio 3:1, python:3.12, redis:7, localhost:8080",
+        "https://example.org/a.py:2 and http://a.py:80/x, lib/a.py:2, xa.py:2, a.pyc:2, ba.py#L2",
+        "a.py:2x a.py:2.5 a.py:x a.py: 2 a.py#2 a.py#L a.py:12:30:11 A.PY:2 a.py:1234567890",
+        "other.py:2, other.py#L2, :2, #L2, a.py",
+    ):
+        cited = cite(prose, context, everything(context))
+        assert (cited.text, cited.offered) == (prose, 0)
+
+
+def test_names_that_are_hard_to_read_are_found(tmp_path: Path) -> None:
+    """Blanks, brackets and the like in paths; the longest name counts; words alone are no files."""
+    tree = tmp_path / "tree"
+    (tree / "[slug]").mkdir(parents=True)
+    names = ("my notes.txt", "notes.txt", "[slug]/page (2).tsx", "Makefile", "redis", "11", ".env",
+             "__init__.py", "\u6587\u4ef6.md")  # fmt: skip
+    for number, name in enumerate(names):
+        (tree / name).write_text(f"{number}\n" * 20)
+    context = build(str(tree), str(tmp_path / "object"), root=str(tree))
+    for name in names:
+        for line in (":3", "#L3"):
+            cited = cite(f"See {name}{line}, and so on.", context, everything(context))
+            is_word = name in ("redis", "11") and line == ":3"
+            assert cited.verified == int(not is_word), name + line
+            if not is_word:
+                assert [one.path for one in cited.locations] == [name]
+    assert cite("(my notes.txt:3)", context, everything(context)).locations[0].path == names[0]
+    assert cite("they notes.txt:3", context, everything(context)).locations[0].path == names[1]
+
+
+@given(st.data(), SEEN)
+def test_a_written_place_is_as_good_as_its_pointer(
+    context: Context, data: st.DataObject, seen: list[tuple[int, int]]
+) -> None:
+    """Lines by name and by bytes: verified alike, with the same locations."""
+    path = data.draw(st.sampled_from([name for name, held in CONTENTS.items() if held]))
+    ends = [0]
+    for line in CONTENTS[path].splitlines(keepends=True):
+        ends.append(ends[-1] + len(line))
+    first = data.draw(st.integers(1, len(ends) - 1))
+    last = data.draw(st.integers(first, len(ends) - 1))
+    pointer = place_of(context, path, ends[first - 1], ends[last] - ends[first - 1])
+    by_bytes = cite(pointer, context, seen)
+    by_name = cite(f"{path}:{first}-{last}", context, seen)
+    assert by_name.verified == by_bytes.verified
+    assert by_name.locations == by_bytes.locations
+    assert [why for _, why in by_name.rejected] == [why for _, why in by_bytes.rejected]
+
+
+def test_hostile_places_take_no_time(context: Context) -> None:
+    for answer in (
+        ":1" * 100_000, "a:1 " * 50_000, "#L1" * 70_000, "x" * 900_000 + ":1",
+        "a.py" * 50_000 + ":1", ". " * 100_000 + "a:1", "a.py:1-" * 30_000,
+    ):  # fmt: skip
+        assert cite(answer, context, everything(context)).text
+    many = cite("a.py:1 " * 20_000, context, everything(context))
+    assert (many.offered, many.verified) == (20_000, MOST)
+
+
+# ── files that are not what a context says ──
+
+
+def test_a_file_that_holds_something_else_refutes(tmp_path: Path, repo: GitRepo) -> None:
+    """An object from elsewhere may name any file: where that is there, its lines are compared."""
+    held = {"a.py": "one\ntwo\nthree\n", "b.py": "four\nfive\n", "gone.py": "six\n", "c.py": "7\n"}
+    for name, text in held.items():
+        repo.write(name, text)
+    context = build(str(repo.path), str(tmp_path / "object"), root=str(repo.path))
+    repo.commit()
+    repo.write("a.py", "one\nTWO\nthree\nand more\n")  # changed, and the old one in git
+    repo.write("b.py", "before\nfour\nfive\n").commit()
+    repo.write("b.py", "four!\nfive\n")
+    repo.remove("gone.py").commit(stage=False)
+    (repo.path / "c.py").unlink()
+    (repo.path / "c.py").symlink_to("/etc/passwd")  # in git it is what it was
+    (repo.path / "far").symlink_to(tmp_path)
+
+    repository = Repository(*discover(str(repo.path)), os.environ)
+
+    def flaws(*paths: str, object_of: Context = context) -> dict[str, bool]:
+        standing = Standing(object_of, repository, repo.sha())
+        answer = ", ".join(paths)
+        cited = cite(answer, object_of, everything(object_of), refute=standing)
+        kept = cite(answer, object_of, everything(object_of), refute=refuted_by(standing.refuted))
+        assert kept == cited
+        refuted = {told for told, why in cited.rejected if why == OTHER}
+        assert len(refuted) == len(cited.rejected)
+        return {path: path in refuted for path in paths}
+
+    assert flaws("a.py:1", "a.py:2", "a.py:3", "b.py:1", "b.py:2", "gone.py:1", "c.py:1") == {
+        "a.py:1": False, "a.py:2": True, "a.py:3": False, "b.py:1": True, "b.py:2": False,
+        "gone.py:1": False, "c.py:1": False,
+    }  # fmt: skip
+    standing = Standing(context, repository, None)
+    assert cite(context.pointer(0), context, everything(context), refute=standing).verified == 0
+    odd = tmp_path / "odd"
+    odd.mkdir()
+    (odd / "x.txt").write_text("x\n")
+    from_far = build(str(odd), str(tmp_path / "far-object"))
+    assert not any(flaws(f"{odd}/x.txt:1", object_of=from_far).values())

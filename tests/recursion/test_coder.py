@@ -170,6 +170,32 @@ def test_the_ways_in_which_endpoints_refuse_tools(tmp_path: Path, said: str) -> 
     assert studio.coder.act(studio.task()).summary == "Out."
 
 
+@pytest.mark.parametrize(
+    ("model", "said", "refuses"),
+    [
+        ("tool", "the model tool does not support tools", True),
+        ("tool", "The model `tool` is unknown", False),
+        ("tool", "tool choice is not supported", True),
+        ("tools", "Unrecognized request argument supplied: tools", True),
+        ("groq-tool-use:8b", "unknown model registry/groq-tool-use:8b", False),
+        ("groq-tool-use:8b", "groq-tool-use:8b does not support tool_choice", True),
+        ("e", "tools are not supported", True),
+        ("m", "the toolkit is not supported", False),
+        ("tool.*", "model tool.* is unknown", False),
+    ],
+)
+def test_the_name_of_a_model_says_nothing_of_tools(
+    tmp_path: Path, model: str, said: str, *, refuses: bool
+) -> None:
+    done = '{"tool": "done", "arguments": {"summary": "Out."}}'
+    studio = Studio(tmp_path, [RemoteError(f"refused (400): {said}"), done], model=model)
+    if refuses:
+        assert studio.coder.act(studio.task()).summary == "Out."
+    else:
+        with pytest.raises(RemoteError):
+            studio.coder.act(studio.task())
+
+
 def test_roles_that_share_a_conversation(tmp_path: Path) -> None:
     steps = [
         step("read", path="a.py"),

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 from hashlib import sha256
+from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recursion.contexts import made, scratch
 from symbolic_runs import Stage, harbour, player
 
 from rlm_ci.recursion.context import Context
 from rlm_ci.recursion.symbolic.exposure import examine
+from rlm_ci.recursion.symbolic.leaks import REACH, Frames
 from rlm_ci.runs.journal import Journal, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +52,13 @@ def edit(path: Path, change: Callable[[Any], object]) -> None:
 
 def agree(rlm: Path, **limits: int) -> None:
     """Let the run have begun with these limits, by its journal and by its state."""
-    path = rlm.parent / "calls.jsonl"
-    records = list(replay(str(path)))
-    path.unlink()
-    with Journal.open(str(path)) as journal:
-        for record in records:
-            if (record["type"], record["kind"]) == ("fact", "terms"):
-                record["value"]["limits"] |= limits
-            journal.append({key: record[key] for key in record.keys() - {"seq", "crc"}})
+
+    def allow(record: dict[str, Any]) -> bool:
+        if (record["type"], record["kind"]) == ("fact", "terms"):
+            record["value"]["limits"] |= limits
+        return True
+
+    rejournalled(rlm, allow)
     edit(rlm / "state.json", lambda state: state["budgets"].update(limits))
 
 
@@ -87,6 +91,25 @@ def test_a_byte_changed_anywhere_is_named(rlm: Path) -> None:
     assert look(rlm) == ()
 
 
+def test_every_file_of_a_question_is_held_against_the_journal(rlm: Path) -> None:
+    """Verify finds a changed meta.json, input.json, prompt or output, and names it: also where it
+    still says what others say. Of sub-calls, failed ones included, and of plans.
+    """
+    files = [path for kind in ("planner", "subcalls") for path in (rlm / kind).rglob("*.*")]
+    assert {path.name for path in files} == {"input.json", "meta.json", "output.txt", "prompt.txt"}
+    for path in files:
+        whole = path.read_bytes()
+        path.write_bytes(whole + b" ")
+        name = str(path.relative_to(rlm))
+        assert any(f"{name} is not what was written" in one for one in look(rlm)), name
+        path.write_bytes(whole)
+    assert look(rlm) == ()
+    meta = rlm / "planner/1/attempt-1/meta.json"
+    edit(meta, lambda one: one["sections"][0].update(note="nothing of it is shown"))
+    (problem,) = look(rlm)
+    assert problem == ("planner/1/attempt-1: planner/1/attempt-1/meta.json is not what was written")
+
+
 def test_a_changed_source_is_named(rlm: Path) -> None:
     source = rlm / "context/source.txt"
     whole = source.read_bytes()
@@ -112,8 +135,25 @@ def test_a_missing_state_is_named(rlm: Path) -> None:
     assert any(one.startswith("state.json") for one in look(rlm))
 
 
+def unvouched(rlm: Path) -> None:
+    """Take the digests of all files out of the journal, as somebody may who knows of them."""
+    rejournalled(rlm, lambda record: record["kind"] != "artifacts")
+
+
+def rejournalled(rlm: Path, change: Callable[[dict[str, Any]], bool]) -> None:
+    """Write the journal anew, with right sums: its records as ``change`` leaves them, if true."""
+    path = rlm.parent / "calls.jsonl"
+    records = list(replay(str(path)))
+    path.unlink()
+    with Journal.open(str(path)) as journal:
+        for record in records:
+            if change(record):
+                journal.append({key: record[key] for key in record.keys() - {"seq", "crc"}})
+
+
 def rewritten(rlm: Path, attempt: str, change: Callable[[bytes, list[Any]], bytes]) -> None:
-    """A prompt changed by somebody who knows to change its digest, and the state, as well."""
+    """A prompt changed by somebody who knows to change all that is told of it as well."""
+    unvouched(rlm)
     folder = rlm / "planner" / attempt
     meta = json.loads((folder / "meta.json").read_bytes())
     data = change((folder / "prompt.txt").read_bytes(), meta["sections"])
@@ -129,6 +169,7 @@ def rewritten(rlm: Path, attempt: str, change: Callable[[bytes, list[Any]], byte
 
 def test_an_answer_that_is_not_in_the_journal_is_named(rlm: Path) -> None:
     """What a model answered is held against calls.jsonl, each of whose records has its CRC."""
+    unvouched(rlm)
     for folder in ("planner/0/attempt-1", "subcalls/0/sc0001"):
         path = rlm / folder / "meta.json"
         kept = path.read_bytes()
@@ -166,7 +207,6 @@ def test_numbers_of_the_source_are_text_as_well(tmp_path: Path) -> None:
     source = tmp_path / "numbers.csv"
     source.write_text("\n".join(f"{n * 7919 % 10007} {n * 31 % 977} {n}" for n in range(900)))
     from rlm_ci.recursion.context.building import build
-    from rlm_ci.recursion.symbolic.leaks import Frames
 
     with build(str(source), str(tmp_path / "object")) as context:
         whole = source.read_bytes()
@@ -318,7 +358,6 @@ def test_the_prompts_of_an_earlier_run_are_no_leak(tmp_path: Path) -> None:
 def test_much_leaked_text_against_much_that_is_known(tmp_path: Path) -> None:
     """What is looked at is linear in both: half a megabyte that leaked, and as much known."""
     from rlm_ci.recursion.context.building import build
-    from rlm_ci.recursion.symbolic.leaks import Frames
 
     source = tmp_path / "source.txt"
     source.write_text("".join(f"the gate of berth {n} is {n * n} wide\n" for n in range(15_000)))
@@ -330,9 +369,60 @@ def test_much_leaked_text_against_much_that_is_known(tmp_path: Path) -> None:
         assert list(frames.found()) == ["there"]
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 1 << 32), st.integers(REACH, 2 * REACH), st.integers(8, 60))
+def test_a_leak_of_which_half_is_known_is_found(seed: int, size: int, stretch: int) -> None:
+    """Whoever quotes 95 bytes of the source is found out, though the planner has said half of
+    them, in one stretch or in many; who quotes what it said, with whatever around it, is not.
+    """
+    chance = Random(seed)
+    words = ("".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(60))
+    source = " ".join(words).encode()
+    start = chance.randrange(len(source) - size)
+    leak = source[start : start + size]
+    known = [leak[at : at + stretch] for at in range(0, size, 2 * stretch)]
+    before = chance.choice([b"", b'Search for "', b"Read of chunk:c000001. Reason: "])
+    with scratch() as folder, made(Path(folder), source, 100, 10) as context:
+        frames = Frames(context)
+        frames.know_answer(b"I look for " + b" or else for ".join(known))
+        frames.add("here", before + leak + b'": 3 hits in 1 chunk')
+        for number, one in enumerate(known):
+            frames.add(f"there {number}", before + one + b'": 3 hits in 1 chunk. Reason: "')
+        assert list(frames.found()) == ["here"]
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.data())
+def test_what_a_planner_quotes_of_the_source_is_no_leak(data: st.DataObject) -> None:
+    """No false alarms: a run whose planner repeats pieces of the source, long ones and short."""
+    pieces = st.tuples(st.integers(0, 3000), st.integers(1, 400))
+    with scratch() as folder:
+        place = Path(folder)
+        with harbour(place / "harbour") as context:
+
+            def quoted() -> str:
+                at, size = data.draw(pieces)
+                return context.raw(at, min(at + size, context.byte_length)).decode(
+                    "utf-8", "ignore"
+                )
+
+            turns = [
+                {
+                    "schema_version": 1,
+                    "intent": "continue",
+                    "searches": [{"query": f"{quoted()}.", "reason": quoted()} for _ in range(2)],
+                    "reads": [{"pointer": "chunk:c000002", "bytes": 50, "reason": quoted()}],
+                }
+                for _ in range(2)
+            ]
+            final = {"schema_version": 1, "intent": "final", "final_answer": f"so {quoted()}"}
+            answers = iter(json.dumps(one) for one in (*turns, final))
+            Stage(place / "run", context, lambda _request: next(answers)).play()
+            assert examine(str(place / "run/rlm"), context).problems == ()
+
+
 def test_words_of_another_script_that_a_planner_said_are_no_leak(tmp_path: Path) -> None:
     from rlm_ci.recursion.context.building import build
-    from rlm_ci.recursion.symbolic.leaks import Frames
 
     said = "".join(chr(0x4E00 + 37 * n % 900) for n in range(120))
     source = tmp_path / "source.txt"

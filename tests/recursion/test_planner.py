@@ -414,6 +414,59 @@ def test_a_real_endpoint_that_knows_no_response_format(tmp_path: Path) -> None:
         assert len(served.completions) == 1
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("said", REFUSALS)
+def test_an_endpoint_may_refuse_the_schema_later(tmp_path: Path, said: str) -> None:
+    """Decision 13c: what a later call finds out is remembered as well, and decided once."""
+    answers = ["no plan", GOOD, RemoteError(said), FINAL, FINAL]
+
+    def play(studio: Studio) -> list[Planned]:
+        return [studio.plan(), studio.plan(1), studio.plan(2)]
+
+    first = Studio(tmp_path, answers)
+    expected = play(first)
+    forms = [request.response_format is not None for request in first.model.requests]
+    assert forms == [True, True, True, False, False], "from then on without it"
+    assert [first.meta(n)["structured"] for n in range(3)] == [True, False, False]
+    first.record.close()
+    lines = (tmp_path / "calls.jsonl").read_bytes().splitlines(keepends=True)
+    for cut in range(len(lines) + 1):
+        place = tmp_path / f"cut-{cut}"
+        place.mkdir()
+        (place / "calls.jsonl").write_bytes(b"".join(lines[:cut]))
+        known = sum(b'"finish_reason"' in one for one in lines[:cut])
+        settled = any(b'"takes_schema":false' in one for one in lines[:cut])
+        rest = answers[known:] if known < 2 else answers[known + 1 :]
+        if known >= 2 and not settled:  # nobody knows yet: it is asked, and refused, again
+            rest = [answers[2], *rest]
+        again = Studio(place, rest)
+        assert play(again) == expected
+        assert again.record.calls == 4 - known
+        assert again.files() == first.files()
+        again.record.close()
+    replayed = tmp_path / "replayed"
+    replayed.mkdir()
+    (replayed / "calls.jsonl").write_bytes(b"".join(lines))
+    again = Studio(replayed, [], replay=True)
+    assert play(again) == expected
+    assert again.files() == first.files()
+
+
+def test_a_failure_after_the_first_question_is_no_refusal(tmp_path: Path) -> None:
+    studio = Studio(tmp_path, [GOOD, RemoteError("too many requests (429)")])
+    studio.plan()
+    with pytest.raises(RemoteError, match="429"):
+        studio.plan(1)
+    studio.record.close()
+    replayed = Studio(tmp_path, [], replay=True)
+    replayed.plan()
+    with pytest.raises(RemoteError, match="429"):
+        replayed.plan(1)
+    again = Studio(tmp_path, [FINAL])
+    assert (again.plan().plan, again.plan(1).plan.intent) == (PLAN, "final")
+    assert again.model.requests[0].response_format is not None
+
+
 def test_a_request_that_is_refused_either_way_tells_nothing_of_schemas(tmp_path: Path) -> None:
     refused = RemoteError("the request was refused (400): bad")
     studio = Studio(tmp_path, [refused, RemoteError("the request was refused (400): worse")])

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from recursion.planning import CHUNK, CONTEXT, OBJECT, PIECES, read, search, step, subcall
 
@@ -178,6 +178,7 @@ def test_heads_tell_files_and_lines() -> None:
         assert told in user
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=300), max_size=60), st.text(max_size=5))
 def test_files_take_a_bounded_part_of_a_prompt(paths: list[str], query: str) -> None:
     pieces = [Piece(path, at, at + 1, None) for at, path in enumerate(paths)]
@@ -333,6 +334,7 @@ def check(prompt: Prompt, limit: int) -> None:
     assert all(one[1] < two[0] for one, two in pairwise(prompt.seen))
 
 
+@settings(deadline=None)
 @given(STEPS, SHORT | LONG, st.integers(0, 40_000), SHORT | LONG, st.integers(0, 10**6))
 def test_it_is_never_above_the_limit(
     steps: list[Step], goal: str, more: int, wrong: str, iteration: int
@@ -433,7 +435,7 @@ def drops(steps: Sequence[Step]) -> list[str]:
             gone += [one for one in before if one not in now]
             assert [one for one in before if one in now] == now
         before = now
-        limit -= 100
+        limit -= 250
     return gone
 
 

@@ -193,6 +193,31 @@ def test_model_is_honoured(tmp_path: Path, context: Context) -> None:
     assert read(stage, named)["meta"]["model"] == "tiny"
 
 
+def test_a_model_that_nobody_allowed_is_not_asked(tmp_path: Path, context: Context) -> None:
+    """A text may talk a planner into a dear model: other names are results, told with what may be
+    named, and no call.
+    """
+    stage = Stage(tmp_path, context, lambda request: f"I am {request.model}", models=("small",))
+    dear, odd, small, own = run(
+        stage,
+        subcall(context.pointer(0), model="dear-9"),
+        subcall(context.pointer(0), model="a`\n" * 400),
+        subcall(context.pointer(0), model="small"),
+        subcall(context.pointer(0), model="m"),
+    )
+    assert (dear.status, dear.output, dear.spans) == ("failed", "", ())
+    assert dear.error == "model not allowed: 'dear-9'; allowed: m, small"
+    assert odd.error is not None
+    assert odd.error.startswith("model not allowed: ")
+    assert len(odd.error) < 500
+    assert (small.output, own.output) == ("I am small", "I am m")
+    assert stage.asked == ["subcall/0/sc0003", "subcall/0/sc0004"]
+    kept = read(stage, dear)
+    assert (kept["meta"]["status"], kept["meta"]["error"]) == ("failed", dear.error)
+    assert kept["prompt"]
+    assert kept["output"] == ""
+
+
 # ── what comes back ──
 
 

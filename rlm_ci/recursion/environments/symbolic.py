@@ -25,7 +25,7 @@ class Symbolic:
     """What a planner's plans act on: a context, and the models that sub-calls ask.
 
     ``redact`` takes secrets out of a text; the longest that it knows has ``longest`` bytes.
-    ``model`` answers sub-calls that name none; for the others see
+    ``model`` answers sub-calls that name none; ``models`` are the others that may be named, see
     :class:`~rlm_ci.recursion.symbolic.subcalls.Subcalls`.
     """
 
@@ -42,6 +42,7 @@ class Symbolic:
         write: Write,
         redact: Callable[[str], str],
         longest: int = 0,
+        models: Sequence[str] = (),
     ) -> None:
         self._context = context
         self._limits = limits
@@ -52,6 +53,7 @@ class Symbolic:
             window=self._window,
             limits=limits,
             model=model,
+            models=models,
             question=question,
             max_tokens=max_tokens,
             write=write,

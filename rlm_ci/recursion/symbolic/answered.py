@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
+from rlm_ci.errors import DamagedError
+from rlm_ci.models import shapes
 from rlm_ci.models.facts import COMPLETION
 from rlm_ci.runs.journal import replay
 
@@ -13,9 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from rlm_ci.runs import Fact
+
 NAME = "calls.jsonl"
 TERMS = "terms"
+#: The hashes of the files of one question, and the places of an answer that were refuted.
+ARTIFACTS = "artifacts"
+STANDING = "standing"
+#: The files of a question, by the names under which their digests are recorded.
+FILES: Mapping[str, str] = {
+    "input": "input.json",
+    "prompt": "prompt.txt",
+    "output": "output.txt",
+    "meta": "meta.json",
+}
 _PLAN = re.compile(r"plan/([0-9]{1,9})/([0-9]{1,9})")
+
+
+class MisshapenError(DamagedError):
+    """A record of a journal whose sum is right, and that no run has written."""
 
 
 class Answers:
@@ -23,32 +41,48 @@ class Answers:
 
     ``last_plan`` is the text of the last answer that a planner gave, ``plans`` are iteration
     and attempt of each; ``terms`` is what was agreed on when the run began, None without it.
+    ``files`` are the digests of what was written about a question, by its place and by name;
+    ``refuted`` is why places of the answer do not hold in the repository.
     """
 
     def __init__(self) -> None:
         self.last_plan = ""
         self.plans: set[tuple[int, int]] = set()
         self.terms: Mapping[str, Any] | None = None
+        self.files: dict[str, Mapping[str, Any]] = {}
+        self.refuted: Mapping[str, str] = {}
         self._last = (0, 0)
         self._known: dict[str, list[dict[str, Any]]] = {}
 
     @classmethod
     def read(cls, path: str) -> Answers:
-        """Raises DamagedError, StorageError."""
+        """Raises DamagedError, which is a MisshapenError for a record of ours that is none."""
         answers = cls()
         for record in replay(path):
-            if record.get("type") != "fact":
-                continue
-            if record.get("kind") == TERMS:
-                answers.terms = record["value"]
-            elif record.get("kind") == COMPLETION:
-                value = record["value"]
-                answers._note_plan(record["place"], value["text"])
-                told = {name: value[name] for name in ("model", "finish_reason", "usage")}
-                answers._known.setdefault(record["place"], []).append(
-                    {**told, "output": digest(value["text"].encode())}
-                )
+            try:
+                if record["type"] == "fact":
+                    shapes.require(record["kind"], record["value"])
+                    answers._note(record["kind"], record["place"], record["value"])
+            except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+                raise MisshapenError(
+                    f"record {record.get('seq')} is none of a run's calls",
+                    where=path,
+                    hint="restore it from a copy",
+                ) from None
         return answers
+
+    def _note(self, kind: str, place: str, value: Mapping[str, Any]) -> None:
+        if kind == TERMS:
+            self.terms = value
+        elif kind == STANDING:
+            self.refuted = value["refuted"]
+        elif kind == ARTIFACTS:
+            self.files[place] = value
+        elif kind == COMPLETION:
+            self._note_plan(place, value["text"])
+            told = {name: value[name] for name in ("model", "finish_reason", "usage")}
+            told["output"] = digest(value["text"].encode())
+            self._known.setdefault(place, []).append(told)
 
     def _note_plan(self, place: str, text: str) -> None:
         """Of one place the last answer counts: one that was lost is asked for again."""
@@ -64,6 +98,12 @@ class Answers:
             all(told[name] == answer[name] for name in answer)
             for answer in self._known.get(place, ())
         )
+
+
+def vouch(fact: Fact, place: str, written: Mapping[str, bytes]) -> None:
+    """Record what was written about the question at ``place``: its files, by name."""
+    told = {name: digest(data) for name, data in written.items()}
+    fact(ARTIFACTS, place, told, lambda: told)
 
 
 def digest(data: bytes) -> dict[str, Any]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 
 from rlm_ci import files
 from rlm_ci.errors import DamagedError
 from rlm_ci.recursion.symbolic import subcalls
-from rlm_ci.recursion.symbolic.answered import digest
+from rlm_ci.recursion.symbolic.answered import FILES, digest
 from rlm_ci.recursion.symbolic.inputs import mark_of
 from rlm_ci.recursion.symbolic.masking import is_masked
 from rlm_ci.recursion.symbolic.step import SUBCALL
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
 STATE = "state.json"
 PLANNER = "planner"
-#: Bytes of one file of a run that are read.
-_LIMIT = 256 << 20
+#: Bytes of one file of a run that are read: those that we write are far smaller.
+_LIMIT = 64 << 20
 
 
 class WrongError(Exception):
@@ -43,7 +45,12 @@ class Artifacts:
         self._context = context
 
     def bytes_of(self, path: str) -> bytes:
-        """Raises WrongError, as all others."""
+        """Raises WrongError, as all others; DamagedError for a file that is none of ours."""
+        place, size = os.path.join(self._folder, path), 0
+        with suppress(OSError):
+            size = os.lstat(place).st_size
+        if size > _LIMIT:
+            raise _too_large(place, f"it has {size:,} bytes, more than {_LIMIT:,}")
         try:
             return files.read_inside(self._folder, path, _LIMIT)
         except files.UnreadableError as error:
@@ -54,6 +61,9 @@ class Artifacts:
             record = json.loads(self.bytes_of(path))
         except (ValueError, RecursionError):
             raise WrongError(f"{path} is no JSON") from None
+        except MemoryError:
+            place = os.path.join(self._folder, path)
+            raise _too_large(place, "it needs more memory than there is") from None
         if not isinstance(record, dict):
             raise WrongError(f"{path} is no JSON object")
         return record
@@ -64,6 +74,18 @@ class Artifacts:
         if digest(data) != told:
             raise WrongError(f"{path} is not what was written")
         return data
+
+    def require_vouched(self, folder: str, place: str, answers: Answers) -> None:
+        """Raise unless what lies in ``folder`` is what the journal says was written there."""
+        told = answers.files.get(place, {})
+        changed = [
+            f"{folder}/{FILES[name]}"
+            for name, one in told.items()
+            if digest(self.bytes_of(f"{folder}/{FILES[name]}")) != one
+        ]
+        if changed:
+            verb = "is" if len(changed) == 1 else "are"
+            raise WrongError(f"{', '.join(changed)} {verb} not what was written")
 
     def names(self, folder: str) -> list[str]:
         """What lies in ``folder``, by number; nothing where it is not there."""
@@ -95,7 +117,9 @@ class Artifacts:
 
     def require_subcall(self, iteration: int, entry: Mapping[str, Any], answers: Answers) -> None:
         """Raise unless the files of a sub-call are what its ``entry`` in the state tells."""
-        folder = f"{subcalls.NAME}/{int(iteration)}/{_plain(entry['id'])}"
+        place = f"{int(iteration)}/{_plain(entry['id'])}"
+        folder = f"{subcalls.NAME}/{place}"
+        self.require_vouched(folder, f"subcall/{place}", answers)
         given, meta = self.record(f"{folder}/input.json"), self.record(f"{folder}/meta.json")
         prompt = self.as_told(f"{folder}/prompt.txt", meta["prompt"])
         output = self.as_told(f"{folder}/output.txt", meta["output"])
@@ -111,7 +135,7 @@ class Artifacts:
             raise WrongError(f"{folder}/input.json and the state do not say the same")
         if entry["pointer"] != f"{SUBCALL}{iteration}:{entry['id']}":
             raise WrongError(f"{folder} is not where {entry['pointer']} leads")
-        self._require_attempts(f"subcall/{iteration}/{entry['id']}", folder, prompt, meta, answers)
+        self._require_attempts(f"subcall/{place}", folder, prompt, meta, answers)
         text, cap = prompt.decode(), given["max_input_bytes"]
         sizes = [self._piece(f"{folder}/prompt.txt", text, piece, cap) for piece in given["pieces"]]
         if sum(sizes) != entry["input_bytes"]:
@@ -147,6 +171,10 @@ class Artifacts:
         elif self.output(pointer)[1][start:end] != text.encode():
             raise WrongError(f"{path} does not show what {pointer} says")
         return size
+
+
+def _too_large(path: str, what: str) -> DamagedError:
+    return DamagedError(what, where=printable(path), hint="it is none of ours: restore it")
 
 
 def _picked(record: Mapping[str, Any], *names: str) -> list[Any]:

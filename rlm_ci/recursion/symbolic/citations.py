@@ -1,7 +1,8 @@
 """Citations of an answer: each is followed to its bytes, and must point to what was read.
 
 An answer is a model's text and may hold anything. What it says of the source is believed where
-a pointer leads to bytes that the run showed to a model; all others are marked, and counted.
+a pointer, or the ``path:line`` of a file of the context, leads to bytes that the run showed to a
+model; all others are marked, and counted.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ import re
 
 from rlm_ci.findings import Evidence, Location
 from rlm_ci.recursion.context.pointers import PointerError
-from rlm_ci.recursion.symbolic.grounds import Ground, Grounds
+from rlm_ci.recursion.symbolic.grounds import Ground, Grounds, unrefuted
+from rlm_ci.recursion.symbolic.mentions import LINES, Mentions
 from rlm_ci.recursion.symbolic.step import SUBCALL
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from rlm_ci.recursion.context import Context
+    from rlm_ci.recursion.symbolic.grounds import Refute
+    from rlm_ci.recursion.symbolic.mentions import Mention
 
 #: Citations that are followed.
 MOST = 200
@@ -35,7 +39,7 @@ _CITATION = re.compile(
     rf"(?<![A-Za-z0-9])(?:(?P<full>ctx:[A-Za-z0-9:_.-]{{1,100}}\#{_PLACE})"
     rf"|(?P<short>{_PLACE})"
     rf"|(?P<other>ctx:(?:{_WORD}{{0,100}}\#|(?=sha256|chunk:|bytes:)){_WORD}{{0,200}}"
-    rf"|subcall:[0-9]{_WORD}{{0,100}}))"
+    rf"|subcall:[0-9]{_WORD}{{0,100}}))|{LINES}"
 )
 #: What ends a sentence, and no pointer.
 _STOPS = ".:!?…"
@@ -60,35 +64,65 @@ class Cited(Value):
         return Evidence(self.offered, self.verified, 0, self.offered - self.verified)
 
 
-def cite(answer: str, context: Context, seen: Iterable[tuple[int, int]]) -> Cited:
+def cite(
+    answer: str,
+    context: Context,
+    seen: Iterable[tuple[int, int]],
+    *,
+    refute: Refute = unrefuted,
+    redact: Callable[[str], str] = str,
+) -> Cited:
     """``answer`` with each citation followed; ``seen`` are the bytes that models were shown.
 
-    In square brackets ``bytes:<start>-<end>`` and ``chunk:<id>`` are citations as well. Whatever
-    else looks like a pointer is one that does not hold. Raises DamagedError, StorageError.
+    In square brackets ``bytes:<start>-<end>`` and ``chunk:<id>`` are citations as well, and
+    everywhere lines of a file of the context, as ``path:12`` or ``path#L3-L5``. Whatever else
+    looks like a pointer is one that does not hold. ``refute`` says why a file does not hold what
+    the context says; ``redact`` takes secrets out of a text: a place with one in its path is told
+    without it, and is none of the locations. Raises DamagedError, StorageError.
     """
-    return _Reader(answer, context, seen).read()
+    return _Reader(answer, context, Grounds(context, seen, refute), redact).read()
 
 
 class _Reader:
-    def __init__(self, answer: str, context: Context, seen: Iterable[tuple[int, int]]) -> None:
+    def __init__(
+        self, answer: str, context: Context, grounds: Grounds, redact: Callable[[str], str]
+    ) -> None:
         self._answer = answer
         self._context = context
         self._own = f"ctx:{context.object_id}#"
-        self._grounds = Grounds(context, seen)
+        self._grounds = grounds
+        self._redact = redact
+        self._mentions = Mentions(context.files)
         self._known: dict[str, Ground] = {}
         self._offered = self._verified = 0
         self._places: dict[Location, None] = {}
         self._rejected: list[tuple[str, str]] = []
 
     def read(self) -> Cited:
-        text = _CITATION.sub(self._replaced, self._answer)
+        answer, done = self._answer, 0
+        parts: list[str] = []
+        for match in _CITATION.finditer(answer):
+            start, end, text = match.start(), match.end(), match[0]
+            if match["mark"] is None and match["line"] is None:
+                text = self._replaced(match)
+            elif mention := self._mentions.read(answer, match, done):
+                start = mention.start
+                text = self._located(answer[start:end], mention)
+            parts += (answer[done:start], text)
+            done = end
+        parts.append(answer[done:])
         if self._offered > MOST:
             self._rejected.append(("…", _TOO_MANY))
         return Cited(
-            text, tuple(self._places), self._offered, self._verified, tuple(self._rejected)
+            "".join(parts),
+            tuple(self._places),
+            self._offered,
+            self._verified,
+            tuple(self._rejected),
         )
 
     def _replaced(self, match: re.Match[str]) -> str:
+        """What stands in place of what looks like a pointer."""
         written, rest = match[0], ""
         if match["short"] is not None and not self._is_bracketed(match):
             return written
@@ -96,18 +130,31 @@ class _Reader:
             written = written.rstrip(_STOPS)
             rest = match[0][len(written) :]
         pointer = self._own + written if match["short"] is not None else written
+        return self._judged(pointer, lambda: self._follow(pointer)) + rest
+
+    def _located(self, written: str, mention: Mention) -> str:
+        """What stands in place of lines of a file: as it was written, if all of them hold."""
+
+        def follow() -> Ground:
+            return self._grounds.of_lines(mention.pieces, mention.first, mention.last, written)
+
+        return self._judged(written, follow)
+
+    def _judged(self, pointer: str, follow: Callable[[], Ground]) -> str:
         self._offered += 1
         if self._offered > MOST:  # also one that is known: its places are longer than itself
-            return self._marked(pointer) + rest
+            return self._marked(pointer)
         if pointer not in self._known:
-            self._known[pointer] = self._follow(pointer)
+            self._known[pointer] = follow()
         ground = self._known[pointer]
         if ground.flaw is None:
             self._verified += 1
-            self._places.update(dict.fromkeys(ground.locations))
-            return ground.text + rest
+            self._places.update(
+                (one, None) for one in ground.locations if self._redact(one.path) == one.path
+            )
+            return self._redact(ground.text)
         self._rejected.append((self._told(pointer), ground.flaw))
-        return self._marked(pointer) + rest
+        return self._marked(pointer)
 
     def _is_bracketed(self, match: re.Match[str]) -> bool:
         before = self._answer[max(0, match.start() - _NEAR) : match.start()]

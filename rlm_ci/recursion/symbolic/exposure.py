@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.recursion.symbolic import answered, leaks
-from rlm_ci.recursion.symbolic.answered import Answers
+from rlm_ci.recursion.symbolic.answered import Answers, MisshapenError
 from rlm_ci.recursion.symbolic.artifacts import PLANNER, STATE, Artifacts, WrongError
 from rlm_ci.recursion.symbolic.telling import OUTPUT_LIMIT, shortened
 from rlm_ci.texts import encodable, printable
@@ -52,7 +52,8 @@ def examine(folder: str, context: Context) -> Exposure:
 
     The limits and the goal are those of the journal's terms. The source is read twice.
 
-    Raises StorageError, where the source cannot be read.
+    Raises StorageError, where the source cannot be read, and DamagedError for a file that no run
+    has written.
     """
     return _Examination(folder, context).run()
 
@@ -78,6 +79,8 @@ class _Examination:
         journal = os.path.join(os.path.dirname(os.path.abspath(self._folder)), answered.NAME)
         try:
             self._answers = Answers.read(journal)
+        except MisshapenError:
+            raise
         except (DamagedError, StorageError) as error:
             self._problem(answered.NAME, str(error))
         for number, turn in enumerate(self._state()):
@@ -138,7 +141,7 @@ class _Examination:
             if state["context"]["object_id"] != self._context.object_id:
                 raise WrongError("the run was about another context object")
             turns.extend(state["symbolic_iterations"])
-            self._frames.know_state(limits, turns)
+            self._frames.know_state(limits, turns, terms.get("subcall_models", ()))
 
         self._check(STATE, look)
         return turns
@@ -166,14 +169,21 @@ class _Examination:
                 yield f"{PLANNER}/{iteration}/{attempt}"
 
     def _attempt(self, folder: str) -> None:
+        _, iteration, attempt = folder.split("/")
+        number = attempt.removeprefix("attempt-")
+        self._check(
+            folder,
+            self._files.require_vouched,
+            folder,
+            f"plan/{iteration}/{number}",
+            self._answers,
+        )
         meta = self._files.record(f"{folder}/meta.json")
         prompt = self._files.as_told(f"{folder}/prompt.txt", meta["prompt"])
         self._sizes.append(len(prompt))
         limit = self._limits.get("prompt_bytes")
         if limit is not None and len(prompt) > limit:
             raise WrongError(f"{len(prompt):,} bytes are more than the limit of {limit:,}")
-        _, iteration, attempt = folder.split("/")
-        number = attempt.removeprefix("attempt-")
         if (str(meta["iteration"]), str(meta["attempt"])) != (iteration, number):
             raise WrongError("meta.json is another attempt's")
         if "output" in meta:

@@ -7,14 +7,18 @@ from operator import attrgetter
 
 from rlm_ci.findings import Location
 from rlm_ci.recursion.context.places import first_places, told
+from rlm_ci.recursion.symbolic.numbering import Numbering
 from rlm_ci.texts import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rlm_ci.recursion.context import Context, Piece, Place
+
+    #: Why lines of a file of the context are not what stands there; None where they may be.
+    Refute = Callable[[Piece, Place], str | None]
 
 #: Places of one citation; lines and bytes that are quoted.
 PLACES = 8
@@ -42,11 +46,21 @@ class _Lines(Value):
     end: int
 
 
-class Grounds:
-    """``seen`` are the bytes of ``context`` that models were shown, in any order."""
+def unrefuted(_piece: Piece, _place: Place) -> None:
+    """The word of a context is taken for what its files hold."""
 
-    def __init__(self, context: Context, seen: Iterable[tuple[int, int]]) -> None:
+
+class Grounds:
+    """``seen`` are the bytes of ``context`` that models were shown, in any order.
+
+    ``refute`` is asked for each place that would be told.
+    """
+
+    def __init__(
+        self, context: Context, seen: Iterable[tuple[int, int]], refute: Refute = unrefuted
+    ) -> None:
         self._context = context
+        self._refute = refute
         self._seen = _merged(seen)
         self._starts = [start for start, _ in self._seen]
 
@@ -68,8 +82,31 @@ class Grounds:
         if not lines:
             spans = ", ".join(f"bytes {first}-{last}" for first, last in parts[:PLACES])
             return Ground(spans + (" and more" if len(parts) > PLACES else ""))
+        for one in lines:
+            if flaw := self._refute(one.piece, one.place):
+                return Ground(flaw=flaw)
         text = told(tuple(one.place for one in lines), more=False)
         return Ground(text + (" and more" if more else ""), tuple(map(self._location, lines)))
+
+    def of_lines(self, pieces: Sequence[Piece], first: int, last: int, written: str) -> Ground:
+        """What lines of the first of ``pieces`` that holds them rest on, as in ``of``.
+
+        Where all of them count, ``written`` is what stands in their place.
+        """
+        flaw = None
+        for piece in pieces:
+            lines = Numbering.of(self._context, piece)
+            span = lines.span(first, last)
+            if span is None:
+                flaw = flaw or _outside(first, last, lines.count)
+                continue
+            ground = self.of(*span, exact=True)
+            if ground.flaw is None:
+                (one,) = ground.locations[:1]
+                is_whole = (one.line_start, one.line_end) == (first, last)
+                return ground.replace(text=written) if is_whole else ground
+            flaw = ground.flaw
+        return Ground(flaw=flaw)
 
     def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
         """Of bytes ``start`` to ``end`` those that were shown."""
@@ -137,6 +174,12 @@ class Grounds:
         split = data.split(b"\n")
         text = "\n".join(line.decode("utf-8", "surrogateescape").rstrip("\r") for line in split)
         return text if len(split) == number and len(data) <= QUOTED_BYTES else None
+
+
+def _outside(first: int, last: int, number: int) -> str:
+    """Why lines are none of a file with ``number`` of them."""
+    told = f"line {first} is" if first == last else f"lines {first}-{last} are"
+    return f"{told} not in the file, which has {number:,}"
 
 
 def _joined(one: _Lines, other: _Lines) -> _Lines | None:

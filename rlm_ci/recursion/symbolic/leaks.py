@@ -3,7 +3,8 @@
 The source is cut into pieces of 48 bytes, and each is looked up among all stretches of that
 length in the texts: whoever quotes 95 bytes of it in a row has quoted a whole piece. It is this
 way round because texts are short and many, and the source is long: a pass takes as long for
-10,000 texts as for one.
+10,000 texts as for one. A piece that is made of words known otherwise may still be a part of more
+that is not: so what stands around it is compared as well, in a second pass where there is one.
 """
 
 from __future__ import annotations
@@ -23,13 +24,19 @@ from rlm_ci.texts import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.recursion.context import Context
 
 #: Bytes of a piece; fewer stand in too many texts by chance.
 PIECE = 48
+#: Whoever quotes so many bytes has quoted a whole piece, wherever they begin.
+REACH = 2 * PIECE - 1
+#: Of so many bytes that stand in the source, this many that are not known are a leak.
+_UNKNOWN = REACH // 4
+#: Surroundings of one piece that are compared, where it stands in many places.
+_MOST = 64
 #: A piece with fewer different bytes is a rule or blank space, and no text.
 _DIFFERENT = 8
 #: Bytes of the source that are looked at together.
@@ -58,7 +65,8 @@ _TOLD = """
 """
 #: A template sets white space as it likes, and numbers are looked at by themselves.
 _LOOSE = b" \t\n\r\v\f0123456789"
-#: Known bytes in a row that are no chance. Half of a piece must stand in such runs.
+#: Known bytes in a row that are no chance. Half of a piece must stand in such runs, and of what
+#: goes on around it nearly all.
 _RUN = 8
 _NUMBER = re.compile(rb"[0-9]+")
 
@@ -81,13 +89,15 @@ class Frames:
         roots = (one.path for one in folders(context.files))
         self._paths = {printable(encodable(path)) for path in chain(named, roots)}
 
-    def know_state(self, limits: Mapping[str, Any], turns: Iterable[Any]) -> None:
+    def know_state(
+        self, limits: Mapping[str, Any], turns: Iterable[Any], models: Sequence[str] = ()
+    ) -> None:
         """Take note of the words of a run's state that its prompts repeat."""
         fields = {name: limits[name] for name in Limits._fields if name in limits}
         render = resources.load_template(_TEMPLATES[0])
         context = self._context
         sizes = context.object_id, context.byte_length, context.chunk_count
-        self._known.append(render(protocol(Limits(**fields), *sizes)))
+        self._known.append(render(protocol(Limits(**fields), *sizes, models)))
         turns = list(turns)
         self._know(text for name, text in _texts(turns, "") if name in _SAID)
         self._numbers.update(_numbers(turns))
@@ -115,8 +125,11 @@ class Frames:
         # What a source has in common with the frames is little, or known: looked at afterwards.
         common = [piece for piece in self._in_source(windows) if len(set(piece)) >= _DIFFERENT]
         leaked = self._unknown(common)
+        longer = self._unknown_around(set(common) - leaked)
         for data, where in self._places.items():
-            if any(data[at : at + PIECE] in leaked for at in range(len(data) - PIECE + 1)):
+            if any(data[at : at + PIECE] in leaked for at in range(len(data) - PIECE + 1)) or any(
+                text in data for text in longer
+            ):
                 yield where
 
     def _without_name(self, quoted: re.Match[bytes]) -> bytes:
@@ -131,33 +144,79 @@ class Frames:
 
     def _unknown(self, pieces: list[bytes]) -> set[bytes]:
         """Those of ``pieces`` that are not made of what is known, in one pass over all of that."""
-        if not pieces:
-            return set()
-        wanted = {run for piece in pieces for run in _runs(_flat(piece))}
-        known = set[bytes]()
-        for text in self._known:
-            known |= wanted.intersection(_runs(_flat(text.encode("utf-8", "replace"))))
-        return {
-            piece
-            for piece in pieces
-            if not (_is_made_of(known, _flat(piece)) and self._has_known_numbers(piece))
-        }
+        known = self._runs_among(pieces)
 
-    def _has_known_numbers(self, piece: bytes) -> bool:
-        """Whether numbers that make up most of ``piece`` are the run's own; its edges cut some."""
-        if len(_flat(piece)) >= PIECE // 2:
+        def is_known(piece: bytes) -> bool:
+            flat = _flat(piece)
+            is_made = 0 < len(flat) <= 2 * _covered(known, flat)
+            return is_made and self._has_known_numbers(piece)
+
+        return {piece for piece in pieces if not is_known(piece)}
+
+    def _runs_among(self, texts: Collection[bytes]) -> set[bytes]:
+        """The runs of ``texts`` that are known."""
+        wanted = {run for text in texts for run in _runs(_flat(text))}
+        known = set[bytes]()
+        for text in self._known if wanted else ():
+            known |= wanted.intersection(_runs(_flat(text.encode("utf-8", "replace"))))
+        return known
+
+    def _has_known_numbers(self, text: bytes) -> bool:
+        """Whether numbers that make up most of ``text`` are the run's own; its edges cut some."""
+        if len(_flat(text)) >= len(text) // 2:
             return True
-        inner = _NUMBER.findall(piece)[1:-1]
+        inner = _NUMBER.findall(text)[1:-1]
         return bool(inner) and self._numbers.issuperset(inner)
+
+    def _unknown_around(self, pieces: set[bytes]) -> set[bytes]:
+        """More of the source around ``pieces``, which are known, that is not known as a whole."""
+        stretches = self._stretches(pieces) if pieces else set()
+        known = self._runs_among(stretches)
+
+        def is_known(text: bytes) -> bool:
+            flat = _flat(text)
+            is_made = len(flat) - _covered(known, flat) < _UNKNOWN
+            return is_made and self._has_known_numbers(text)
+
+        return {text for text in stretches if not is_known(text)}
+
+    def _stretches(self, pieces: set[bytes]) -> set[bytes]:
+        """What texts and source have in common around each piece, of REACH bytes or more."""
+        ours: dict[bytes, set[tuple[bytes, bytes]]] = {piece: set() for piece in pieces}
+        theirs: dict[bytes, set[tuple[bytes, bytes]]] = {piece: set() for piece in pieces}
+        for data in self._places:
+            for at in range(len(data) - PIECE + 1):
+                if (piece := data[at : at + PIECE]) in pieces and len(ours[piece]) < _MOST:
+                    ours[piece].add(_around(data, at))
+        for at, block in self._blocks():
+            if pieces.isdisjoint(map(itemgetter(0), iter_unpack(f"{PIECE}s", block))):
+                continue  # nearly always, and far sooner said than by looking at each
+            for number, (piece,) in enumerate(iter_unpack(f"{PIECE}s", block)):
+                if piece in pieces and len(theirs[piece]) < _MOST:
+                    first = max(0, at + number * PIECE - PIECE + 1)
+                    data = self._context.raw(first, first + REACH + PIECE)
+                    theirs[piece].add(_around(data, at + number * PIECE - first))
+        return {
+            text
+            for piece in pieces
+            for one in ours[piece]
+            for other in theirs[piece]
+            if len(text := _shared(piece, one, other)) >= REACH
+        }
 
     def _in_source(self, windows: set[bytes]) -> set[bytes]:
         """Those that are one of the pieces that the source is cut into, one after the other."""
-        context, common = self._context, set[bytes]()
-        whole = context.byte_length - context.byte_length % PIECE
-        for at in range(0, whole, _BLOCK):
-            block = context.raw(at, min(at + _BLOCK, whole))
+        common = set[bytes]()
+        for _, block in self._blocks():
             common |= windows.intersection(map(itemgetter(0), iter_unpack(f"{PIECE}s", block)))
         return common
+
+    def _blocks(self) -> Iterator[tuple[int, bytes]]:
+        """The source, as far as it falls into pieces: where each block of them begins, and it."""
+        context = self._context
+        whole = context.byte_length - context.byte_length % PIECE
+        for at in range(0, whole, _BLOCK):
+            yield at, context.raw(at, min(at + _BLOCK, whole))
 
     def _know(self, texts: Iterable[str]) -> None:
         for text in texts:
@@ -183,14 +242,32 @@ def _runs(flat: bytes) -> Iterator[bytes]:
     return (flat[at : at + _RUN] for at in range(len(flat) - _RUN + 1))
 
 
-def _is_made_of(known: set[bytes], flat: bytes) -> bool:
-    """Whether at least half of ``flat`` stands in runs that are ``known``."""
-    covered = reached = 0
+def _covered(known: set[bytes], flat: bytes) -> int:
+    """How many bytes of ``flat`` stand in runs that are ``known``."""
+    total = reached = 0
     for at, run in enumerate(_runs(flat)):
         if run in known:
-            covered += at + _RUN - max(at, reached)
+            total += at + _RUN - max(at, reached)
             reached = at + _RUN
-    return 2 * covered >= len(flat) > 0
+    return total
+
+
+def _around(data: bytes, at: int) -> tuple[bytes, bytes]:
+    """What stands before and behind the piece at ``at``, less than a piece of each."""
+    behind = at + PIECE
+    return data[max(0, at - PIECE + 1) : at], data[behind : behind + PIECE - 1]
+
+
+def _shared(piece: bytes, one: tuple[bytes, bytes], other: tuple[bytes, bytes]) -> bytes:
+    """``piece``, with as much before and behind it as is the same in both."""
+    before = _alike(one[0][::-1], other[0][::-1])
+    return one[0][len(one[0]) - before :] + piece + one[1][: _alike(one[1], other[1])]
+
+
+def _alike(one: bytes, other: bytes) -> int:
+    """How many bytes at the beginning are the same in both."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _numbers(value: Any) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ import os
 from rlm_ci import texts
 from rlm_ci.errors import FINDINGS, OK
 from rlm_ci.findings import INCOMPLETE, Document, Evidence, Finding, Part, Report, Severity
+from rlm_ci.recursion.symbolic.step import NOT_ALLOWED
 from rlm_ci.runs.state import PASSED
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
@@ -29,7 +30,10 @@ UNVERIFIED = f"{PART}/unverified-citation"
 
 
 class Account(Value):
-    """What there is to tell of a question besides its end; ``sent`` are bytes of prompts."""
+    """What there is to tell of a question besides its end.
+
+    ``not_allowed`` sub-calls were to ask a model that nobody has allowed.
+    """
 
     model: str
     object_id: str
@@ -38,18 +42,21 @@ class Account(Value):
     iterations: int
     subcalls: int
     largest_prompt: int
+    not_allowed: int = 0
 
     @classmethod
     def of(cls, model: str, context: Context, turns: Sequence[Mapping[str, Any]]) -> Account:
         """The account of a run over ``context``; ``turns`` are those of its state."""
+        subcalls = [one for turn in turns for one in turn["subcalls"]]
         return cls(
             model=model,
             object_id=context.object_id,
             context_bytes=context.byte_length,
             chunks=context.chunk_count,
             iterations=len(turns),
-            subcalls=sum(len(turn["subcalls"]) for turn in turns),
+            subcalls=len(subcalls),
             largest_prompt=max((turn["planner_prompt_bytes"] for turn in turns), default=0),
+            not_allowed=sum((one["error"] or "").startswith(NOT_ALLOWED) for one in subcalls),
         )
 
 
@@ -85,7 +92,7 @@ def build(
         ]
     part = Part(
         PART,
-        _summary(ended, cited),
+        _summary(ended, cited, account),
         {
             "status": final.status,
             "mode": "symbolic",
@@ -96,6 +103,7 @@ def build(
             "context_bytes": account.context_bytes,
             "chunks": account.chunks,
             "planner_prompt_bytes": account.largest_prompt,
+            **({"models_not_allowed": account.not_allowed} if account.not_allowed else {}),
         },
         tuple(findings),
         state=INCOMPLETE if final.exit_code not in (OK, FINDINGS) else None,
@@ -123,7 +131,7 @@ def _source(account: Account) -> str:
     return f"model:{account.model}"
 
 
-def _summary(ended: Ended, cited: Cited | None) -> str:
+def _summary(ended: Ended, cited: Cited | None, account: Account) -> str:
     told = [ended.final.reason]
     if ended.final.status == PASSED and cited is not None:
         held = texts.count(cited.verified, "citation")
@@ -131,4 +139,7 @@ def _summary(ended: Ended, cited: Cited | None) -> str:
         wrong = cited.offered - cited.verified
         if wrong:
             told.append(f"{wrong:,} could not be verified")
+    if account.not_allowed:
+        number = texts.count(account.not_allowed, "sub-call")
+        told.append(f"{number} named a model that is not allowed")
     return "; ".join(told)

@@ -1,19 +1,19 @@
 """The planner: a model that is asked for one plan an iteration, and once more where it is none.
 
 Each prompt and each answer is kept, with what stands where in it. An endpoint that takes the
-plan's schema as the answer's form is given it; whether it does is found out with the first
-question, at no cost, and remembered with the run.
+plan's schema as the answer's form is given it, for as long as it does not refuse that; this is
+found out with the questions themselves, at no cost, and remembered with the run.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from hashlib import sha256
 
 from rlm_ci import resources
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Request, SpentError
+from rlm_ci.recursion.symbolic.answered import FILES, digest, vouch
 from rlm_ci.recursion.symbolic.pauses import is_lifted
 from rlm_ci.recursion.symbolic.plan import PARSE_ERROR, SCHEMA, PlanError, parse
 from rlm_ci.recursion.symbolic.prompting import Scribe
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 FOLDER: Final = "rlm/planner"
-_FILES: Final = {"prompt": "prompt.txt", "output": "output.txt", "meta": "meta.json"}
 #: Answers that are asked for before the run stops, and again when it is resumed.
 _ATTEMPTS: Final = 2
 _CAP: Final = "RLM_CI_MODELS_MAX_COMPLETION_TOKENS"
@@ -80,7 +79,8 @@ class Planner:
 
     ``complete`` answers requests and keeps the ledger, ``fact`` records what a resumed run must
     not decide again, ``write`` writes files of the run; ``flaw`` says why a pointer cannot be
-    read. ``max_tokens`` caps each answer. ``left`` tells how many calls the budgets have left,
+    read. ``max_tokens`` caps each answer; ``models`` are those that a plan may name for a
+    sub-call. ``left`` tells how many calls the budgets have left,
     None where that is many; it is asked once an iteration, and what it said is a fact.
     """
 
@@ -96,6 +96,7 @@ class Planner:
         write: Write,
         redact: Callable[[str], str],
         left: Callable[[], int | None] = lambda: None,
+        models: Sequence[str] = (),
     ) -> None:
         self._complete = complete
         self._fact = fact
@@ -106,8 +107,8 @@ class Planner:
         self._write = write
         self._redact = redact
         self._left = left
-        self._scribe = Scribe(limits, redact)
-        #: Does the endpoint take a schema? Known after the first question.
+        self._scribe = Scribe(limits, redact, models)
+        #: Does the endpoint take a schema? Known after the first question; no, once it was refused.
         self._takes_schema: bool | None = None
 
     def plan(self, iteration: int, goal: str, context: Metadata, steps: Sequence[Step]) -> Planned:
@@ -174,10 +175,13 @@ class Planner:
             "structured": self._takes_schema,
             "finish_reason": completion.finish_reason,
             "usage": completion.usage and completion.usage.to_dict(),
-            "output": _digest(output.encode()),
+            "output": digest(output.encode()),
             "error": error and {"kind": error.kind, "message": error.message},
         }
-        self._write(attempt.paths["meta"], _json({**attempt.to_dict(), **answer}))
+        meta = _json({**attempt.to_dict(), **answer})
+        self._write(attempt.paths["meta"], meta)
+        written = {"prompt": attempt.prompt.data, "output": output.encode(), "meta": meta}
+        vouch(self._fact, attempt.place, written)
         return parsed, error, _way_out(completion)
 
     def _told(self, error: PlanError, completion: Completion) -> PlanError:
@@ -191,13 +195,14 @@ class Planner:
     # ── the question ──
 
     def _ask(self, prompt: Prompt, place: str) -> Completion:
-        if self._takes_schema is not None:
-            return self._complete(self._request(prompt, schema=self._takes_schema), place)
-        first: list[Completion] = []
+        """The answer, to the schema or, once the endpoint has refused it, without one."""
+        if self._takes_schema is False:
+            return self._complete(self._request(prompt, schema=False), place)
+        fresh: list[Completion] = []
 
         def find_out() -> Mapping[str, Any]:
             try:
-                first.append(self._complete(self._request(prompt, schema=True), place))
+                fresh.append(self._complete(self._request(prompt, schema=True), place))
             except RemoteError as error:
                 if not _may_refuse_schema(error, self._model):
                     raise
@@ -205,12 +210,16 @@ class Planner:
             else:
                 return {"takes_schema": True}
             # It was refused for something else if this is refused as well.
-            first.append(self._complete(self._request(prompt, schema=False), place))
+            fresh.append(self._complete(self._request(prompt, schema=False), place))
             return {"takes_schema": False, "said": said}
 
-        known = self._fact("structured", "start", {"model": self._model}, find_out)
-        self._takes_schema = bool(known["takes_schema"])
-        return first[0] if first else self._ask(prompt, place)
+        # One that took it may refuse it later: another server may stand behind the address now.
+        at = "start" if self._takes_schema is None else place
+        known = self._fact("structured", at, {"model": self._model}, find_out)
+        self._takes_schema = known["takes_schema"]
+        if fresh:
+            return fresh[0]
+        return self._complete(self._request(prompt, schema=known["takes_schema"]), place)
 
     def _request(self, prompt: Prompt, *, schema: bool) -> Request:
         return Request(
@@ -230,7 +239,7 @@ class _Attempt:
         self.prompt = prompt
         self.place = f"plan/{iteration}/{number}"
         folder = f"{FOLDER}/{iteration}/attempt-{number}"
-        self.paths = {name: f"{folder}/{file}" for name, file in _FILES.items()}
+        self.paths = {name: f"{folder}/{FILES[name]}" for name in ("prompt", "output", "meta")}
 
     def to_dict(self) -> dict[str, Any]:
         """What meta.json says of the prompt; offsets are bytes in prompt.txt."""
@@ -244,7 +253,7 @@ class _Attempt:
             "version": VERSION,
             "iteration": self.iteration,
             "attempt": self.number,
-            "prompt": _digest(prompt.data),
+            "prompt": digest(prompt.data),
             "messages": messages,
             "sections": list(prompt.sections),
             "truncation": prompt.truncation,
@@ -268,7 +277,7 @@ def _way_out(completion: Completion) -> str:
 #: Words of refusals that are about the form of the answer.
 _ABOUT_FORM: Final = (
     "response_format", "response format", "json mode", "schema", "structured", "grammar", "guided",
-    "parameter",
+    "parameter", "not supported", "unsupported",
 )  # fmt: skip
 
 
@@ -287,10 +296,6 @@ def _response_format() -> Message:
     schema = resources.read_schema(SCHEMA)
     del schema["$schema"], schema["title"]
     return {"type": "json_schema", "json_schema": {"name": "plan", "schema": schema}}
-
-
-def _digest(data: bytes) -> dict[str, Any]:
-    return {"bytes": len(data), "sha256": sha256(data).hexdigest()}
 
 
 def _json(value: Mapping[str, Any]) -> bytes:

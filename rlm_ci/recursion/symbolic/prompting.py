@@ -81,10 +81,17 @@ class _Question(Value):
     room: int = 0
 
 
-def protocol(limits: Limits, object_id: str, byte_length: int, chunk_count: int) -> dict[str, Any]:
+def protocol(
+    limits: Limits,
+    object_id: str,
+    byte_length: int,
+    chunk_count: int,
+    models: Sequence[str] = (),
+) -> dict[str, Any]:
     """What the template of the role and the protocol is rendered with."""
     return {
         "limits": limits,
+        "models": ", ".join(map(quote, models)),
         "object_id": printable(object_id),
         "example_bytes": min(_EXAMPLE, byte_length, limits.read_bytes),
         "has_chunks": chunk_count > 0,
@@ -94,8 +101,11 @@ def protocol(limits: Limits, object_id: str, byte_length: int, chunk_count: int)
 class Scribe:
     """Writes the prompts of one run: of the same, the same, for it has no clock and no chance."""
 
-    def __init__(self, limits: Limits, redact: Callable[[str], str]) -> None:
+    def __init__(
+        self, limits: Limits, redact: Callable[[str], str], models: Sequence[str] = ()
+    ) -> None:
         self._limits = limits
+        self._models = models
         self._redact = redact
         self._frame = resources.load_template("prompts/symbolic.md.j2")
         self._state = resources.load_template("prompts/symbolic-state.md.j2")
@@ -143,7 +153,7 @@ class Scribe:
     def _laid_out(self, asked: _Question, sheet: Sheet, limit: int) -> Prompt:
         context = asked.context
         sizes = context.object_id, context.byte_length, context.chunk_count
-        system = self._frame(protocol(self._limits, *sizes))
+        system = self._frame(protocol(self._limits, *sizes, self._models))
         goal = asked.goal.encode()
         is_source = context.object_id == f"sha256:{sha256(goal).hexdigest()}"
         state = self._state(

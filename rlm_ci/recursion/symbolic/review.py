@@ -17,9 +17,10 @@ from rlm_ci.recursion.symbolic.artifacts import PLANNER, STATE, Artifacts, Wrong
 from rlm_ci.recursion.symbolic.citations import cite
 from rlm_ci.recursion.symbolic.masking import is_masked
 from rlm_ci.recursion.symbolic.question import Ended
+from rlm_ci.recursion.symbolic.standing import refuted_by
 from rlm_ci.recursion.symbolic.step import SUBCALL
 from rlm_ci.runs.state import EXIT_CODES, FAILED, LIMITS, PASSED, Final
-from rlm_ci.texts import printable
+from rlm_ci.texts import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -80,29 +81,22 @@ class _Review:
 
     def _look(self) -> None:
         state = self._files.record(STATE)
+        journal = os.path.join(os.path.dirname(os.path.abspath(self._folder)), answered.NAME)
+        answers = Answers.read(journal)
         end = state["final"]
         final = Final(end["status"], end["exitCode"], end["reason"])
-        intent, answer = self._last_plan()
+        intent, answer = _said(answers.last_plan)
         is_answered = intent == "final" and bool(self._report.documents)
         if is_answered or final.status == PASSED:
             turns = state["symbolic_iterations"]
-            self._cited = cite(answer, self._context, self._seen(turns))
+            seen, refute = self._seen(turns), refuted_by(answers.refuted)
+            self._cited = cite(answer, self._context, seen, refute=refute)
             self._compare_file(self._cited.text)
         self._compare_end(final, intent, is_answered=is_answered)
         if final.status in (PASSED, FAILED, *LIMITS):
             self._compare_report(final, state)
 
     # ── what the record tells ──
-
-    def _last_plan(self) -> tuple[str, str]:
-        """The intent and the answer of the last plan in the journal; nothing where it is none."""
-        journal = os.path.join(os.path.dirname(os.path.abspath(self._folder)), answered.NAME)
-        try:
-            plan = read_object(Answers.read(journal).last_plan)
-        except ValueError:
-            return "", ""
-        intent, answer = plan.get("intent"), plan.get("final_answer")
-        return str(intent), answer if isinstance(answer, str) else ""
 
     def _seen(self, turns: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
         """The ranges of the source's bytes that the planner and sub-calls were shown."""
@@ -140,7 +134,9 @@ class _Review:
 
     def _compare_file(self, text: str) -> None:
         written = self._files.bytes_of(outcome.ANSWER)
-        if written != outcome.as_file(text):
+        made = outcome.as_file(text)
+        texts = (one.decode("utf-8", "replace") for one in (written, made))
+        if written != made and not is_masked(*texts):  # secrets in names of files are taken out
             self._problem(f"{outcome.ANSWER}: it is not what the planner answered")
 
     def _compare_report(self, final: Final, state: Mapping[str, Any]) -> None:
@@ -150,9 +146,30 @@ class _Review:
             Ended(final), cited, account=account, subject=report.subject, usage=report.usage
         ).to_dict()
         told = report.to_dict()
+        _leave_hidden_out(made["documents"], told["documents"])
         for key in _FOLLOWING:
             if not _is_same(told[key], made[key]):
                 self._problem(f"{REPORT}: its {key} are not what the record of the run gives")
+
+
+def _said(text: str) -> tuple[str, str]:
+    """The intent and the answer of a plan; nothing where ``text`` is none."""
+    try:
+        plan = read_object(text)
+    except ValueError:
+        return "", ""
+    intent, answer = plan.get("intent"), plan.get("final_answer")
+    return str(intent), answer if isinstance(answer, str) else ""
+
+
+def _leave_hidden_out(made: list[Any], told: list[Any]) -> None:
+    """Take the places out of ``made`` that a report does not have: their names hold a secret."""
+    for one, other in zip(made, told, strict=False):
+        one["evidence"] = [
+            place
+            for place in one["evidence"]
+            if place in other["evidence"] or printable(encodable(place["path"])) in other["text"]
+        ]
 
 
 def _as_reported(place: Location) -> Location:

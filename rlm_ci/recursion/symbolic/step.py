@@ -22,6 +22,8 @@ SUBCALL = "subcall:"
 
 SUCCEEDED = "succeeded"
 FAILED = "failed"
+#: How the error of a sub-call begins that was asked of a model which nobody allowed.
+NOT_ALLOWED = "model not allowed"
 
 
 def subcall_pointer(iteration: int, subcall_id: str) -> str:

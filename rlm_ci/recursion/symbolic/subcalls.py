@@ -14,7 +14,7 @@ from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Request, failures, prices
 from rlm_ci.recursion.symbolic import step
 from rlm_ci.recursion.symbolic.answer import unfenced
-from rlm_ci.recursion.symbolic.answered import digest
+from rlm_ci.recursion.symbolic.answered import FILES, digest, vouch
 from rlm_ci.recursion.symbolic.inputs import gather, mark_of
 from rlm_ci.recursion.symbolic.pool import in_order
 from rlm_ci.recursion.symbolic.step import SubcallResult
@@ -40,16 +40,11 @@ if TYPE_CHECKING:
 VERSION = 1
 #: The folder of all sub-calls, in the run's ``rlm/``.
 NAME = "subcalls"
-_FILES = {
-    "input": "input.json",
-    "prompt": "prompt.txt",
-    "output": "output.txt",
-    "meta": "meta.json",
-}
 _TEMPLATE = "prompts/subcall.md.j2"
-#: Characters of an answer that was not JSON that it is shown again, and of an error.
+#: Characters of an answer that was not JSON that it is shown again, of an error, of a name in it.
 _SHOWN = 2000
 _ERROR = 500
+_NAME = 80
 
 
 class Asked(Value):
@@ -89,7 +84,7 @@ class Call:
         self.model = encodable(subcall.model) or model
         self.pointers = (*subcall.pointers, *(one.pointer for one in subcall.snippets))
         folder = f"rlm/{NAME}/{iteration}/{self.id}"
-        self.paths = {name: f"{folder}/{file}" for name, file in _FILES.items()}
+        self.paths = {name: f"{folder}/{file}" for name, file in FILES.items()}
 
     @property
     def is_json(self) -> bool:
@@ -101,7 +96,8 @@ class Subcalls:
 
     ``complete`` answers requests and keeps the ledger, ``fact`` records what a resumed run must
     not decide again, ``write`` writes files of the run. ``question`` is what it is all for, as
-    short as it is to stand in each prompt; ``max_tokens`` caps each answer.
+    short as it is to stand in each prompt; ``max_tokens`` caps each answer. A plan may name
+    ``model`` and those of ``models``: what it reads may have talked it into a dearer one.
     """
 
     def __init__(
@@ -112,6 +108,7 @@ class Subcalls:
         window: Window,
         limits: Limits,
         model: str,
+        models: Sequence[str],
         question: str,
         max_tokens: int,
         write: Write,
@@ -121,6 +118,7 @@ class Subcalls:
         self._window = window
         self._limits = limits
         self._model = model
+        self._allowed = tuple(dict.fromkeys((model, *models)))
         self._question = window.redact(encodable(question))
         self._max_tokens = max_tokens
         self._write = write
@@ -145,7 +143,7 @@ class Subcalls:
             for number, one in enumerate(subcalls, 1)
         ]
         for call in calls:
-            self._write(call.paths["input"], _json(self._input(call)))
+            self._write(call.paths["input"], self._input(call))
             self._write(call.paths["prompt"], self._prompt(call).encode())
         tasks = [partial(self._ask, call) for call in calls]
         answers, error = in_order(tasks, self._limits.concurrency)
@@ -160,9 +158,9 @@ class Subcalls:
             self._window.keep(result.pointer, result.output)
         return tuple(results)
 
-    def _input(self, call: Call) -> dict[str, Any]:
+    def _input(self, call: Call) -> bytes:
         asked = call.subcall
-        return {
+        told = {
             "version": VERSION,
             "id": call.id,
             "purpose": asked.purpose,
@@ -177,6 +175,7 @@ class Subcalls:
             "pieces": [piece.to_dict() for piece in call.given.pieces],
             "clamped": list(call.given.clamped),
         }
+        return _json(told)
 
     def _prompt(self, call: Call, again: Mapping[str, str] | None = None) -> str:
         expected = self._window.redact(encodable(call.subcall.expected_output))
@@ -192,7 +191,11 @@ class Subcalls:
         )
 
     def _ask(self, call: Call) -> list[Asked]:
-        """What was asked, once or twice, and answered."""
+        """What was asked, once or twice, and answered; a model that is not allowed never is."""
+        if call.model not in self._allowed:
+            allowed = ", ".join(self._allowed)
+            told = f"{step.NOT_ALLOWED}: {call.model[:_NAME]!r}; allowed: {allowed}"
+            return [Asked(self._prompt(call), error=self._window.redact(printable(told))[:_ERROR])]
         first = self._answered(call, self._prompt(call), call.place)
         if first.completion is None or not call.is_json:
             return [first]
@@ -244,9 +247,10 @@ class Subcalls:
             "clamped": list(call.given.clamped),
             "attempts": [one.to_dict() for one in asked],
         }
-        self._write(call.paths["prompt"], last.prompt.encode())
-        self._write(call.paths["output"], output)
-        self._write(call.paths["meta"], _json(meta))
+        written = {"prompt": last.prompt.encode(), "output": output, "meta": _json(meta)}
+        for name, data in written.items():
+            self._write(call.paths[name], data)
+        vouch(self._fact, call.place, {"input": self._input(call), **written})
         return SubcallResult(
             id=call.id,
             purpose=call.subcall.purpose,

@@ -1,0 +1,134 @@
+"""More of a budget for a fix loop that one has ended: what ``resume`` is told, as facts of it.
+
+What the run has agreed on stays; each raise is a fact behind it, so that whoever resumes it once
+more, or replays it, goes on with the same.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from rlm_ci.cli.running import flag_of, more_of
+from rlm_ci.errors import DamagedError, UsageError
+from rlm_ci.models.recorded import Record
+from rlm_ci.runs.pipeline import BUILT_IN
+from rlm_ci.table import BUDGET, LOOP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.runs.manifest import Manifest
+    from rlm_ci.runs.request import Request
+    from rlm_ci.settings import Settings
+
+    #: By the name that a run's end has, too; None is no limit.
+    Budgets = Mapping[str, float | None]
+
+KIND = "raised"
+_KEYS = {
+    "max_iterations": "loop.max_iterations",
+    "max_minutes": "loop.max_minutes",
+    "max_calls": "max_calls",
+    "max_tokens": "max_tokens",
+    "budget_usd": "budget_usd",
+}
+ROWS = tuple(row for row in (*LOOP, *BUDGET) if row.key in _KEYS.values())
+
+
+def told(settings: Settings, flags: Mapping[str, Any]) -> dict[str, float | None]:
+    """The budgets that a command line names, and nothing else does."""
+    return {name: settings.values[key] for name, key in _KEYS.items() if key in flags}
+
+
+def recorded(record: Record) -> list[Budgets]:
+    """What a run was given more of so far, in order. Raises DamagedError."""
+    found: list[Budgets] = []
+    while (one := record.find(KIND, _place(len(found)), {})) is not None:
+        if not one.keys() <= _KEYS.keys() or not all(map(_is_limit, one.values())):
+            raise DamagedError(
+                f"what it holds for {_place(len(found))} is not what a run writes",
+                where=record.path,
+                hint="restore it from a copy, or start a new run",
+            )
+        found.append(one)
+    return found
+
+
+def carried(record: Record, more: Budgets) -> tuple[int, dict[str, float | None]]:
+    """How often a run was given more, ``more`` included, and what of each budget it has by now."""
+    found = recorded(record)
+    if more:
+        found.append(record.fact(KIND, _place(len(found)), {}, lambda: more))
+    every = {name: value for one in found for name, value in one.items()}
+    return len(found), every
+
+
+def apply(settings: Settings, more: Budgets) -> None:
+    """Let the budgets of calls, tokens and money hold as they are by now."""
+    for name, value in more.items():
+        key = _KEYS[name]
+        settings.values[key], settings.sources[key] = value, "rlm-ci resume"
+
+
+def require(manifest: Manifest, more: Budgets, asked: Request, journal: str) -> None:
+    """Raise UsageError where ``more`` is none of what the run needs to go on.
+
+    ``journal`` is its record, which there need not be.
+    """
+    if manifest.pipeline_id not in BUILT_IN:
+        raise UsageError(
+            f"a run of {manifest.pipeline_id} has no budgets",
+            where=manifest.run_id,
+            hint="leave them out",
+        )
+    before = _limits(asked, journal, manifest)
+    ended = manifest.spent_budget
+    if ended and ended not in more:
+        what = f"the run was ended by {ended}, and has no more of that"
+        raise UsageError(what, where=manifest.run_id, hint=more_of(manifest))
+    for name, value in more.items():
+        limit = before.get(name)
+        if name in before and (limit is None or (value is not None and value <= limit)):
+            told = "no limit" if limit is None else f"{limit:,g}"
+            raise UsageError(
+                f"that is not more than the run has: {told}",
+                where=flag_of(name),
+                hint="name more, or leave it out",
+            )
+
+
+def _limits(asked: Request, journal: str, manifest: Manifest) -> dict[str, float | None]:
+    """The budgets of a run by now, as far as its folder tells them."""
+    known: dict[str, float | None] = {}
+    for name in ("max_calls", "max_tokens", "budget_usd"):
+        if name in asked.flags:
+            with suppress(TypeError, ValueError):  # what is wrong with it is told soon
+                known[name] = float(asked.flags[name])
+    if not os.path.lexists(journal):
+        return known
+    with Record.open(journal, redact=str, replay_only=True) as record:
+        mode = record.find("mode", "start", {})
+        if mode is not None and mode.get("name") == "symbolic":
+            raise UsageError(
+                "a question was told its budgets, and keeps them",
+                where=manifest.run_id,
+                hint="ask it anew with other ones",
+            )
+        terms = record.find("terms", "start", {}) or {}
+        for name in ("max_iterations", "max_minutes"):
+            if _is_limit(terms.get(name, "")):
+                known[name] = terms[name]
+        for one in recorded(record):
+            known |= one
+    return known
+
+
+def _place(number: int) -> str:
+    return f"raised-{number + 1}"
+
+
+def _is_limit(value: object) -> bool:
+    return value is None or (type(value) in (int, float) and 0 <= float(str(value)) < 1e15)

@@ -1,0 +1,114 @@
+"""What a fix loop has left of its two trees: the one that it began with, and its result.
+
+A report points into both, and the user's work tree may hold neither: the result was not applied,
+or work went on. They are looked up in the objects of the run; where those are gone, as in an
+export, the result is made once more from the patch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+
+from rlm_ci import evidence, files
+from rlm_ci.errors import RlmCiError
+from rlm_ci.loop.private_git import RESULT, PrivateGit, is_sha256, object_folders
+from rlm_ci.loop.snapshot import Snapshot
+from rlm_ci.objects import is_object_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rlm_ci.findings import Location, Report
+    from rlm_ci.git import Repository
+    from rlm_ci.objects import Entry
+
+SNAPSHOT = "snapshot.json"
+PATCH = "result.patch"
+_LIMIT = 64 << 20
+#: What begins the rules of findings that a loop makes; a report may hold those of checks, too.
+_OWN = ("validator/", "tamper/")
+
+
+def held(
+    folder: str, report: Report, repository: Repository, environ: Mapping[str, str]
+) -> frozenset[Location]:
+    """The places of a report that hold in the trees of the run whose artifacts lie in ``folder``.
+
+    That folder may come from anywhere: git reads objects of it, under a configuration of ours,
+    and each content is taken for what its own hash says. What cannot be looked up does not hold.
+    """
+    from tempfile import TemporaryDirectory
+
+    ours = (one for one in report.findings if one.rule.startswith(_OWN))
+    wanted = dict.fromkeys(place for one in ours for place in one.evidence)
+    begun = _snapshot(folder)
+    if not wanted or begun is None:
+        return frozenset()
+    with TemporaryDirectory(prefix="rlm-ci-") as scratch:
+        git = PrivateGit(scratch, environ)
+        git.make((*_objects(folder), *object_folders(repository)), sha256=is_sha256(begun.commit))
+        sides = {"old": _entries(git, begun.tree), "new": _result(git, folder, begun)}
+        entries = {place: sides[place.side].get(place.path) for place in wanted}
+        oids = sorted({entry.oid for entry in entries.values() if entry})
+        contents = dict(zip(oids, git.objects.read(*oids), strict=True)) if oids else {}
+    # git does not look whether an object is what its name says.
+    known = {
+        oid: content
+        for oid, content in contents.items()
+        if content is not None and repository.blob_id(content) == oid
+    }
+    return frozenset(
+        place
+        for place, entry in entries.items()
+        if entry is not None
+        and entry.oid in known
+        and evidence.flaw(place, known[entry.oid], entry.oid) is None
+    )
+
+
+def _snapshot(folder: str) -> Snapshot | None:
+    """What the run began with, where it tells that."""
+    try:
+        return Snapshot.from_dict(json.loads(files.read_inside(folder, SNAPSHOT, _LIMIT)))
+    except (files.UnreadableError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _objects(folder: str) -> tuple[str, ...]:
+    """The objects of the run, where they are its own: another list of objects leads elsewhere."""
+    place = os.path.realpath(folder)
+    for name in ("git", "objects", "objects"):
+        place = os.path.join(place, name)
+        if os.path.islink(place) or not os.path.isdir(place):
+            return ()
+    try:
+        others = files.read_inside(place, "info/alternates", 0)
+    except files.UnreadableError as error:
+        return (place,) if error.missing else ()
+    return () if others else (place,)
+
+
+def _entries(git: PrivateGit, tree: str) -> Mapping[str, Entry]:
+    """The files of a tree; none where its objects are gone."""
+    with suppress(RlmCiError):
+        return git.objects.tree(tree)
+    return {}
+
+
+def _result(git: PrivateGit, folder: str, begun: Snapshot) -> Mapping[str, Entry]:
+    """The files of the result, or those of them that the patch tells."""
+    with suppress(files.UnreadableError, UnicodeDecodeError):
+        tree = files.read_inside(folder, f"git/{RESULT}", 1024).decode("ascii").strip()
+        if is_object_id(tree) and (found := _entries(git, tree)):
+            return found
+    index = "result.index"
+    with suppress(files.UnreadableError, RlmCiError):
+        patch = files.read_inside(folder, PATCH, _LIMIT)
+        before = begun.tree if _entries(git, begun.tree) else begun.head
+        git.read(git.folder, index, "read-tree", *([before] if before else ["--empty"]))
+        git.read(git.folder, index, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
+        return _entries(git, git.read(git.folder, index, "write-tree").decode().strip())
+    return {}

@@ -1,0 +1,137 @@
+"""Whether files of the repository hold what a context object from elsewhere says of them.
+
+The table of such an object may name any file for any bytes. Where the file that it names is
+there, in the work tree or in git, its lines are compared before an answer tells of them.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+from rlm_ci import files
+from rlm_ci.errors import RlmCiError, StorageError
+from rlm_ci.recursion.context import READ_LIMIT, Piece
+from rlm_ci.recursion.context.lines import Lines
+from rlm_ci.recursion.symbolic.numbering import Numbering
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rlm_ci.git import Repository
+    from rlm_ci.recursion.context import Context, Place
+    from rlm_ci.recursion.symbolic.grounds import Refute
+
+    Read = Callable[[int, int], bytes]
+
+OTHER = "the file of the repository has something else in these lines"
+#: Bytes of a blob of git that are read.
+_BLOB = 64 << 20
+
+
+def name_of(piece: Piece, place: Place) -> str:
+    """By which a place is known in the record of a run: paths are not written there."""
+    return f"{piece.start}:{place.line_start}-{place.line_end}"
+
+
+def refuted_by(known: Mapping[str, str]) -> Refute:
+    """What was found out earlier, by ``name_of``."""
+    return lambda piece, place: known.get(name_of(piece, place))
+
+
+class Standing:
+    """Compares ``context`` with the work tree, the index and ``commit`` of ``repository``.
+
+    ``refuted`` are the places asked for that hold something else, by ``name_of``.
+    """
+
+    def __init__(self, context: Context, repository: Repository, commit: str | None) -> None:
+        self._context = context
+        self._repository = repository
+        self._commit = commit
+        self._known: dict[str, str | None] = {}
+
+    @property
+    def refuted(self) -> dict[str, str]:
+        return {name: flaw for name, flaw in self._known.items() if flaw is not None}
+
+    def __call__(self, piece: Piece, place: Place) -> str | None:
+        name = name_of(piece, place)
+        if name not in self._known:
+            self._known[name] = self._flaw(piece, place.line_start, place.line_end)
+        return self._known[name]
+
+    def _flaw(self, piece: Piece, first: int, last: int) -> str | None:
+        """Why lines of a file are not what the repository has; None where it has no such file."""
+        if os.path.isabs(piece.path) or {"", ".", ".."} & set(piece.path.split("/")):
+            return None
+        lines = Numbering.of(self._context, piece)
+        expected = _content(lines, self._context.raw, first, last)
+        is_there = False
+        for numbering, read in self._copies(piece.path):
+            is_there = True
+            if _content(numbering, read, first, last) == expected:
+                return None
+        return OTHER if is_there else None
+
+    def _copies(self, path: str) -> Iterator[tuple[Numbering, Read]]:
+        """The file of that name, as often as there is one, each for as long as it is looked at."""
+        with _worktree(os.path.join(self._repository.root, path), self._repository.root) as found:
+            if found is not None:
+                yield _numbered(*found)
+        if self._repository.git_dir is None or "\n" in path:
+            return
+        specs = [f":0:{path}", *([f"{self._commit}:{path}"] if self._commit else [])]
+        for content in map(self._blob, specs):
+            if content is not None:
+                yield _numbered(len(content), _reader(content))
+
+    def _blob(self, spec: str) -> bytes | None:
+        """What git has there; None where it has nothing, or too much, or cannot tell."""
+        try:
+            (size,) = self._repository.sizes([spec])
+            return self._repository.read(spec)[0] if 0 <= size <= _BLOB else None
+        except RlmCiError:
+            return None
+
+
+@contextmanager
+def _worktree(path: str, root: str) -> Iterator[tuple[int, Read] | None]:
+    """The size of a regular file and what reads it; None where there is none inside ``root``."""
+    try:
+        files.require_inside(root, path)
+        descriptor = files.open_regular(path, os.O_RDONLY)
+    except (OSError, StorageError):
+        yield None
+        return
+    try:
+        yield os.fstat(descriptor).st_size, lambda start, end: _pread(descriptor, start, end)
+    finally:
+        os.close(descriptor)
+
+
+def _pread(descriptor: int, start: int, end: int) -> bytes:
+    """Bytes of a file, fewer where it has become shorter or cannot be read any more."""
+    try:
+        return os.pread(descriptor, end - start, start)
+    except OSError:
+        return b""
+
+
+def _reader(content: bytes) -> Read:
+    return lambda start, end: content[start:end]
+
+
+def _numbered(size: int, read: Read) -> tuple[Numbering, Read]:
+    lines = Lines((Piece.of(("", 0, size, None)),), read)
+    return Numbering(0, size, lambda byte: lines.places(byte, byte + 1)[0].line_start), read
+
+
+def _content(numbering: Numbering, read: Read, first: int, last: int) -> bytes | None:
+    """The bytes of lines, their last end left out; None where they are not there."""
+    span = numbering.span(first, last)
+    if span is None:
+        return None
+    start, end = span
+    return read(start, min(end, start + READ_LIMIT)).removesuffix(b"\n")

@@ -1,0 +1,120 @@
+"""``rlm-ci verify RUN`` of a fix loop: its places are looked up where the result really is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fixing.stage import BUG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fixing.stage import Outcome, Stage
+
+#: Says, as mypy does, that two places are wrong: one in a file that the agent makes.
+VALIDATOR = (
+    "echo 'calc.py:3: error: bad  [misc]'; echo 'new.py:2: error: bad  [misc]'; "
+    "echo 'Found 2 errors in 2 files (checked 2 source files)'; false"
+)
+AGENT = "sh -c 'cp calc.py new.py; echo >> calc.py'"
+
+
+@pytest.fixture
+def left(stage: Stage) -> Outcome:
+    """A run that has failed, whose result is a patch; a file of it was not committed before."""
+    stage.repo.write("calc.py", f"# mine\n{BUG}")
+    ended, run = stage.fixed("--agent", AGENT, "--validator", VALIDATOR, "--max-iterations", "1")
+    assert (ended.code, run.final) == (3, "max_iterations"), ended
+    places = {place["path"] for one in run.report["findings"] for place in one["evidence"]}
+    assert places == {"calc.py", "new.py"}
+    return run
+
+
+def test_what_stands_only_in_the_patch_is_looked_up(stage: Stage, left: Outcome) -> None:
+    checked = stage.cli("verify", left.id)
+    assert checked.code == 0, checked
+    assert "2 evidence pointers, all hold" in checked.stdout
+    notes = [line for line in checked.stdout.splitlines() if line.startswith("· ")]
+    assert ["new.py:2" in notes[1], "calc.py:3" in notes[0]] == [True, True]
+    assert all("what was quoted stands in the run's own copy" in line for line in notes)
+    _path(left.folder)
+    checked = stage.cli("verify", left.id)
+    assert (checked.code, "other.py:2" in checked.stdout) == (1, True), checked
+
+
+def _line(folder: Path) -> None:
+    _place(folder, line_start=400, line_end=400)
+
+
+def _blob(folder: Path) -> None:
+    _place(folder, blob="1" * 40)
+
+
+def _quote(folder: Path) -> None:
+    _place(folder, quote="another")
+
+
+def _path(folder: Path) -> None:
+    _place(folder, path="other.py")
+
+
+def _place(folder: Path, **change: Any) -> None:
+    record = json.loads((folder / "report.json").read_text())
+    [found] = [one for one in record["findings"] if one["evidence"][0]["path"] == "new.py"]
+    found["evidence"][0].update(change)
+    (folder / "report.json").write_text(json.dumps(record))
+
+
+def _objects(folder: Path) -> None:
+    """The object of the file says something else than its name."""
+    [found] = [
+        place["blob"]
+        for one in json.loads((folder / "report.json").read_text())["findings"]
+        for place in one["evidence"]
+        if place["path"] == "new.py"
+    ]
+    objects = folder / "rlm/git/objects/objects"
+    other = next(one for one in objects.glob("??/*") if one.parent.name + one.name != found)
+    target = objects / found[:2] / found[2:]
+    target.unlink()
+    shutil.copy(other, target)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("change", [_line, _blob, _quote, _path, _objects])
+def test_what_does_not_hold_there_is_named(
+    stage: Stage, left: Outcome, change: Callable[[Path], None]
+) -> None:
+    change(left.folder)
+    checked = stage.cli("verify", left.id)
+    assert checked.code == 1, checked
+    assert "2 evidence pointers, 1 does not hold" in checked.stdout
+
+
+@pytest.mark.full
+def test_what_is_in_no_tree_is_no_place(stage: Stage) -> None:
+    """What was taken out of the copy can be looked up nowhere; the message names it."""
+    agent = "sh -c 'git init -q inner && cp calc.py inner && rm test_calc.py'"
+    ended, run = stage.fixed("--agent", agent, "--validator", "true", "--max-iterations", "1")
+    assert ended.code == 1, ended
+    assert run.rules == {"tamper/embedded-repository", "tamper/test-removed"}
+    checked = stage.cli("verify", run.id)
+    assert (checked.code, checked.stdout) == (0, "1 evidence pointer, all hold\n"), checked
+
+
+@pytest.mark.full
+def test_without_its_objects_the_patch_tells(stage: Stage) -> None:
+    """As in an export, which has none. What cannot be looked up does not hold."""
+    _, run = stage.fixed("--agent", AGENT, "--validator", VALIDATOR, "--max-iterations", "1")
+    shutil.rmtree(run.folder / "rlm/git")
+    checked = stage.cli("verify", run.id)
+    assert (checked.code, "2 evidence pointers, all hold" in checked.stdout) == (0, True), checked
+    patch = run.folder / "rlm/result.patch"
+    patch.write_text(patch.read_text().replace("+def", "+deff"))
+    checked = stage.cli("verify", run.id)
+    assert (checked.code, "does not hold" in checked.stdout) == (1, True), checked
