@@ -57,7 +57,7 @@ HOMES = {
     "genai_prices": "models/prices.py",
     "orjson": "runs/records.py",
     "pydantic_monty": "sandbox/monty.py",
-    "stringzilla": "recursion/context/search.py",
+    "stringzilla": "recursion/context/vectors.py",
     "subprocess": "process.py",
 }
 #: Too heavy for a hook, whose whole budget is some ten milliseconds.
@@ -103,7 +103,8 @@ def statements(node: ast.AST, *, types: bool) -> Iterator[ast.AST]:
         yield from statements(child, types=types)
 
 
-def imports(path: Path, *, types: bool = True) -> set[str]:
+@cache
+def imports(path: Path, *, types: bool = True) -> frozenset[str]:
     """The modules that a file imports anywhere, by their full names."""
     found: set[str] = set()
     for node in statements(tree(path), types=types):
@@ -115,7 +116,7 @@ def imports(path: Path, *, types: bool = True) -> set[str]:
             # `from rlm_ci import files` means the module, `from rlm_ci.files import read` too.
             inner = {f"{module}.{alias.name}" for alias in node.names} & NAMES.keys()
             found |= inner or {module}
-    return found
+    return frozenset(found)
 
 
 def room(module: str) -> str:
@@ -212,13 +213,14 @@ def test_only_what_is_declared_is_imported() -> None:
         assert {name.partition(".")[0] for name in imports(path)} <= allowed, path
 
 
-def attributes(path: Path) -> set[str]:
+@cache
+def attributes(path: Path) -> frozenset[str]:
     """Dotted names of two parts that stand in a file, such as ``os.environ``."""
-    return {
+    return frozenset(
         f"{node.value.id}.{node.attr}"
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    }
+    )
 
 
 def test_the_environment_has_one_reader() -> None:

@@ -8,12 +8,11 @@ from bisect import bisect_right
 from operator import attrgetter
 
 from rlm_ci import errors
-from rlm_ci.cli import output, running, say
-from rlm_ci.cli.judging import open_repository
+from rlm_ci.cli import output, say
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.publishing import neutral
 from rlm_ci.settings import Setting, Settings
-from rlm_ci.table import COMMON, CONTEXT
+from rlm_ci.table import COMMON, CONTEXT, LOOP
 from rlm_ci.texts import count, encodable, printable
 
 TYPE_CHECKING = False
@@ -59,6 +58,7 @@ _ROWS: dict[str, tuple[Setting, ...]] = {
         _own("verify", "hash all of it again", "--verify", default=False, kind="boolean"),
     ),
 }  # fmt: skip
+_OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
 _CELL = 14
 
 
@@ -78,7 +78,7 @@ def run(arguments: Arguments) -> int:
             where="rlm-ci context",
             hint=f"rlm-ci context {USAGE}",
         )
-    settings = Settings((*_ROWS[action], *COMMON, *CONTEXT, *running.OUT_DIR), arguments.flags)
+    settings = Settings((*_ROWS[action], *COMMON, *CONTEXT, *_OUT_DIR), arguments.flags)
     output.require_text_or_json(settings, "context")
     text = {"build": _build, "search": _search, "read": _read, "info": _info}[action](
         given, settings
@@ -106,7 +106,7 @@ def _open(path: str) -> Context:
 
 
 def _build(given: Sequence[str], settings: Settings) -> str:
-    from rlm_ci.cli.work import without_runs
+    from rlm_ci.cli.judging import open_repository
     from rlm_ci.recursion.context import building
 
     _require(given, 1, "build SOURCE")
@@ -120,7 +120,7 @@ def _build(given: Sequence[str], settings: Settings) -> str:
         overlap_bytes=settings.context.overlap_bytes,
         link=settings.link,
         root=root,
-        without=without_runs(root, settings.runs_dir, settings.out_dir),
+        without=[os.path.join(root, name) for name in (settings.runs_dir, settings.out_dir)],
         environ=settings.environ,
     ) as context:
         if settings.format == "json":
@@ -271,6 +271,8 @@ def _info(given: Sequence[str], settings: Settings) -> str:
     with _open(given[0]) as context:
         if settings.verify:
             context.verify()
+        else:
+            context.full_index()
         if settings.format == "json":
             return neutral.record({**_facts(context), "verified": bool(settings.verify)})
         verified = _row("verified", "every hash is right") if settings.verify else ""

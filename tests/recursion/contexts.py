@@ -48,6 +48,25 @@ def made(folder: Path, source: bytes, target: int = 65536, overlap: int = 4096) 
     )
 
 
+def names(context: Context) -> list[str]:
+    """The paths of the files that a context was made of."""
+    return [piece.path for piece in context.files]
+
+
+def built(top: Path, out: str, source: str = "", **more: object) -> Context:
+    """The object of something in ``top``, or of all of it, as the command makes it."""
+    return building.build(
+        os.path.join(top, source) if source else str(top), out, root=str(top), environ=os.environ,
+        **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def nothing_left(out: str) -> bool:
+    """Is there neither an object nor anything half-written beside its place?"""
+    parent = Path(out).parent
+    return not parent.exists() or list(parent.iterdir()) == []
+
+
 def slow_chunks(size: int, target: int, overlap: int) -> list[tuple[int, int]]:
     """The next chunk begins ``overlap`` before the end of the one before, until the source ends."""
     found: list[tuple[int, int]] = []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from recursion.contexts import SOURCES, change_index, cuts, made, scratch, slow_chunks, slow_search
 
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.recursion.context import READ_LIMIT, Context, Place, PointerError
+from rlm_ci.recursion.context import READ_LIMIT, Context, Place, PointerError, vectors
 from rlm_ci.recursion.context.pointers import Layout
 
 TEXT = "one é two 漢字 three 😀 four\n" * 40
@@ -313,6 +313,14 @@ def test_a_span_maps_back_to_paths_and_lines(
             lines = (data[:first].count(b"\n") + 1, data[:last].count(b"\n") + 1)
             expected.append(Place(piece.path, *lines, piece.blob))
     assert list(places) == expected
+
+
+@given(st.binary(max_size=300).map(lambda data: data.replace(b"a", b"\n")))
+def test_line_breaks_are_counted_by_vectors_as_well(data: bytes) -> None:
+    count = vectors.line_counter()
+    if count is not None:
+        assert count(data) == data.count(b"\n")
+        assert count(data * 1000) == 1000 * data.count(b"\n")
 
 
 def test_lines_far_into_a_large_file(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from recursion.contexts import change_index, made
 
 from rlm_ci import resources
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
-from rlm_ci.recursion.context import Context, building, index
+from rlm_ci.recursion.context import Context, building, index, table
+from rlm_ci.recursion.context.pointers import Layout
 
 SCHEMA = "context.schema.json"
 
@@ -153,6 +154,80 @@ def test_an_index_that_is_wrong_is_refused_by_name(
     assert caught.value.hint
 
 
+# ── the table of chunks, in the form that we write ──
+
+
+@given(st.integers(0, 3000), st.integers(1, 120).flatmap(
+    lambda target: st.tuples(st.just(target), st.integers(0, target - 1))
+), st.data())  # fmt: skip
+def test_our_own_table_is_known_by_its_length_and_its_ends(
+    size: int, cut: tuple[int, int], data: st.DataObject
+) -> None:
+    layout = Layout(size, *cut)
+    text = b"head" + table.written(layout, os.urandom(32 * layout.count)).encode()
+    assert table.looks_written(text, 4, layout)
+    at = data.draw(st.integers(4, len(text) - 1))
+    assert not table.looks_written(text[:at] + text[at + 1 :], 4, layout)
+    assert not table.looks_written(text[:at] + b"0" + text[at:], 4, layout)
+    assert not table.looks_written(text, 4, layout.replace(size=10 * size + 1))
+
+
+def test_the_numbers_of_a_table_grow() -> None:
+    layout = Layout(123_456_789, 65536, 4096)
+    text = table.written(layout, bytes(32 * layout.count)).encode()
+    assert table.looks_written(text, 0, layout)
+    assert json.loads(b'{"chunks": [' + text)["chunks"] == [
+        {"id": f"c{number:06d}", "start": start, "end": end, "sha256": "0" * 64}
+        for number, (start, end) in enumerate(map(layout.bounds, range(layout.count)), 1)
+    ]
+
+
+def _rewrite(folder: Path, old: bytes, new: bytes) -> None:
+    text = (folder / "index.json").read_bytes()
+    assert text.count(old) == 1
+    (folder / "index.json").write_bytes(text.replace(old, new))
+
+
+def test_what_reads_and_searches_never_asked_for_is_checked_by_who_asks(folder: Path) -> None:
+    """``search`` and ``read`` check lengths only: a table of the right one is not looked at."""
+    _rewrite(folder, b'"start": 8, "end": 18', b'"start": 7, "end": 18')
+    with Context.open(str(folder)) as context:
+        assert context.search(["GAMMA"])[0].hits[0].start_byte == 11
+        assert context.read(context.pointer(1)).text == "ta\ngamma d"
+        for ask in (context.full_index, context.verify, lambda: context.chunk(0)):
+            with pytest.raises(DamagedError, match="chunk c000002: start is 7"):
+                ask()
+    with pytest.raises(DamagedError, match="chunk c000002: start is 7"):
+        building.take_in(str(folder), f"{folder}2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b'"start": 8,', b'"start": 80,', "chunk c000002: start is 80"),
+        (b'"start": 0, "end": 10,', b'"start": 1, "end": 10,', "chunk c000001: start is 1"),
+        (b'"id": "c000003"', b'"id": "c000004"', "chunk c000003: id is 'c000004'"),
+        (b'"start": 16,', b'"start":  1,', "chunk c000003: start is 1"),
+        (b"  ]\n}\n", b"  }\n]\n", "it is not valid JSON"),
+        (b'"version": 1,', b'"version": 3,', "version 3"),
+    ],
+)
+def test_a_table_of_another_length_or_with_other_ends_is_refused(
+    folder: Path, old: bytes, new: bytes, said: str
+) -> None:
+    _rewrite(folder, old, new)
+    with pytest.raises(RlmCiError) as caught:
+        Context.open(str(folder))
+    assert said in caught.value.what
+
+
+def test_an_index_that_is_replaced_meanwhile_is_noticed(folder: Path) -> None:
+    with Context.open(str(folder)) as context:
+        change_index(str(folder), lambda record: record.update(created_at="later"))
+        with pytest.raises(DamagedError, match="it is another one by now"):
+            context.full_index()
+
+
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 30) | st.floats(allow_nan=False)
     | st.sampled_from(["", "source.txt", "byte", "c000001", "0" * 64, "0" * 40, "sha256:", "x"]),
@@ -162,6 +237,7 @@ _VALUES = st.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_what_the_reader_accepts_the_schema_does(data: st.DataObject) -> None:
     record: dict[str, Any] = {

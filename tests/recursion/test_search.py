@@ -299,6 +299,7 @@ class Meter:
         return at
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("chunking", [(65536, 4096), (1000, 0), (64, 40), (1 << 30, 0)])
 @pytest.mark.parametrize(
     ("part", "needle"),

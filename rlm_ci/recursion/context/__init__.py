@@ -11,9 +11,9 @@ import os
 
 from rlm_ci import files
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
-from rlm_ci.recursion.context import hashing, index
+from rlm_ci.recursion.context import index
 from rlm_ci.recursion.context.excerpts import REST, Excerpt, Found, Hit, cut_character
-from rlm_ci.recursion.context.hashing import Piece
+from rlm_ci.recursion.context.index import Piece
 from rlm_ci.recursion.context.lines import Lines, Place
 from rlm_ci.recursion.context.pointers import Chunk, PointerError, Pointers, chunk_id
 from rlm_ci.recursion.context.search import search
@@ -42,8 +42,9 @@ class Context:
     Nothing is read again to see whether the source still is what it was: :meth:`verify` does.
     """
 
-    def __init__(self, folder: str, known: index.Index, descriptor: int) -> None:
+    def __init__(self, folder: str, known: index.Head, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._whole: index.Index | None = None
         self.folder = folder
         self.index_path = os.path.join(folder, index.NAME)
         self.source_path = os.path.join(folder, index.SOURCE)
@@ -65,12 +66,12 @@ class Context:
 
     @classmethod
     def open(cls, folder: str) -> Self:
-        """The object in ``folder``; its index and the length of its source are checked.
+        """The object in ``folder``; lengths are checked, and what reading and searching need.
 
         Raises ConfigError for what is no object, DamagedError for one that is damaged or newer
         than we are.
         """
-        known = index.read(folder)
+        known = index.read_head(folder)
         path = os.path.join(folder, index.SOURCE)
         try:
             descriptor = files.open_regular(path, os.O_RDONLY)
@@ -107,10 +108,19 @@ class Context:
 
     # ── what it is ──
 
+    def full_index(self) -> index.Index:
+        """All of its index, with the hashes of the chunks. Raises ConfigError, DamagedError."""
+        if self._whole is None:
+            whole = index.read(self.folder)
+            if whole.head != self.known:
+                raise self._damage("it is another one by now", index.NAME)
+            self._whole = whole
+        return self._whole
+
     def chunk(self, number: int) -> Chunk:
-        """The chunk at ``number``, which counts from 0."""
+        """The chunk at ``number``, which counts from 0. Raises ConfigError, DamagedError."""
         start, end = self.layout.bounds(number)
-        return Chunk(chunk_id(number), start, end, self.known.digest(number))
+        return Chunk(chunk_id(number), start, end, self.full_index().digest(number))
 
     def stamp(self) -> dict[str, int]:
         """By what one sees, without reading it, that the source is the same as before."""
@@ -126,8 +136,11 @@ class Context:
     def verify(self) -> dict[str, int]:
         """Hash all of it again; the stamp of what was found to be whole.
 
-        Raises DamagedError, which names the chunk or file that is not what it was.
+        Raises DamagedError, which names the chunk or file that is not what it was, ConfigError.
         """
+        from rlm_ci.recursion.context import hashing  # with hashlib, a tenth of a search's start
+
+        self.full_index()
         before = self.stamp()
         digits = next((len(piece.blob) for piece in self.files if piece.blob), 40)
         try:
@@ -142,12 +155,12 @@ class Context:
         return before
 
     def _compare(self, found: Digests) -> None:
-        whole = f"sha256:{found.whole}"
+        whole, right = f"sha256:{found.whole}", self.full_index()
         bad = [
             number
             for number in range(self.chunk_count)
-            if found.chunks[32 * number : 32 * number + 32].hex() != self.known.digest(number)
-        ] if found.chunks != self.known.digests else []  # fmt: skip
+            if found.chunks[32 * number : 32 * number + 32].hex() != right.digest(number)
+        ] if found.chunks != right.digests else []  # fmt: skip
         if bad:
             start, end = self.layout.bounds(bad[0])
             more = f", and {count(len(bad) - 1, 'chunk')} more" if len(bad) > 1 else ""

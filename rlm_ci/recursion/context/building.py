@@ -14,8 +14,7 @@ from rlm_ci import files
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion.context import Context, gathering, hashing, index, sources
 from rlm_ci.recursion.context.folder import beside
-from rlm_ci.recursion.context.hashing import Piece
-from rlm_ci.recursion.context.index import Index
+from rlm_ci.recursion.context.index import Head, Index, Piece
 from rlm_ci.recursion.context.own import is_object
 from rlm_ci.recursion.context.pointer_map import pointer_map
 from rlm_ci.recursion.context.pointers import MAX_CHUNKS, Layout
@@ -117,7 +116,7 @@ def _adopt(source: str, folder: str, *, required: bool) -> Context:
             os.close(descriptor)
         if now != (verified["inode"], verified["size"], verified["mtime_ns"]):
             raise gathering.changed(theirs.source_path)
-        _finish(temporary, theirs.known)
+        _finish(temporary, theirs.full_index())
     return Context.open(folder)
 
 
@@ -195,7 +194,8 @@ def _hashed(path: str, gathered: Gathered, cut: Layout, blob_digits: int, create
         for piece, blob in zip(gathered.files, found.blobs, strict=True)
     )
     object_id = f"sha256:{found.whole}"
-    return Index(object_id, created_at, layout, found.chunks, pieces, gathered.omitted)
+    head = Head(object_id, created_at, layout, pieces, gathered.omitted)
+    return Index(head, found.chunks)
 
 
 def _iso(seconds: float) -> str:
@@ -212,4 +212,4 @@ def _finish(folder: str, known: Index) -> None:
             hint="choose larger chunks (RLM_CHUNK_TARGET_BYTES) or fewer files",
         )
     files.write(os.path.join(folder, index.NAME), text, 0o600)
-    files.write(os.path.join(folder, POINTERS), pointer_map(known).encode(), 0o600)
+    files.write(os.path.join(folder, POINTERS), pointer_map(known.head).encode(), 0o600)

@@ -11,7 +11,7 @@ from collections import Counter
 
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.context.hashing import Piece
+from rlm_ci.recursion.context.index import Piece
 from rlm_ci.recursion.context.sources import open_listed, unreadable
 from rlm_ci.texts import printable
 from rlm_ci.values import Value

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock  # threading takes a millisecond to import
 from bisect import bisect_right
-from threading import Lock
 
+from rlm_ci.recursion.context.vectors import line_counter
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.recursion.context.hashing import Piece
+    from rlm_ci.recursion.context.index import Piece
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 
 
 class Place(Value):
@@ -35,7 +36,7 @@ class Lines:
         self._ends = [piece.end for piece in pieces]
         #: Of a piece, how many lines end in its first 1, 2, 3... blocks.
         self._counted: dict[int, list[int]] = {}
-        self._lock = Lock()
+        self._lock = allocate_lock()
 
     def places(self, start: int, end: int) -> tuple[Place, ...]:
         """Where bytes ``start`` to ``end`` stand in the files; nowhere, where there are none."""
@@ -55,11 +56,16 @@ class Lines:
     def _breaks_before(self, number: int, byte: int) -> int:
         begin = self._pieces[number].start
         blocks = (byte - begin) // _BLOCK
+        count = line_counter() or _count
         with self._lock:
             counted = self._counted.setdefault(number, [])
             while len(counted) < blocks:
                 at = begin + len(counted) * _BLOCK
                 before = counted[-1] if counted else 0
-                counted.append(before + self._read(at, at + _BLOCK).count(b"\n"))
+                counted.append(before + count(self._read(at, at + _BLOCK)))
             known = counted[blocks - 1] if blocks else 0
-        return known + self._read(begin + blocks * _BLOCK, byte).count(b"\n")
+        return known + count(self._read(begin + blocks * _BLOCK, byte))
+
+
+def _count(text: bytes) -> int:
+    return text.count(b"\n")

@@ -14,20 +14,26 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from rlm_ci.recursion.context.pointers import Layout
+
+    #: Bytes that can be written to, of the kind that the engine searches.
+    Text = Any
 
 
 class Engine(Value):
     """How a text is searched. ``fold`` makes its letters small, in place or in a copy.
 
     ``count`` and ``find`` take a text, a needle, and the start and end of the part to look at:
-    how many occurrences there are, none overlapping; where the first one begins, or -1.
+    how many occurrences there are, none overlapping; where the first one begins, or -1. ``room``
+    makes what a text is read into, of so many bytes.
     """
 
-    fold: Callable[[bytearray], bytearray]
-    count: Callable[[bytearray, bytes, int, int], int]
-    find: Callable[[bytearray, bytes, int, int], int]
+    fold: Callable[[Text], Text]
+    count: Callable[[Text, bytes, int, int], int]
+    find: Callable[[Text, bytes, int, int], int]
+    room: Callable[[int], Text] = bytearray
 
 
 PLAIN = Engine(bytearray.lower, bytearray.count, bytearray.find)
@@ -40,7 +46,7 @@ class Window(Value):
     the part, and behind them as many as an occurrence that begins in it may need.
     """
 
-    text: bytearray
+    text: Text
     start: int
     end: int
     length: int
@@ -78,6 +84,7 @@ class Tally:
         self.chunks = 0
         self.best: list[tuple[int, int, int]] = []
         self._layout = layout
+        self._target, self._step = layout.target, layout.step
         self._top_k = top_k
         self._count = engine.count
         self._find = engine.find
@@ -104,12 +111,16 @@ class Tally:
                 if found:
                     self._look_up(window)
                 return
-        found = 0
-        for number in range(first, last + 1):
-            low = max(window.start, self._layout.start(number), self._free)
-            high = min(window.end, self._layout.start(number + 1))
-            if low < high:
-                found += self._count_part(window, low, high, number)
+        found, number, end = 0, first, self._layout.start(first)
+        while end < window.end:
+            start, end = end, end + self._step if number else self._target
+            if window.start <= start and end <= window.end and not self.overlapping:
+                found += self._count_segment(window, start, end, number)
+            else:
+                low, high = max(window.start, start, self._free), min(window.end, end)
+                if low < high:
+                    found += self._count_part(window, low, high, number)
+            number += 1
         self._dense = found > few
 
     def close(self) -> None:
@@ -150,6 +161,23 @@ class Tally:
             self._note(number, hits, window.start + first)
             self._free = window.start + free
 
+    def _count_segment(self, window: Window, low: int, high: int, number: int) -> int:
+        """As ``_count_part``, of a whole segment and a needle whose occurrences all count.
+
+        Of most segments nobody will ask where their first hit is.
+        """
+        begin, text, needle = low - window.start, window.text, self.needle
+        limit = min(window.length, high - window.start + len(needle) - 1)
+        found = self._count(text, needle, begin, limit)
+        if found:
+            self.total += found
+            self.chunks += 1
+            best = self.best
+            if len(best) < self._top_k or (best and (found, -number) > best[0][:2]):
+                first = window.start + self._find(text, needle, begin, limit)
+                self._enter((found, -number, first))
+        return found
+
     def _count_part(self, window: Window, low: int, high: int, number: int) -> int:
         """Count what begins in ``[low, high)`` of the source, which lies in segment ``number``."""
         begin, border = low - window.start, high - window.start
@@ -170,7 +198,7 @@ class Tally:
             self.close()
             self._open = (hits, number, first)
 
-    def _end(self, text: bytearray, begin: int, border: int, limit: int, found: int) -> int:
+    def _end(self, text: Text, begin: int, border: int, limit: int, found: int) -> int:
         """Where the last of ``found`` occurrences ends, or the border if that is farther.
 
         Those before the border, and those before the limit, differ at most by the one that reaches

@@ -8,15 +8,14 @@ from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.recursion.context.hashing import Piece
-    from rlm_ci.recursion.context.index import Index
+    from rlm_ci.recursion.context.index import Head, Piece
     from rlm_ci.recursion.context.pointers import Layout
 
 #: Files that are listed.
 _LISTED = 2000
 
 
-def pointer_map(known: Index) -> str:
+def pointer_map(known: Head) -> str:
     """The page, as Markdown."""
     layout = known.layout
     pointers = Pointers(known.object_id, layout)

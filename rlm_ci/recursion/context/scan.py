@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.context.occurrences import Engine
+    from rlm_ci.recursion.context.occurrences import Engine, Text
     from rlm_ci.recursion.context.pointers import Layout
 
 #: A needle longer than this is looked for by Python, whose time grows with the text alone; the
@@ -69,7 +69,8 @@ class Scan:
         block = max(grain.block, layout.size // (PIECES - 2) + 1)
         self._block = self._group * -(-block // (self._group * layout.step))
         self.blocks = -(-layout.count // self._block)
-        self._buffer = bytearray(0)
+        self._buffer: Text = b""
+        self._room = engine.room if max(map(len, needles)) <= _LONG else PLAIN.room
         self._fold = engine.fold if any(n != n.upper() for n in needles) else _as_it_is
         self.tallies = [
             Tally(n, layout, top_k, engine if len(n) <= _LONG else PLAIN, grain.sparse)
@@ -135,7 +136,7 @@ class Scan:
         """Read a window into the buffer; what was in it before is gone."""
         length = min(self._layout.size, end + self._beyond) - start
         if len(self._buffer) < length:
-            self._buffer = bytearray(length)
+            self._buffer = self._room(length)
         self._fill(memoryview(self._buffer)[:length], start)
         return Window(self._fold(self._buffer), start, end, length)
 
@@ -152,5 +153,5 @@ class Scan:
             rest, at = rest[count:], at + count
 
 
-def _as_it_is(text: bytearray) -> bytearray:
+def _as_it_is(text: Text) -> Text:
     return text

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci.errors import StorageError, UnavailableError
+from rlm_ci.recursion.context import vectors
 from rlm_ci.recursion.context.cores import processes, share
 from rlm_ci.recursion.context.occurrences import PLAIN, Engine
 from rlm_ci.recursion.context.pointers import Layout
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.context.occurrences import Tally
 
 ENGINES = ("auto", "stringzilla", "plain")
-_FOLD = bytes(range(256)).lower()
 
 
 class Matches(Value):
@@ -108,17 +108,8 @@ def _engine(name: str) -> Engine:
         raise ValueError(f"no search engine {name!r}: there are {', '.join(ENGINES)}")
     if name == "plain":
         return PLAIN
-    try:
-        import stringzilla  # type: ignore[import-not-found]  # it ships no types
-    except ImportError as error:
-        if name == "auto":
-            return PLAIN
+    fast = vectors.engine()
+    if fast is None and name != "auto":
         hint = "pip install 'rlm-ci[fast]'"
-        raise UnavailableError("stringzilla is not installed", hint=hint) from error
-    translate = stringzilla.translate
-
-    def fold(text: bytearray) -> bytearray:
-        translate(text, _FOLD, inplace=True)
-        return text
-
-    return Engine(fold, stringzilla.count, stringzilla.find)
+        raise UnavailableError("stringzilla is not installed", hint=hint)
+    return fast or PLAIN

@@ -1,0 +1,214 @@
+"""A context of many files: which of a folder, a work tree, a pattern; in which order."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from recursion.contexts import built, names
+
+from rlm_ci.recursion.context import building
+
+if TYPE_CHECKING:
+    from histories import GitRepo
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> str:
+    return str(tmp_path / "made" / "object")
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    folder = tmp_path / "top"
+    folder.mkdir()
+    return folder
+
+
+def test_a_folder_in_git_is_what_git_lists(repo: GitRepo, out: str) -> None:
+    """Tracked and untracked without the ignored; what is no text is left out and counted."""
+    repo.write_all({"b.txt": "bravo\n", "a/z.txt": "zulu\n", "a.txt": "alpha\n",
+                    ".gitignore": "*.log\n", "gone.txt": "x", "run.log": "noise"})  # fmt: skip
+    repo.write("image.png", b"\x89PNG\0").symlink("link", "a.txt")
+    repo.commit()
+    repo.write("new.txt", "untracked\n")
+    (Path(repo.path) / "gone.txt").unlink()
+    with built(Path(repo.path), out) as context:
+        assert names(context) == [".gitignore", "a.txt", "a/z.txt", "b.txt", "new.txt"]
+        assert context.omitted == {"binary": 1, "link": 1, "missing": 1}
+        assert context.raw(0, 99) == b"*.log\nalpha\nzulu\nbravo\nuntracked\n"
+        assert context.files[1].blob == repo.sha("HEAD:a.txt")
+    with built(Path(repo.path), f"{out}2", "a") as context:
+        assert names(context) == ["a/z.txt"]
+
+
+def test_what_git_ignores_is_read_when_somebody_names_it(repo: GitRepo, out: str) -> None:
+    repo.write_all({".gitignore": "logs/\n", "a.txt": "alpha\n"}).commit()
+    repo.write_all({"logs/one.log": "1\n", "logs/two.log": "2\n"})
+    with built(Path(repo.path), out, "logs") as context:
+        assert names(context) == ["logs/one.log", "logs/two.log"]
+    with built(Path(repo.path), f"{out}2", "logs/t*.log") as context:
+        assert names(context) == ["logs/two.log"]
+
+
+def test_a_conflict_and_a_submodule_are_counted_once(repo: GitRepo, out: str) -> None:
+    repo.write("a.txt", "1\n").commit()
+    repo.submodule("module", repo.sha())
+    os.makedirs(os.path.join(repo.path, "module"), exist_ok=True)
+    repo.run("update-index", "--index-info", stdin=b"".join(
+        b"100644 %s %d\ta.txt\n" % (repo.sha("HEAD:a.txt").encode(), stage) for stage in (1, 2, 3)
+    ))  # fmt: skip
+    with built(Path(repo.path), out) as context:
+        assert names(context) == ["a.txt"]
+        assert context.omitted == {"submodule": 1}
+
+
+def test_a_plain_folder_is_walked_in_order(top: Path, tmp_path: Path, out: str) -> None:
+    (top / ".git").mkdir()  # no repository
+    (top / ".git" / "notes").write_text("x")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("secret")
+    (top / "way out").symlink_to(outside)
+    (top / "b").mkdir()
+    for name, text in {"b/x.txt": "bx", "b.txt": "b\n", "a-1.txt": "a", "empty.txt": ""}.items():
+        (top / name).write_text(text)
+    os.mkfifo(top / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(top / "sock"))
+        with building.build(str(top), out, root=str(top)) as context:
+            assert names(context) == ["a-1.txt", "b.txt", "b/x.txt", "empty.txt"]
+            assert context.omitted == {"link": 1, "own": 1, "special": 2}
+            # Each begins on a line of its own: the break between is of no file.
+            assert context.raw(0, 99) == b"a\nb\nbx"
+            assert [(one.start, one.end) for one in context.files] == [
+                (0, 1), (2, 4), (4, 6), (6, 6)]  # fmt: skip
+            assert context.lines(0, 99)[-1].path == "b/x.txt"
+            context.verify()
+
+
+def _left_by_runs(top: Path) -> tuple[str, str]:
+    """What rlm-ci writes, in a folder that somebody asks about; the folders that it is told of."""
+    for name in (".runs/1/journal", ".runs/1/rlm/answer.md", "out/rollup.md", "lib/a.txt"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(f"{name}\n")
+    with building.build(str(top / "lib/a.txt"), str(top / "lib/a.context")):
+        pass
+    (top / "lib/a.context/deeper").mkdir()
+    (top / "lib/a.context/deeper/x.txt").write_text("x")
+    return str(top / ".runs"), str(top / "out")
+
+
+def test_what_we_write_is_no_part_of_a_folder(top: Path, out: str) -> None:
+    """Nor is another object: each question would make the next one's context larger."""
+    runs = _left_by_runs(top)
+    for source, number in (("", 3), ("**/*.txt", 3), ("lib", 1)):
+        with built(top, f"{out}{number}{source == ''}", source, without=runs) as context:
+            assert names(context) == ["lib/a.txt"]
+            assert context.omitted == {"own": number}
+
+
+def test_what_we_write_is_no_part_of_a_work_tree(repo: GitRepo, out: str) -> None:
+    """Where git lists it, as nothing ignores it."""
+    runs = _left_by_runs(Path(repo.path))
+    repo.write("b.txt", "bravo\n").commit()
+    with built(Path(repo.path), out, without=runs) as context:
+        assert names(context) == ["b.txt", "lib/a.txt"]
+        assert context.omitted == {"own": 3}
+
+
+def test_what_we_wrote_is_read_when_somebody_names_it(top: Path, out: str) -> None:
+    runs = _left_by_runs(top)
+    with built(top, out, ".runs/1", without=runs) as context:
+        assert names(context) == [".runs/1/journal", ".runs/1/rlm/answer.md"]
+
+
+def test_names_may_be_anything(top: Path, out: str) -> None:
+    odd = [
+        b"a\nb",
+        b"\xff\xfe",
+        b"`|<b>",
+        b"*[x]?",
+        b"-rf",
+        "é 漢 😀".encode(),
+        b"\x1b[31m",
+        b"a" * 255,
+    ]
+    for number, name in enumerate(odd):
+        (top / os.fsdecode(name)).mkdir()
+        (top / os.fsdecode(name) / os.fsdecode(name)).write_text(f"{number}\n")
+    with built(top, out) as context:
+        found = {os.fsencode(path) for path in names(context)}
+    assert found == {name + b"/" + name for name in odd}
+    page = Path(out, "pointers.md").read_text()
+    assert "\x1b" not in page
+    assert all(line.startswith("| `") for line in page.splitlines() if "c000001 |" in line)
+
+
+def test_a_tree_deeper_than_python_recurses(top: Path, out: str) -> None:
+    descriptor = os.open(top, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=descriptor)
+        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(os.open("deep.txt", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+    os.close(descriptor)
+    try:
+        with built(top, out) as context:
+            assert len(context.files) == 1
+    finally:  # nor does pytest's cleaning
+        subprocess.run(["rm", "-rf", top], check=True)
+
+
+def test_a_folder_that_cannot_be_entered_is_counted(top: Path, out: str) -> None:
+    (top / "a.txt").write_text("a")
+    # More than the system takes as a path, whoever asks.
+    descriptor = os.open(top, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=descriptor)
+        inner = os.open("d" * 250, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+    try:
+        with built(top, out) as context:
+            assert names(context) == ["a.txt"]
+            assert context.omitted == {"unreadable": 1}
+    finally:
+        subprocess.run(["rm", "-rf", top], check=True)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*.py", ["a.py"]),
+        ("**/*.py", ["a.py", "lib/b.py", "lib/inner/c.py"]),
+        ("lib/*.py", ["lib/b.py"]),
+        ("lib/**", ["lib/b.py", "lib/inner/c.py", "lib/n.txt"]),
+        ("l?b/inner/c.p?", ["lib/inner/c.py"]),
+    ],
+)
+def test_a_glob_takes_what_fits(top: Path, out: str, pattern: str, expected: list[str]) -> None:
+    (top / "lib" / "inner").mkdir(parents=True)
+    for name in ("a.py", "lib/b.py", "lib/inner/c.py", "lib/n.txt", "z.txt"):
+        (top / name).write_text("x\n")
+    with built(top, out, pattern) as context:
+        assert names(context) == expected
+
+
+def test_a_name_with_a_star_is_a_name_where_there_is_one(top: Path, out: str) -> None:
+    (top / "a*.txt").write_text("star")
+    (top / "ab.txt").write_text("plain")
+    with built(top, out, "a*.txt") as context:
+        assert names(context) == ["a*.txt"]
+
+
+def test_an_object_inside_of_its_source_is_no_part_of_it(top: Path) -> None:
+    (top / "a.txt").write_text("a")
+    with built(top, str(top / "object")) as context:
+        assert names(context) == ["a.txt"]

@@ -1,0 +1,106 @@
+"""An object that is there already is verified in full, and shared."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from recursion.contexts import change_index, names, nothing_left
+
+from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
+from rlm_ci.recursion.context import Context, building, gathering
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> str:
+    return str(tmp_path / "made" / "object")
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    folder = tmp_path / "top"
+    folder.mkdir()
+    return folder
+
+
+def _object(top: Path, source: bytes = b"alpha beta gamma delta\n" * 20) -> str:
+    path = top / "text.txt"
+    path.write_bytes(source)
+    folder = str(top / "theirs")
+    with building.build(str(path), folder, target_bytes=100, overlap_bytes=10, root=str(top)):
+        pass
+    return folder
+
+
+def test_an_existing_object_is_shared(top: Path, out: str) -> None:
+    """RLM_CONTEXT_PATH may point to an existing context object directory (used directly)."""
+    theirs = _object(top)
+    with building.take_in(theirs, out) as ours, Context.open(theirs) as other:
+        assert os.path.samefile(ours.source_path, other.source_path)
+        assert not os.path.samefile(ours.index_path, other.index_path)
+        assert ours.full_index() == other.full_index()
+        assert ours.target_bytes == 100
+        assert ours.stamp() == ours.verify()
+
+
+def test_anything_else_is_built(top: Path, out: str) -> None:
+    (top / "a.txt").write_text("alpha\n")
+    with building.take_in(str(top), out, root=str(top), target_bytes=3, overlap_bytes=1) as ours:
+        assert names(ours) == ["a.txt"]
+        assert ours.chunk_count == 3
+    stream: BinaryIO = io.BytesIO(b"x")
+    with building.take_in(stream, f"{out}2") as ours:
+        assert ours.byte_length == 1
+
+
+@pytest.mark.parametrize("what", ["source", "length", "index", "missing", "link"])
+def test_an_object_that_was_tampered_with_is_not_taken_in(top: Path, out: str, what: str) -> None:
+    """Verified in full when a run takes it in; a tampered one is refused by name."""
+    theirs = _object(top)
+    source = Path(theirs, "source.txt")
+    said = "chunk c000002 (bytes 90-190)"
+    if what == "source":
+        data = bytearray(source.read_bytes())
+        data[150] ^= 1
+        source.write_bytes(data)
+    elif what == "length":
+        source.write_bytes(source.read_bytes()[:-1])
+        said = "the source has 459 bytes, where its index tells of 460"
+    elif what == "index":
+        change_index(theirs, lambda record: record["chunks"][1].update(sha256="0" * 64))
+        said = "the sha256 of chunk c000002 (bytes 90-190) is not its own"
+    elif what == "missing":
+        source.unlink()
+        source.symlink_to("gone")
+        said = "it is no context object"
+    else:
+        source.rename(top / "moved")
+        source.symlink_to(top / "moved")
+        said = "it is no context object"
+    with pytest.raises(RlmCiError) as caught:
+        building.take_in(theirs, out)
+    assert said in str(caught.value)
+    assert theirs in caught.value.where
+    assert isinstance(caught.value, ConfigError if "no context" in said else DamagedError)
+    assert nothing_left(out)
+
+
+def test_a_source_that_is_swapped_after_it_was_verified_is_noticed(
+    tmp_path: Path, top: Path
+) -> None:
+    theirs = _object(top)
+    with Context.open(theirs) as context:
+        verified = context.verify()
+    (tmp_path / "other").write_bytes(b"z" * 460)
+    os.replace(tmp_path / "other", os.path.join(theirs, "source.txt"))
+    descriptor = os.open(os.path.join(theirs, "source.txt"), os.O_RDONLY)
+    assert gathering.looks(descriptor)[0] != verified["inode"]
+    os.close(descriptor)
+    with pytest.raises(DamagedError, match="chunk c000001"):
+        building.take_in(theirs, str(tmp_path / "ours"))
