@@ -194,7 +194,8 @@ def test_five_hundred_runs_leave_neither_descriptor_nor_zombie(tmp_path: Path) -
             assert shell("sleep 9", timeout=0.01).timed_out
         else:
             process.run(["true"], env=ENV, stdin=b"unread" * (number % 3))
-    assert _descriptors() == before
+    # What an earlier test left behind in this process may close meanwhile.
+    assert not set(_descriptors()).difference(before)
     assert _zombies() == 0
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from time import monotonic
 
 from rlm_ci import __version__, errors
 from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
@@ -27,6 +28,10 @@ COMMANDS = (
     "pr", "check", "rlm", "context", "start", "list", "status", "wait", "resume", "cancel",
     "export", "replay", "publish", "doctor", "config", "init", "verify",
 )  # fmt: skip
+
+
+#: Seconds within which signals are one: who cancels a job may send two to the group at once.
+_ONE = 0.5
 
 
 class Terminated(BaseException):
@@ -59,15 +64,33 @@ def end(code: int) -> NoReturn:
 
 
 def _listen() -> None:
-    """Take SIGTERM, and the hangup of the terminal if it is not ignored (nohup), as exceptions."""
-    signal.signal(signal.SIGTERM, _terminate)
-    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
-    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
-        signal.signal(hangup, _terminate)
+    """Take SIGINT, SIGTERM and the hangup of the terminal as exceptions.
+
+    What is ignored stays so: the hangup under nohup, SIGINT of what a shell has put aside.
+    """
+    heard = _Interrupts()
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no hangup
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, heard)
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise Terminated
+class _Interrupts:
+    """Raises what a signal means; one that comes right behind another means the same.
+
+    Else it would be raised in the midst of what the first one has to end: a child in a group of
+    its own would be left behind.
+    """
+
+    def __init__(self) -> None:
+        self._last = -_ONE
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        now = monotonic()
+        if now - self._last < _ONE:
+            return
+        self._last = now
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
 
 def _dispatch(words: list[str]) -> int:

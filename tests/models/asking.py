@@ -10,7 +10,7 @@ from rlm_ci.models.openai_api import OpenAIModel, Patience
 if TYPE_CHECKING:
     from llm.server import ModelServer
 
-SHORT = Patience(connect=2, answer=2, total=10, attempts=3, pause=0.01, longest=5)
+SHORT = Patience(connect=5, answer=8, total=20, attempts=3, pause=0.01, longest=5)
 TOOL = {
     "type": "function",
     "function": {"name": "read", "parameters": {"type": "object", "properties": {}}},

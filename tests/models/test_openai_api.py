@@ -534,20 +534,20 @@ def test_a_reader_that_takes_the_prompt_slowly_does_not_outlast_it() -> None:
         held: list[socket.socket] = []
 
         def read() -> None:
-            connection, _ = listener.accept()
-            held.append(connection)
             with suppress(OSError):
+                connection, _ = listener.accept()
+                held.append(connection)
                 while connection.recv(2048):
                     time.sleep(0.02)
 
         thread = threading.Thread(target=read, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        with client_of(ModelServer(), base_url=url, patience=SHORT.replace(total=0.5)) as model:
+        with client_of(ModelServer(), base_url=url, patience=SHORT.replace(total=2)) as model:
             began = time.monotonic()
             with pytest.raises(SpentError, match="not whole after"):
                 model.complete(question("x" * (16 << 20)))
-            assert time.monotonic() - began < 4
+            assert time.monotonic() - began < 8
         held[0].shutdown(socket.SHUT_RDWR)
         thread.join(10)
         held[0].close()
