@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 # Many tests wait, for a process, a server, the disk or a pause: one worker more than cores.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n + 1)))
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+# What is compiled is kept, whatever the machine's habit is: it takes longer than to find all tests.
+unexport PYTHONDONTWRITEBYTECODE
 NODE_STAMP := tests/tools/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
@@ -68,7 +70,14 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: system setup $(NODE_STAMP) lint
+# On a fresh machine each worker would compile every test for itself. One process does it for all,
+# on the core that mypy leaves idle; should it fail, the tests say why.
+$(VENV)/.compiled: $(VENV)/.project $(VENV)/.tools
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1 || true
+	@touch $@
+
+test: system setup $(NODE_STAMP)
+	@$(MAKE) --no-print-directory -j2 lint $(VENV)/.compiled
 	$(PYTEST) -m 'not full'
 
 test-full: system setup $(NODE_STAMP)

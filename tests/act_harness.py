@@ -11,6 +11,7 @@ Neither has a network: pip reads the wheels that ``make setup`` put beside the e
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -66,12 +67,13 @@ def load_yaml(text: str | bytes) -> Any:
 
 
 def ship_action(to: Path) -> Path:
-    """A copy of the action, as a runner has it after downloading the pinned commit."""
+    """A copy of the action, as a runner has it after its first use of the pinned commit."""
     to.mkdir(parents=True)
     for name in SHIPPED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+            # What is being compiled beside us has a name of its own until it is done.
+            shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("*.pyc.*"))
         else:
             shutil.copy2(source, to / name)
     return to
@@ -256,6 +258,31 @@ class Step:
     text: str
     outputs: Mapping[str, str]
     pid: int
+
+
+def installed(shared: Path) -> Path:
+    """What the action has left below RUNNER_TEMP after the checks ran, made once for all workers.
+
+    ``shared`` is a folder of this session. Whoever brings it into a job by :func:`reuse` is not
+    about the installation: an action that finds it there installs nothing.
+    """
+    shared.mkdir(exist_ok=True)
+    with open(shared / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = shared / "job" / "temp" / "rlm-ci"
+        if not (made / "ready").exists():
+            (shared / "workspace").mkdir()
+            action = ship_action(shared / "action")
+            Runner(shared / "job", action, shared / "workspace").use()
+            assert (made / "ready").exists()
+            next(made.rglob("rlm-ci.pth")).unlink()
+    return made
+
+
+def reuse(made: Path, job: Path) -> None:
+    """The job in the folder ``job`` begins with what another has installed."""
+    (job / "temp").mkdir(parents=True)
+    shutil.copytree(made, job / "temp" / "rlm-ci", symlinks=True, copy_function=os.link)
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 import os
 import subprocess
@@ -16,7 +18,7 @@ from histories import FIRST_COMMIT_AT, GitRepo
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
 # Some examples build whole reports: as many as two minutes of all tests allow for.
 settings.register_profile("quick", max_examples=25)
@@ -34,6 +36,8 @@ _AMBIENT_NAMES = frozenset({
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy",
 })  # fmt: skip
 
+_NUMBERS = itertools.count()
+
 _GIT_CONFIG = """\
 [user]
 \tname = Ada Writer
@@ -41,6 +45,21 @@ _GIT_CONFIG = """\
 [init]
 \tdefaultBranch = main
 """
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The thousands of tests that are found stay to the end: nobody looks among them for garbage.
+
+    To look costs a tenth of the time of all tests that run in this process.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest sorts out by markers
@@ -65,7 +84,9 @@ def _closed_environment(
     for name in list(os.environ):
         if name in _AMBIENT_NAMES or name.startswith(_AMBIENT_PREFIXES):
             monkeypatch.delenv(name)
-    home = tmp_path_factory.mktemp("home")
+    # Not by mktemp, which reads the names of all that were made before.
+    home = tmp_path_factory.getbasetemp() / "homes" / str(next(_NUMBERS))
+    home.mkdir(parents=True)
     config = home / ".gitconfig"
     config.write_text(_GIT_CONFIG)
     date = f"{FIRST_COMMIT_AT} +0000"

@@ -73,6 +73,10 @@ class GitError(Exception):
     """A git command of a builder failed: the test material is wrong, not the product."""
 
 
+#: What ``git init`` makes, bare or not: None is a folder.
+_BLANK: dict[bool, dict[str, bytes | None]] = {}
+
+
 class GitRepo:
     """A repository under ``path``, created there unless it exists; usable as a path.
 
@@ -86,7 +90,38 @@ class GitRepo:
         self._env = closed_environment()
         if not self.path.exists() or not any(self.path.iterdir()):
             self.path.mkdir(parents=True, exist_ok=True)
+            self._init(bare=bare)
+
+    def _init(self, *, bare: bool) -> None:
+        """``git init``, once; from then on what it wrote is written again, without a process."""
+        place = self.path if bare else self.path / ".git"
+        blank = _BLANK.get(bare)
+        if blank is None:
             self.run("init", "-q", "--template=", "-b", "main", *(["--bare"] if bare else []))
+            found = sorted(place.rglob("*"))
+            _BLANK[bare] = {
+                str(one.relative_to(place)): None if one.is_dir() else one.read_bytes()
+                for one in found
+            }
+            return
+        place.mkdir(exist_ok=True)
+        for name, content in blank.items():
+            if content is None:
+                (place / name).mkdir()
+            else:
+                (place / name).write_bytes(content)
+
+    @classmethod
+    def again(cls, path: Path, commits: int) -> Self:
+        """A repository that is there, whose clock has been moved ``commits`` times."""
+        found = cls(path)
+        found._commits = commits
+        return found
+
+    @property
+    def commits(self) -> int:
+        """How often the clock was moved."""
+        return self._commits
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -220,7 +255,19 @@ class GitRepo:
             "commit", "-q", "--no-verify", "--allow-empty", "--allow-empty-message",
             "--cleanup=verbatim", "-F", "-", stdin=encode(message), env=self.clock(),
         )  # fmt: skip
-        return self.sha()
+        return self._tip()
+
+    def _tip(self) -> str:
+        """What HEAD stands for after a commit, which has just written it to a file."""
+        git = os.path.join(os.fsencode(self.path), b".git")
+        try:
+            head = Path(os.fsdecode(os.path.join(git, b"HEAD"))).read_bytes().rstrip(b"\n")
+            if head.startswith(b"ref: "):
+                ref = os.path.join(git, head.removeprefix(b"ref: "))
+                head = Path(os.fsdecode(ref)).read_bytes().rstrip(b"\n")
+        except OSError:  # a linked work tree, a bare repository
+            return self.sha()
+        return head.decode()
 
     def branch(self, name: str, at: str = "HEAD") -> GitRepo:
         """Let branch ``name`` point to ``at``, whether it is there or not."""

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from act_harness import ROOT, Job, Runner, load_yaml, put_python, run_in_act, ship_action
+from act_harness import (
+    ROOT,
+    Job,
+    Runner,
+    installed,
+    load_yaml,
+    put_python,
+    reuse,
+    run_in_act,
+    ship_action,
+)
 from histories_events import HOSTILE_TITLE, pull_request
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -144,8 +154,16 @@ def _trap(workspace: Path, canary: Path) -> None:
         (workspace / name).chmod(0o755)
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the action installs for the checks."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return installed(shared / "installed")
+
+
 @pytest.fixture
-def spy(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
+def spy(tmp_path: Path, made: Path) -> Iterator[Callable[..., dict[str, Any]]]:
     """Runs the spying action as GitHub does, in a workspace full of traps."""
     canary = tmp_path / "canary"
     workspace = tmp_path / "workspace"
@@ -156,6 +174,7 @@ def spy(tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
         "PYTHONPATH": str(workspace),
         "PIP_REQUIRE_VIRTUALENV": "1",
     }
+    reuse(made, tmp_path / "job")
     runner = Runner(tmp_path / "job", _spying_action(tmp_path / "action"), workspace, environment)
 
     def use(**inputs: str) -> dict[str, Any]:
@@ -467,6 +486,7 @@ def test_hostile_text_stays_text(repo: GitRepo, base: str, tmp_path: Path) -> No
         assert "##[" not in line
 
 
+@pytest.mark.full
 def test_a_base_that_is_not_there_is_never_clean(repo: GitRepo, base: str, tmp_path: Path) -> None:
     head = repo.append("src/cart.py", "tax = 1\n").commit("Add taxes")
     missing = base[::-1]

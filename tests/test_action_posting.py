@@ -67,6 +67,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(tmp_path, github, repo)
 
 
+@pytest.mark.full
 def test_the_action_posts_once_and_keeps_its_comment_up_to_date(place: Place) -> None:
     first = place.run(**{"github-token": TOKEN})
     assert first.outputs["verdict"] == "findings", first.log

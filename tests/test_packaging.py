@@ -189,6 +189,7 @@ def test_installed(source: str, request: pytest.FixtureRequest, tmp_path: Path) 
     assert Path(seen["home"]).is_relative_to(tmp_path / "venv")
 
 
+@pytest.mark.full
 def test_installed_editable(tree: Path, tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     shutil.copytree(tree, checkout)

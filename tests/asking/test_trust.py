@@ -181,18 +181,23 @@ def test_a_run_in_the_background_knows_its_context_from_anywhere(
     assert (waited.code, run.final) == (0, "passed"), waited
 
 
-def _foreign(stage: Asking, source: str) -> Outcome:
-    """A run that has read nothing yet, whose folder says that it is to read this."""
+def foreign(stage: Asking) -> Outcome:
+    """A run that was stopped before it had read anything."""
     stage.llm.script(lambda _asked: refusal(401, "no such key"))
     ended, run = stage.ask(question="What is said?")
     assert ended.code == 8, ended
     shutil.rmtree(run.folder / "rlm")
     (run.folder / "calls.jsonl").write_bytes(b"")
-    path = run.folder / "request.json"
-    path.write_text(path.read_text().replace(str(stage.repo.path / LOG), source))
-    assert json.loads(path.read_text())["flags"]["context.source"] == source
     stage.llm.script(GLANCE)
     return run
+
+
+def is_to_read(run: Outcome, source: str) -> None:
+    """Let the folder of a run say that it is to read this."""
+    path = run.folder / "request.json"
+    record = json.loads(path.read_text())
+    record["flags"]["context.source"] = source
+    path.write_text(json.dumps(record))
 
 
 def test_a_folder_cannot_have_any_file_shown_to_a_model(stage: Asking, tmp_path: Path) -> None:
@@ -201,16 +206,17 @@ def test_a_folder_cannot_have_any_file_shown_to_a_model(stage: Asking, tmp_path:
     secret.write_bytes(log())
     (stage.repo.path / "link.log").symlink_to(secret)
     git = str(stage.repo.path / ".git/config")
+    run = foreign(stage)
+    asked = len(stage.llm.completions)
     for source in (str(secret), str(stage.repo.path / "link.log"), "../secret.log", git):
-        run = _foreign(stage, source)
-        asked = len(stage.llm.completions)
+        is_to_read(run, source)
         refused = stage.cli("resume", run.id)
         assert refused.code == 5, refused
         assert f"--context {source}" in refused.stderr
         assert "taken from a command line only" in refused.stderr
-        assert len(stage.llm.completions) == asked
-        other = stage.cli("resume", run.id, "--context", LOG)
-        assert (other.code, "the run was begun with" in other.stderr) == (5, True), other
+    other = stage.cli("resume", run.id, "--context", LOG)
+    assert (other.code, "the run was begun with" in other.stderr) == (5, True), other
+    assert len(stage.llm.completions) == asked
 
 
 @pytest.mark.full
@@ -219,10 +225,11 @@ def test_what_is_said_again_or_lies_in_the_repository_is_read(
 ) -> None:
     outside = tmp_path / "outside.log"
     outside.write_bytes(log())
-    run = _foreign(stage, str(outside))
+    run = foreign(stage)
+    is_to_read(run, str(outside))
     resumed = stage.cli("resume", run.id, "--context", str(outside))
     assert (resumed.code, run.final) == (0, "passed"), resumed
-    run = _foreign(stage, str(stage.repo.path / LOG))
+    run = foreign(stage)
     resumed = stage.cli("resume", run.id)
     assert (resumed.code, run.final) == (0, "passed"), resumed
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from histories import GitRepo
 from histories_events import actions_environment
+from histories_moulds import cast
 from hub.events import Event, Events
 from hub.server import GitHub
 from hub.state import ACTIONS_BOT, Comment, Pull
@@ -163,19 +164,24 @@ class Stage:
         return made
 
 
-@pytest.fixture
-def stage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Iterator[Stage]:
-    before = signal.getsignal(signal.SIGTERM)
-    author = GitRepo(tmp_path / "author")
+def _built(folder: Path) -> list[GitRepo]:
+    """The author's repository, what is on GitHub of it, and the job's clone."""
+    author = GitRepo(folder / "author")
     author.write("rlm-ci.toml", CONFIG).commit("Start")
     author.checkout("feature", new=True)
     for name in "abc":
         author.write(f"src/{name}.py", "x\n")
     author.commit("Feature")
-    remote = author.clone(tmp_path / "shop.git", "--branch=main", "--single-branch", bare=True)
-    clone = remote.clone(tmp_path / "clone")
+    remote = author.clone(folder / "shop.git", "--branch=main", "--single-branch", bare=True)
+    return [author, remote, remote.clone(folder / "clone")]
+
+
+@pytest.fixture
+def stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Stage]:
+    before = signal.getsignal(signal.SIGTERM)
+    author, remote, clone = cast(tmp_path / "git", _built)
     with GitHub() as github:
         github.repository(NAME, author, collaborators={"ada": "write", "bob": "admin"})
         github.pull(NAME, NUMBER, head="feature")

@@ -95,6 +95,7 @@ def test_whole_numbers_may_be_written_as_others_are(cli: Cli, repo: GitRepo) -> 
     assert cli("verify", "report.json", cwd=repo).code == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("form", ["text", "markdown", "html", "github", "json", "sarif"])
 def test_no_form_prints_a_workflow_command(cli: Cli, repo: GitRepo, form: str) -> None:
     base = repo.write("README.md", "# x\n").commit()

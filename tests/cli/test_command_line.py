@@ -163,6 +163,7 @@ def test_the_options_of_a_check_follow_its_name_and_not_other_words(
 # -- help and version ---------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"], ["-q", "--help"]])
 def test_help_of_the_program(cli: Cli, words: list[str]) -> None:
     ended = cli(*words)
@@ -174,6 +175,7 @@ def test_help_of_the_program(cli: Cli, words: list[str]) -> None:
     assert max(map(len, ended.stdout.splitlines())) <= 80
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command(cli: Cli, name: str) -> None:
     texts = {
@@ -282,6 +284,13 @@ def test_output_to_a_file(cli: Cli, over: GitRepo, tmp_path: Path) -> None:
     assert target.read_text() == cli(*BUDGET, "--format", "json", cwd=over).stdout
     bad = cli(*BUDGET, "--output", str(tmp_path / "no" / "such" / "x"), cwd=over)
     assert complaint(bad, 9)[0].startswith("cannot be written: No such file or directory")
+
+
+def test_a_file_called_dash_is_standard_output(cli: Cli, over: GitRepo) -> None:
+    for words in (BUDGET, ("list", "--format", "json")):
+        ended = cli(*words, "-o", "-", cwd=over)
+        assert ended.stdout == cli(*words, cwd=over).stdout != "", words
+    assert not (over.path / "-").exists()
 
 
 def test_output_to_a_pipe_does_not_replace_it(over: GitRepo, tmp_path: Path) -> None:

@@ -201,6 +201,7 @@ def relaxing(repo: GitRepo) -> tuple[GitRepo, str, str]:
     return repo, base, head
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("way", ["--base", "--event", "pull_request", "push", "merge_group", "hook",
                                  "pre-commit", "BASE_SHA"])  # fmt: skip
 def test_the_base_judges_and_the_report_says_so(

@@ -49,6 +49,7 @@ def test_a_library_that_is_not_installed_is_named(repo: GitRepo) -> None:
     assert Path(repo, "out", "report.json").exists()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_bug_is_told_in_one_line_whatever_the_command_is_called(
     repo: GitRepo, tmp_path: Path, name: str

@@ -51,6 +51,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("command", "args", "said"),
     [

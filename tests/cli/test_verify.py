@@ -133,6 +133,7 @@ def test_hostile_paths_of_a_report_are_shown_harmlessly(
         assert "##[" not in verify(cli, repo, report, "--format", "json").stdout
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
@@ -161,7 +162,8 @@ def test_what_is_no_report(cli: Cli, repo: GitRepo, text: str, code: int, said: 
     assert len(first) < 900
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "large", "fifo", "link to a device"])
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("kind", ["missing", "folder", "fifo", "large", "link to a device"])
 def test_a_report_that_cannot_be_read(cli: Cli, repo: GitRepo, kind: str) -> None:
 
     place = repo.path.parent / "report.json"

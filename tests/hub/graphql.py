@@ -59,6 +59,13 @@ def _resolve(source: Any, info: graphql.GraphQLResolveInfo[Any], **args: Any) ->
     return value(info, **args) if callable(value) else value
 
 
+@functools.cache  # a client has few documents, and sends them again and again
+def _judged(query: str) -> tuple[graphql.DocumentNode, list[GraphQLError]]:
+    """A document, and what the schema has against it. Raises GraphQLError where it is none."""
+    document = graphql.parse(query)
+    return document, graphql.validate(schema(), document)
+
+
 def connection(nodes: Sequence[Any], render: Callable[[Any], Node]) -> Callable[..., Node]:
     """A field that pages through ``nodes``, by first/after or last/before."""
 
@@ -130,10 +137,9 @@ class Graph:
         if not isinstance(body, dict) or not isinstance(body.get("query"), str):
             return Answer({"message": "A query attribute must be specified."}, 400), ["no query"]
         try:
-            document = graphql.parse(body["query"])
+            document, wrong = _judged(body["query"])
         except GraphQLError as error:
             return Answer({"errors": [error.formatted]}), [f"document: {error.message}"]
-        wrong = graphql.validate(schema(), document)
         if wrong:
             return Answer({"errors": [error.formatted for error in wrong]}), [
                 f"document: {error.message}" for error in wrong

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import github as pygithub
 from histories import GitRepo
+from histories_moulds import cast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,8 +101,12 @@ class Scene:
         return self.git.sha()
 
 
+def _built(folder: Path) -> list[GitRepo]:
+    return [history(folder / "shop")]
+
+
 def build(github: GitHub, folder: Path) -> Scene:
-    git = history(folder / "shop")
+    (git,) = cast(folder / "git", _built)
     github.repository(NAME, git, collaborators={"ada": "write", "bob": "admin", "rex": "read"})
     github.pull(NAME, NUMBER, head="feature", labels=["small"])
     github.token(BOT)

@@ -277,7 +277,7 @@ def test_retry_after_is_obeyed(stage: Stage, clock: Clock, status: int) -> None:
 def test_a_reset_is_waited_for(stage: Stage, clock: Clock) -> None:
     stage.github.faults.add(rate_limited(20, method="GET"))
     assert client(stage, clock).get(PULL)["number"] == NUMBER
-    assert 18 < clock.slept[0] < 22
+    assert 14 < clock.slept[0] < 22
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,8 @@ def test_a_limit_of_graphql_is_obeyed(
     told = {name: value.format(reset) for name, value in headers.items()}
     stage.github.fault("POST", "/graphql", status=200, body=body, headers=told)
     assert client(stage, clock).query("query { viewer { login } }")
-    assert [round(slept / 2) for slept in clock.slept] == [round(seconds / 2)]
+    (slept,) = clock.slept  # a little less where the clock of the reset went on meanwhile
+    assert seconds - 6 < slept < seconds + 2
 
 
 def test_a_limit_is_no_denial(stage: Stage, clock: Clock) -> None:
