@@ -6,6 +6,7 @@ import gc
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 # Some examples build whole reports: as many as two minutes of all tests allow for.
 settings.register_profile("quick", max_examples=25)
 settings.load_profile("quick")
+
+# Who puts us in the background, or calls nohup, has these ignored; each child would inherit that.
+for _signal in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(
+            _signal, signal.default_int_handler if _signal is signal.SIGINT else signal.SIG_DFL
+        )
 
 #: Variables that rlm-ci, git, pre-commit or GitHub Actions would listen to.
 _AMBIENT_PREFIXES = (
