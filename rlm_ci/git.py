@@ -55,7 +55,7 @@ _FIXED = {
 _OVERRIDES = (
     "core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.pager=cat",
     f"core.attributesFile={os.devnull}", "core.bigFileThreshold=512m", "core.quotePath=true",
-    "submodule.recurse=false", "protocol.allow=never", "diff.external=",
+    "submodule.recurse=false", "protocol.allow=never", "diff.external=", "color.ui=false",
     "diff.algorithm=myers", "diff.renameLimit=1000", "diff.indentHeuristic=true",
     "diff.interHunkContext=0", "diff.suppressBlankEmpty=false", "log.showSignature=false",
     "diff.context=0",  # a count that carries no context along takes a fifth less time
@@ -310,9 +310,11 @@ class Repository:
     def start_search(self, text: bytes, commit: str, patterns: Sequence[str]) -> Pending:
         """Name beside us the files like ``patterns`` with ``text``: ``<commit>:<path>``, NUL."""
         # Processes of git that search side by side would only take each other's core.
-        how = ("-l", "-z", "-F", "--text", "--threads=1", "--no-recurse-submodules", "-e", text)
+        how = ("-l", "-z", "-F", "--text", "--no-color", "--threads=1", "--no-recurse-submodules")
         patterned = {"GIT_LITERAL_PATHSPECS": "0"}
-        return self.start("grep", *how, commit, "--", *patterns, env=patterned, ok=(0, 1))
+        return self.start(
+            "grep", *how, "-e", text, commit, "--", *patterns, env=patterned, ok=(0, 1)
+        )
 
     def sizes(self, specs: Sequence[str]) -> list[int]:
         """The size of each object in bytes, -1 for one that is missing, in one batch."""

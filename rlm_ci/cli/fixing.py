@@ -77,6 +77,7 @@ class Fix(Attempt):
         cell = Cell(place, workspace, self._all.repository.root, settings.environ, heard)
         try:
             site, terms = self._site(agreed, cell)
+            raising.keep(self._record, self._all.more)
             try:
                 ended = engine.run(site, terms)
             except _STOPS as error:

@@ -59,11 +59,15 @@ def recorded(record: Record) -> list[Budgets]:
 
 def carried(record: Record, more: Budgets) -> tuple[int, dict[str, float | None]]:
     """How often a run was given more, ``more`` included, and what of each budget it has by now."""
-    found = recorded(record)
-    if more:
-        found.append(record.fact(KIND, _place(len(found)), {}, lambda: more))
+    found = [*recorded(record), *([more] if more else [])]
     every = {name: value for one in found for name, value in one.items()}
     return len(found), every
+
+
+def keep(record: Record, more: Budgets) -> None:
+    """Write down that a run is given ``more``, once it is sure that it can be held to that."""
+    if more:
+        record.fact(KIND, _place(len(recorded(record))), {}, lambda: more)
 
 
 def apply(settings: Settings, more: Budgets) -> None:
@@ -111,7 +115,9 @@ def _limits(asked: Request, journal: str, manifest: Manifest) -> dict[str, float
         return known
     with Record.open(journal, redact=str, replay_only=True) as record:
         mode = record.find("mode", "start", {})
-        if mode is not None and mode.get("name") == "symbolic":
+        # One that could not be asked, for want of a context, became a fix loop, which says why.
+        is_question = mode is not None and mode.get("name") == "symbolic"
+        if is_question and manifest.spent_budget is None:
             raise UsageError(
                 "a question was told its budgets, and keeps them",
                 where=manifest.run_id,

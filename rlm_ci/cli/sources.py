@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 
+from rlm_ci.cli.question import STDIN
 from rlm_ci.cli.running import resume_with
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion.context.own import is_object
@@ -37,7 +38,7 @@ def require(
     and its record tells whether that is still the same.
     """
     source, said = asked.flags.get(KEY), settings.context.source
-    is_again = said is not None and runs.redactor.text(os.path.abspath(said)) == source
+    is_again = said is not None and source in (said, runs.redactor.text(os.path.abspath(said)))
     begun = f"--context {shlex.quote(printable(str(source)))}" if source else "no --context"
     if KEY in flags and not is_again:
         raise ConfigError(
@@ -45,7 +46,15 @@ def require(
             where="--context",
             hint="say the same, leave it out, or start a new run",
         )
-    if source is None or is_again or is_object(held.path_of("rlm", "context")):
+    if source is None or is_object(held.path_of("rlm", "context")):
+        return
+    if source == STDIN:
+        raise ConfigError(
+            "the run was begun with a text on standard input, and was ended before it had read it",
+            where=held.id,
+            hint="start a new run",
+        )
+    if is_again:
         return
     if not (isinstance(source, str) and _is_inside(source, runs.root)):
         raise ConfigError(

@@ -89,7 +89,9 @@ class _Question(Value):
         place = os.path.join(folder, "rlm")
         context, calls = os.path.join(place, "context"), os.path.join(folder, CALLS)
         is_question = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
-        is_replay = not os.path.lexists(os.path.join(folder, request.NAME))
+        # Whoever takes either away from a run that was made does not make a replay of it.
+        own = (os.path.join(folder, request.NAME), calls)
+        is_replay = not any(map(os.path.lexists, own)) and bool(manifest.read(folder).parent_run_id)
         if is_replay or not (is_question or os.path.lexists(context)):
             return None
         for path in (context, calls):

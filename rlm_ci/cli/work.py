@@ -12,7 +12,7 @@ from rlm_ci.cli.attempt import NoContextError
 from rlm_ci.cli.fixing import Fix
 from rlm_ci.cli.gateway import earlier
 from rlm_ci.cli.question import Inquiry
-from rlm_ci.errors import UsageError
+from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.models.recorded import Record
 from rlm_ci.recursion.symbolic.planner import BadPlanError
 from rlm_ci.redaction import Redactor
@@ -82,6 +82,7 @@ class Work:
         path = self.replay or run.path_of(CALLS)
         cache = earlier(run.path, CALLS) if self.settings.models.cache and not self.replay else ()
         with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:
+            is_under_way = record.find("terms", "start", {}) is not None
             attempt, final, self.report = self._carry_out(run, clean(goal), record)
         if record.repeated:
             told = f"asked for again, as their answers were lost: {count(record.repeated, 'call')}"
@@ -92,8 +93,11 @@ class Work:
             text = publishing.render(self.report, renderer, options)
             files.write(run.path_of(name), text.encode("utf-8", "backslashreplace"), 0o600)
         if attempt.error:
-            # A model that answers nothing of use may do better another time, or be another.
-            run.detail = PAUSED if isinstance(attempt.error, BadPlanError) else None
+            # A model that answers nothing of use may do better another time, or be another; and
+            # what is set wrong now is no reason to lose what was paid for before.
+            is_mendable = is_under_way and isinstance(attempt.error, ConfigError)
+            goes_on = is_mendable or isinstance(attempt.error, BadPlanError)
+            run.detail = PAUSED if goes_on else None
             raise attempt.error
         run.detail = final.status if final.status in attempt.ends_that_go_on else None
         return final.exit_code, _told(final)

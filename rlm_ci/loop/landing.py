@@ -38,9 +38,11 @@ STAGING = ".rlm-ci-landing.tmp"
 _PLAN = "plan.json"
 _PLAN_LIMIT = 1 << 16
 _BATCH = 64
-#: Errors that tell what stands in the tree. All others are of the disk, or of what it allows.
+#: Errors that tell what stands in the tree, what is mounted there too: to try again would not help.
+#: All others are of the disk, or of what it allows.
 _IN_THE_WAY = frozenset((
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP,
+    errno.EXDEV, errno.EBUSY, errno.ENAMETOOLONG,
 ))  # fmt: skip
 
 

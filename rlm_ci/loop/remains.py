@@ -19,7 +19,7 @@ from rlm_ci.objects import is_object_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rlm_ci.findings import Location, Report
     from rlm_ci.git import Repository
@@ -52,8 +52,7 @@ def held(
         git.make((*_objects(folder), *object_folders(repository)), sha256=is_sha256(begun.commit))
         sides = {"old": _entries(git, begun.tree), "new": _result(git, folder, begun)}
         entries = {place: sides[place.side].get(place.path) for place in wanted}
-        oids = sorted({entry.oid for entry in entries.values() if entry})
-        contents = dict(zip(oids, git.objects.read(*oids), strict=True)) if oids else {}
+        contents = _contents(git, {entry.oid for entry in entries.values() if entry})
     # git does not look whether an object is what its name says.
     known = {
         oid: content
@@ -67,6 +66,16 @@ def held(
         and entry.oid in known
         and evidence.flaw(place, known[entry.oid], entry.oid) is None
     )
+
+
+def _contents(git: PrivateGit, oids: Iterable[str]) -> Mapping[str, bytes | None]:
+    """The contents that can be had; a hostile folder may name any size, or break off."""
+    found: dict[str, bytes | None] = {}
+    for oid in sorted(oids):  # one by one: what is damaged takes no other along
+        with suppress(RlmCiError):
+            if 0 <= git.objects.sizes([oid])[0] <= _LIMIT:
+                found[oid] = git.objects.read(oid)[0]
+    return found
 
 
 def _snapshot(folder: str) -> Snapshot | None:

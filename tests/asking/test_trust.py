@@ -220,6 +220,15 @@ def test_a_folder_cannot_have_any_file_shown_to_a_model(stage: Asking, tmp_path:
 
 
 @pytest.mark.full
+def test_a_text_that_was_on_standard_input_is_gone(stage: Asking) -> None:
+    run = foreign(stage)
+    is_to_read(run, "-")
+    for again in ((), ("--context", "-")):
+        refused = stage.cli("resume", run.id, *again)
+        assert (refused.code, "start a new run" in refused.stderr) == (5, True), refused
+
+
+@pytest.mark.full
 def test_what_is_said_again_or_lies_in_the_repository_is_read(
     stage: Asking, tmp_path: Path
 ) -> None:

@@ -203,3 +203,13 @@ def test_an_archive_that_cannot_be_read_is_not_clean(cli: Cli, repo: GitRepo, ho
     assert ended.code not in (0, 1)
     assert ended.json()["verdict"] == "not_run"
     assert found(ended) == {}
+
+
+def test_colours_that_are_always_on_change_nothing(cli: Cli, repo: GitRepo) -> None:
+    """Git colours names by ``color.ui``, also where nobody looks on."""
+    path = "docs/000.md"
+    paths, payloads = many({path: stub(path)})
+    made(repo, {one: stub(one) for one in paths}, payloads)
+    repo.run("config", "color.ui", "always")
+    repo.run("config", "color.grep", "always")
+    assert found(check(cli, repo)) == {path: "payload-is-stub"}

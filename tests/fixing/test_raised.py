@@ -100,3 +100,43 @@ def test_what_no_budget_has_ended_is_not_raised(stage: Stage) -> None:
     again = stage.cli("resume", run.id, "--max-iterations", "900")
     assert (again.code, "there is nothing to resume" in again.stderr) == (3, True), again
     assert "with more of its budget" not in again.stderr
+
+
+@pytest.mark.full
+def test_what_is_set_wrong_costs_nothing_that_was_paid(stage: Stage) -> None:
+    """A run that cannot go on as things are set can, once they are set right."""
+    stage.llm.script(TWO_TURNS)
+    _, run = stage.fixed("--max-iterations", "1")
+    more = ("resume", run.id, "--max-iterations", "2")
+    refused = stage.cli(*more, env={"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""})
+    assert refused.code == 5, refused
+    assert run.manifest["status_detail"] == "paused"
+    resumed = stage.cli(*more)
+    assert (resumed.code, stage.source()) == (0, MENDED), resumed
+    asked_once(stage, run)
+
+
+@pytest.mark.full
+def test_a_raise_that_cannot_hold_is_not_written_down(stage: Stage) -> None:
+    """Calls of an agent that is not ours are not ours to count."""
+    agent = "sh -c 'sleep 0.2; sed -i s/-/+/ calc.py'"
+    child = stage.spawn(*stage.words("--agent", agent))
+    assert child.kill_when(lambda: any(run.facts("terms") for run in stage.runs()))
+    child.wait()
+    run = stage.only()
+    refused = stage.cli("resume", run.id, "--max-calls", "9")
+    assert refused.code == 5, refused
+    assert run.facts("raised") == []
+    resumed = stage.cli("resume", run.id)
+    assert (resumed.code, stage.source()) == (0, MENDED), resumed
+
+
+@pytest.mark.full
+def test_a_fix_that_began_as_a_question_can_be_raised(stage: Stage) -> None:
+    """Its context could not be built, so it mends; what its end says to do, works."""
+    stage.llm.script(TWO_TURNS)
+    words = ("--context", "missing.txt", "--max-iterations", "1")
+    ended, run = stage.fixed(*words)
+    assert (ended.code, run.final) == (3, "max_iterations"), ended
+    resumed = stage.cli("resume", run.id, "--max-iterations", "2")
+    assert (resumed.code, stage.source()) == (0, MENDED), resumed

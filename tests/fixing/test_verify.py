@@ -118,3 +118,23 @@ def test_without_its_objects_the_patch_tells(stage: Stage) -> None:
     patch.write_text(patch.read_text().replace("+def", "+deff"))
     checked = stage.cli("verify", run.id)
     assert (checked.code, "does not hold" in checked.stdout) == (1, True), checked
+
+
+@pytest.mark.full
+def test_an_object_that_is_damaged_tells_of_its_own_place_alone(
+    stage: Stage, left: Outcome
+) -> None:
+    folder = left.folder / "rlm/git/objects/objects"
+    blob = next(
+        place["blob"]
+        for one in left.report["findings"]
+        for place in one["evidence"]
+        if place["path"] == "new.py"
+    )
+    loose = folder / blob[:2] / blob[2:]
+    loose.chmod(0o600)
+    loose.write_bytes(b"no object")
+    checked = stage.cli("verify", left.id)
+    assert checked.code == 1, checked
+    assert "✗ new.py:2" in checked.stdout
+    assert "✗ calc.py" not in checked.stdout

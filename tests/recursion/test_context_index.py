@@ -125,6 +125,11 @@ WRONG: list[tuple[Any, str, type[RlmCiError]]] = [
     (lambda r: r["chunks"][2].update(sha256=7), "chunk c000003: sha256 is 7", DamagedError),
     (lambda r: r["chunks"][0].update(sha256="A" * 64), "chunk c000001: sha256 is", DamagedError),
     (lambda r: r["chunks"][0].update(sha256="a " * 32), "chunk c000001: sha256 is", DamagedError),
+    (
+        lambda r: r["chunks"][0].update(sha256=f"{'a' * 64}\n{'b' * 64}"),
+        "chunk c000001: sha256 is 'a",
+        DamagedError,
+    ),
     (lambda r: r["chunks"][0].pop("id"), "a chunk does not have id", ConfigError),
     (lambda r: r["chunks"].__setitem__(0, "x"), "a chunk does not have id", ConfigError),
     (lambda r: r["chunks"].__setitem__(0, []), "a chunk does not have id", ConfigError),

@@ -270,7 +270,8 @@ class _Reader:
     def _bytes_of(self, hashes: list[Any]) -> bytes:
         try:
             digests = bytes.fromhex("".join(hashes))
-            if digests.hex("\n", 32) == "\n".join(hashes):
+            # fromhex skips white space: two hashes with a break between them are no hash.
+            if len(digests) == 32 * len(hashes) and digests.hex("\n", 32) == "\n".join(hashes):
                 return digests
         except (ValueError, TypeError):
             pass

@@ -6,6 +6,7 @@ Where it is not installed, there is nothing here, and Python's own does the same
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from rlm_ci.recursion.context.occurrences import Engine
 
@@ -20,6 +21,7 @@ _BREAKS = bytes(byte == ord("\n") for byte in range(256))
 _WIDE = "skylake"
 
 
+@cache  # where it is not installed, each look for it would go through all of sys.path
 def _library() -> Any:
     try:
         import stringzilla  # type: ignore[import-not-found]  # it ships no types
