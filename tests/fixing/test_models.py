@@ -32,8 +32,8 @@ def test_the_minutes_hold_while_a_model_is_asked(stage: Stage, reply: Reply) -> 
     """Time budgets hold, whatever the endpoint does; what may have been spent is charged."""
     stage.llm.script([reply] * 5)
     began = time.monotonic()
-    ended, run = stage.fixed("--max-minutes", "0.05")
-    assert time.monotonic() - began < 15
+    ended, run = stage.fixed("--max-minutes", "0.15")  # a busy machine needs some of it to begin
+    assert time.monotonic() - began < 30
     assert (ended.code, run.final) == (3, "max_minutes"), ended
     assert len(stage.llm.asked) == run.report["usage"]["calls"] == 1
     assert run.report["usage"]["completion_tokens"] == 16384
@@ -41,10 +41,10 @@ def test_the_minutes_hold_while_a_model_is_asked(stage: Stage, reply: Reply) -> 
 
 def test_the_timeout_bounds_an_answer_that_drips(stage: Stage) -> None:
     stage.llm.script([slow_headers(0.2)] * 5)
-    ended, run = stage.fixed(env={"RLM_CI_MODELS_TIMEOUT": "1"})
+    ended, run = stage.fixed(env={"RLM_CI_MODELS_TIMEOUT": "3"})
     assert ended.code == 8, ended
     told_plainly(ended)
-    assert "the answer was not whole after 1 seconds" in ended.stderr
+    assert "the answer was not whole after 3 seconds" in ended.stderr
     assert len(stage.llm.asked) == 2, "it is asked once more, and no more than that"
     assert run.manifest["status"] == "failed"
 
