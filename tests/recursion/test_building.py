@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from histories import GitRepo
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> str:
-    return str(tmp_path / "made" / "object")
-
-
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    folder = tmp_path / "top"
-    folder.mkdir()
-    return folder
-
-
 # ── hashes ──
 
 

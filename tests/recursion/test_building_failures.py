@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> str:
-    return str(tmp_path / "made" / "object")
-
-
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    folder = tmp_path / "top"
-    folder.mkdir()
-    return folder
-
-
 _WRITER = """
 import sys
 with open(sys.argv[1], "ab", buffering=0) as stream:

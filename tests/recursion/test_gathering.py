@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from histories import GitRepo
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> str:
-    return str(tmp_path / "made" / "object")
-
-
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    folder = tmp_path / "top"
-    folder.mkdir()
-    return folder
-
-
 def test_a_folder_in_git_is_what_git_lists(repo: GitRepo, out: str) -> None:
     """Tracked and untracked without the ignored; what is no text is left out and counted."""
     repo.write_all({"b.txt": "bravo\n", "a/z.txt": "zulu\n", "a.txt": "alpha\n",

@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
-@pytest.fixture
-def out(tmp_path: Path) -> str:
-    return str(tmp_path / "made" / "object")
-
-
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    folder = tmp_path / "top"
-    folder.mkdir()
-    return folder
-
-
 def _object(top: Path, source: bytes = b"alpha beta gamma delta\n" * 20) -> str:
     path = top / "text.txt"
     path.write_bytes(source)

@@ -18,6 +18,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import BinaryIO, Self
 
     from rlm_ci.recursion.context.sources import Listing
@@ -39,7 +40,7 @@ class Gathered(Value):
 
     size: int
     files: tuple[Piece, ...] = ()
-    omitted: dict[str, int] = {}  # noqa: RUF012 - a default of a value that cannot be changed
+    omitted: Mapping[str, int] = {}
 
 
 class Target:

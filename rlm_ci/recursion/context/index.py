@@ -56,7 +56,7 @@ class Head(Value):
     created_at: str
     layout: Layout
     files: tuple[Piece, ...] = ()
-    omitted: dict[str, int] = {}  # noqa: RUF012 - a default of a value that cannot be changed
+    omitted: Mapping[str, int] = {}
 
 
 class Index(Value):
