@@ -12,7 +12,7 @@ from operator import itemgetter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any, Self, dataclass_transform
 else:
 
@@ -80,6 +80,9 @@ if TYPE_CHECKING:
         @classmethod
         def of(cls, values: Iterable[Any]) -> Self:
             """One from all its fields in order, unchecked."""
+
+        def __iter__(self) -> Iterator[Any]:
+            """Its fields in order."""
 
 else:
 

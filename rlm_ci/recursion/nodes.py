@@ -1,0 +1,171 @@
+"""What a recursion is made of: nodes, what was decided of them, what they came to.
+
+A node is a bounded part of a repository. Its scope is a run of files in the one order that its
+corpus has, or some lines of one file; so the scopes of a node's children part it without a gap,
+and to prove that the leaves cover everything is to lay runs end to end.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.findings import Evidence, Finding, Location
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: Kinds of a scope.
+REPO = "repo"
+FOLDER = "dir"
+MODULE = "module"
+FILE_GROUP = "file_group"
+FILE_SLICE = "file_slice"
+KINDS = (REPO, FOLDER, MODULE, FILE_GROUP, FILE_SLICE)
+
+#: What is decided of a node.
+LEAF = "leaf"
+SPLIT = "split"
+
+#: Statuses of a node; the last three are ends.
+QUEUED = "queued"
+RUNNING = "running"
+COMPLETED = "completed"
+FAILED = "failed"
+CANCELLED = "cancelled"
+
+#: The status of a result besides COMPLETED and FAILED: a part of its scope was not looked at.
+PARTIAL = "partial"
+
+
+class Scope(Row):
+    """The files ``first`` to ``last - 1`` of the corpus, or lines of the one file ``first``.
+
+    ``path`` is the folder or the file, ``""`` at the top; lines are 1-based, inclusive, and None
+    for whole files.
+    """
+
+    kind: str
+    path: str
+    first: int
+    last: int
+    line_start: int | None = None
+    line_end: int | None = None
+
+
+class Node(Row):
+    """One node. ``id`` derives from scope and parent: two runs over the same tree agree."""
+
+    id: str
+    parent: str | None
+    depth: int
+    scope: Scope
+
+
+class Probe(Row):
+    """What is known of a node before anything is decided: figures only, no content is read.
+
+    ``share`` is the part of ``size`` that the largest child would have, 1.0 where the node cannot
+    be split. ``digest`` is a hash over the paths and blobs of its files.
+    """
+
+    node: Node
+    files: int
+    size: int
+    children: int
+    share: float
+    digest: str
+
+
+class Decision(Row):
+    """``kind`` is LEAF or SPLIT, ``reason`` one of the reasons of ``tree``, for machines."""
+
+    kind: str
+    reason: str
+    confidence: float
+
+
+class Text(Row):
+    """A file, or lines of one, as a leaf looks at it; ``line_start`` is its first line's number.
+
+    ``blob`` is the object id of the whole file.
+    """
+
+    path: str
+    blob: str
+    content: bytes
+    line_start: int = 1
+
+
+class Task(Value):
+    """All that a leaf's analysis needs: it can be sent to any process, on any machine."""
+
+    node: Node
+    texts: tuple[Text, ...]
+    options: Mapping[str, Any]
+
+
+class Traced(Value):
+    """A finding, and the leaves that it comes from: more than one, where two have said the same."""
+
+    finding: Finding
+    nodes: tuple[str, ...]
+
+
+class NodeResult(Value):
+    """What a node came to.
+
+    ``data`` is the objective's own, as JSON. ``uncovered`` are pairs of path and reason: what of
+    the scope was not looked at, which makes it PARTIAL. ``counts`` tells what became of the
+    pointers that a model offered; ``refuted`` and the like are the objective's, in ``metrics``.
+    """
+
+    node_id: str
+    status: str
+    summary: str
+    confidence: float
+    findings: tuple[Traced, ...] = ()
+    evidence: tuple[Location, ...] = ()
+    notes: tuple[str, ...] = ()
+    uncovered: tuple[tuple[str, str], ...] = ()
+    counts: Evidence = Evidence()
+    metrics: Mapping[str, float] = {}
+    data: Mapping[str, Any] = {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is journalled; ``from_dict`` reads it back."""
+        return {
+            "node_id": self.node_id,
+            "status": self.status,
+            "summary": self.summary,
+            "confidence": self.confidence,
+            "findings": [
+                {"finding": one.finding.to_dict(), "nodes": list(one.nodes)}
+                for one in self.findings
+            ],
+            "evidence": [place.to_dict() for place in self.evidence],
+            "notes": list(self.notes),
+            "uncovered": [list(pair) for pair in self.uncovered],
+            "counts": {name: getattr(self.counts, name) for name in self.counts._fields},
+            "metrics": dict(self.metrics),
+            "data": dict(self.data),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> NodeResult:
+        return cls(
+            record["node_id"],
+            record["status"],
+            record["summary"],
+            record["confidence"],
+            tuple(
+                Traced(Finding.from_dict(one["finding"]), tuple(one["nodes"]))
+                for one in record["findings"]
+            ),
+            tuple(map(Location.from_dict, record["evidence"])),
+            tuple(record["notes"]),
+            tuple((path, reason) for path, reason in record["uncovered"]),
+            Evidence(**record["counts"]),
+            dict(record["metrics"]),
+            dict(record["data"]),
+        )

@@ -1,0 +1,1 @@
+"""What a recursion can be asked for: one file an objective (see ``recursion.objective``)."""

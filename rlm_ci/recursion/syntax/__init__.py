@@ -1,0 +1,96 @@
+"""What can be known of source code without running it: ``outline`` of one file.
+
+Python is read by its own ``ast``, the other languages by the grammars of tree-sitter; a file in
+another language, or one that cannot be parsed, has an outline without symbols that says so.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: How well a file was understood: without an error, around errors, not at all.
+PARSED = "parsed"
+PARTLY = "partly"
+UNPARSED = "unparsed"
+
+
+class Symbol(Row):
+    """A definition. ``name`` is qualified within the file (``Reader.close``).
+
+    ``kind`` is one of class, function, method, constant, variable, type, interface, enum, struct,
+    trait, module, macro. Lines are 1-based, inclusive, decorators included; ``signature`` is the
+    head on one line, as it is written; ``doc`` the first paragraph of its documentation, with
+    the lines where that stands, 0 where there is none.
+    """
+
+    kind: str
+    name: str
+    line_start: int
+    line_end: int
+    is_public: bool
+    signature: str = ""
+    doc: str = ""
+    doc_start: int = 0
+    doc_end: int = 0
+
+
+class Import(Row):
+    """An import as it is written: ``module`` is the text of what is imported, ``names`` from it.
+
+    ``level`` is how many folders up a relative one begins, 0 for an absolute one.
+    """
+
+    module: str
+    names: tuple[str, ...]
+    line: int
+    level: int = 0
+
+
+class Entry(Row):
+    """Where something begins to run: ``kind`` is main, script, command, route, test or task."""
+
+    kind: str
+    name: str
+    line_start: int
+    line_end: int
+
+
+class Outline(Value):
+    """One file: ``doc`` is the first paragraph of its own documentation, at these lines."""
+
+    path: str
+    language: str
+    state: str
+    lines: int
+    doc: str = ""
+    doc_start: int = 0
+    doc_end: int = 0
+    symbols: tuple[Symbol, ...] = ()
+    imports: tuple[Import, ...] = ()
+    entries: tuple[Entry, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: rows are lists."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
+        record["symbols"] = [list(one) for one in self.symbols]
+        record["imports"] = [
+            [one.module, list(one.names), one.line, one.level] for one in self.imports
+        ]
+        record["entries"] = [list(one) for one in self.entries]
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Outline:
+        fields = {name: record[name] for name in cls._fields}
+        fields["symbols"] = tuple(Symbol.of(one) for one in record["symbols"])
+        fields["imports"] = tuple(
+            Import.of((module, tuple(names), line, level))
+            for module, names, line, level in record["imports"]
+        )
+        fields["entries"] = tuple(Entry.of(one) for one in record["entries"])
+        return cls(**fields)
