@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from asking.stage import LOG, QUESTION, Script, final, going_on, log, read, span
+from rlm_ci.redaction import SIGN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +56,19 @@ def _document(run: Outcome) -> None:
     edit(run.folder / "report.json", lambda one: one["documents"][0].update(text="It is so."))
 
 
+def _masked(run: Outcome) -> None:
+    path = run.folder / "rlm/answer.md"
+    path.write_text(path.read_text().replace("begins so", SIGN))
+
+
+def _masked_document(run: Outcome) -> None:
+    def change(report: Any) -> None:
+        [document] = report["documents"]
+        document["text"] = document["text"].replace("begins so", SIGN)
+
+    edit(run.folder / "report.json", change)
+
+
 def _counts(run: Outcome) -> None:
     edit(run.folder / "report.json", lambda one: one["evidence"].update(verified=2, rejected=0))
 
@@ -80,6 +94,8 @@ def _reason(run: Outcome) -> None:
     [
         (_answer, "answer.md: it is not what the planner answered"),
         (_document, "report.json: its documents are not what"),
+        (_masked, "answer.md: it is not what the planner answered"),
+        (_masked_document, "report.json: its documents are not what"),
         (_counts, "report.json: its evidence are not what"),
         (_finding, "report.json: its findings are not what"),
         (_status, "state.json: the run did not end as it says (failed, exit code 0)"),

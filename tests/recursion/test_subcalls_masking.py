@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.recursion.context.building import build
-from rlm_ci.recursion.symbolic.masking import is_masked, masked
+from rlm_ci.recursion.symbolic.masking import is_masked, is_masked_in_places, masked
 from rlm_ci.recursion.symbolic.window import Window
 from rlm_ci.redaction import SIGN, Redactor
 
@@ -76,6 +76,27 @@ def test_what_is_left_stands_in_the_source(parts: list[str], data: st.DataObject
 )
 def test_is_masked(text: str, source: str, holds: bool) -> None:
     assert is_masked(text, source) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("see a/key.log:1 and b.log:2.", True),
+        (f"see a/{SIGN}.log:1 and b.log:2.", True),
+        (f"see {SIGN} and {SIGN}.", True),
+        (f"see {SIGN}b.log:2.", False),
+        (f"{SIGN} a/key.log:1 and b.log:2.", False),
+        (f"see a/key.log:1 {SIGN} b.log:2.", False),
+        (f"see a/{SIGN}.txt:1 and b.log:2.", False),
+        (f"see {SIGN} and and b.log:2.", False),
+        (f"see a/key.log:1 and b.log:2.{SIGN}", False),
+    ],
+)
+def test_only_places_are_masked(text: str, holds: bool) -> None:
+    pieces = [("see ", False), ("a/key.log:1", True), (" and ", False), ("b.log:2", True)]
+    assert is_masked_in_places(text, [*pieces, (".", False)]) is holds
+    beside = [("see ", False), ("a/", True), ("key.log:1", True), *pieces[2:], (".", False)]
+    assert is_masked_in_places(text, beside) is holds
 
 
 LINES = [f"MII{n:04d}{'kZ3/+' * 11}Q" for n in range(700)]

@@ -19,7 +19,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from rlm_ci.recursion.context import Context
     from rlm_ci.recursion.symbolic.grounds import Refute
@@ -49,7 +49,8 @@ class Cited(Value):
     """An answer with places instead of pointers.
 
     ``offered`` citations it had; of the ``verified`` ones ``locations`` are the places in
-    files, each once; ``rejected`` are pairs of pointer and reason, of those looked at.
+    files, each once; ``rejected`` are pairs of pointer and reason, of those looked at. ``spans``
+    are where in the text places stand that hold: from, to.
     """
 
     text: str
@@ -57,11 +58,21 @@ class Cited(Value):
     offered: int
     verified: int
     rejected: tuple[tuple[str, str], ...]
+    spans: tuple[tuple[int, int], ...] = ()
 
     @property
     def evidence(self) -> Evidence:
         """The counts as a report has them."""
         return Evidence(self.offered, self.verified, 0, self.offered - self.verified)
+
+    def pieces(self) -> Iterator[tuple[str, bool]]:
+        """The text in pieces, end to end, each with whether it is a place that holds."""
+        done = 0
+        for start, end in self.spans:
+            yield self.text[done:start], False
+            yield self.text[start:end], True
+            done = end
+        yield self.text[done:], False
 
 
 def cite(
@@ -99,16 +110,21 @@ class _Reader:
         self._rejected: list[tuple[str, str]] = []
 
     def read(self) -> Cited:
-        answer, done = self._answer, 0
+        answer, done, length = self._answer, 0, 0
         parts: list[str] = []
+        spans: list[tuple[int, int]] = []
         for match in _CITATION.finditer(answer):
             start, end, text = match.start(), match.end(), match[0]
+            verified = self._verified
             if match["mark"] is None and match["line"] is None:
                 text = self._replaced(match)
             elif mention := self._mentions.read(answer, match, done):
                 start = mention.start
                 text = self._located(answer[start:end], mention)
             parts += (answer[done:start], text)
+            length += start - done + len(text)
+            if self._verified > verified:
+                spans.append((length - len(text), length))
             done = end
         parts.append(answer[done:])
         if self._offered > MOST:
@@ -119,6 +135,7 @@ class _Reader:
             self._offered,
             self._verified,
             tuple(self._rejected),
+            tuple(spans),
         )
 
     def _replaced(self, match: re.Match[str]) -> str:

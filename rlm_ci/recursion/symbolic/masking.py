@@ -82,5 +82,33 @@ def is_masked(text: str, source: str) -> bool:
     return len(source) - len(tail) >= at and source.endswith(tail)
 
 
+def is_masked_in_places(text: str, pieces: Iterable[tuple[str, bool]]) -> bool:
+    """Whether ``text`` is these pieces end to end, secrets taken out of the marked ones alone."""
+    at, place = 0, ""
+    for piece, is_place in pieces:
+        if is_place:
+            place += piece
+        elif piece:
+            found = _behind(text, at, place, piece)
+            if found is None:
+                return False
+            at, place = found + len(piece), ""
+    return is_masked(text[at:], place) if place else len(text) == at
+
+
+def _behind(text: str, at: int, place: str, piece: str) -> int | None:
+    """Where ``piece`` stands in ``text`` behind what may be ``place``, which begins ``at``."""
+    if not place:
+        return at if text.startswith(piece, at) else None
+    # What is taken out has one character at least, and one sign stands for it.
+    last = at + len(place) * len(SIGN)
+    found = text.find(piece, at, last + len(piece))
+    while found >= 0:
+        if is_masked(text[at:found], place):
+            return found
+        found = text.find(piece, found + 1, last + len(piece))
+    return None
+
+
 def _first(places: Iterable[int], holds: Callable[[int], bool], otherwise: int) -> int:
     return next((place for place in places if holds(place)), otherwise)

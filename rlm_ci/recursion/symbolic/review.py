@@ -15,7 +15,7 @@ from rlm_ci.recursion.symbolic.answer import read_object
 from rlm_ci.recursion.symbolic.answered import Answers
 from rlm_ci.recursion.symbolic.artifacts import PLANNER, STATE, Artifacts, WrongError
 from rlm_ci.recursion.symbolic.citations import cite
-from rlm_ci.recursion.symbolic.masking import is_masked
+from rlm_ci.recursion.symbolic.masking import is_masked, is_masked_in_places
 from rlm_ci.recursion.symbolic.question import Ended
 from rlm_ci.recursion.symbolic.standing import refuted_by
 from rlm_ci.recursion.symbolic.step import SUBCALL
@@ -25,7 +25,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.findings import Report
@@ -91,7 +91,7 @@ class _Review:
             turns = state["symbolic_iterations"]
             seen, refute = self._seen(turns), refuted_by(answers.refuted)
             self._cited = cite(answer, self._context, seen, refute=refute)
-            self._compare_file(self._cited.text)
+            self._compare_file(self._cited)
         self._compare_end(final, intent, is_answered=is_answered)
         if final.status in (PASSED, FAILED, *LIMITS):
             self._compare_report(final, state)
@@ -132,11 +132,13 @@ class _Review:
             told = f"{final.status}, exit code {final.exit_code}"
             self._problem(f"{STATE}: the run did not end as it says ({told})")
 
-    def _compare_file(self, text: str) -> None:
+    def _compare_file(self, cited: Cited) -> None:
         written = self._files.bytes_of(outcome.ANSWER)
-        made = outcome.as_file(text)
-        texts = (one.decode("utf-8", "replace") for one in (written, made))
-        if written != made and not is_masked(*texts):  # secrets in names of files are taken out
+        # Secrets in names of files are taken out, and nothing else is.
+        if written != outcome.as_file(cited.text) and not is_masked_in_places(
+            written.decode("utf-8", "replace"),
+            [*((_in_file(text), is_place) for text, is_place in cited.pieces()), ("\n", False)],
+        ):
             self._problem(f"{outcome.ANSWER}: it is not what the planner answered")
 
     def _compare_report(self, final: Final, state: Mapping[str, Any]) -> None:
@@ -146,7 +148,9 @@ class _Review:
             Ended(final), cited, account=account, subject=report.subject, usage=report.usage
         ).to_dict()
         told = report.to_dict()
-        _leave_hidden_out(made["documents"], told["documents"])
+        if cited is not None:
+            pieces = [(encodable(text), is_place) for text, is_place in cited.pieces()]
+            _hide(made["documents"], told["documents"], pieces)
         for key in _FOLLOWING:
             if not _is_same(told[key], made[key]):
                 self._problem(f"{REPORT}: its {key} are not what the record of the run gives")
@@ -162,14 +166,24 @@ def _said(text: str) -> tuple[str, str]:
     return str(intent), answer if isinstance(answer, str) else ""
 
 
-def _leave_hidden_out(made: list[Any], told: list[Any]) -> None:
-    """Take the places out of ``made`` that a report does not have: their names hold a secret."""
+def _in_file(text: str) -> str:
+    """A piece of the answer as it stands in its file; see ``outcome.as_file``."""
+    return outcome.as_file(text).decode("utf-8", "replace")[:-1]
+
+
+def _hide(made: list[Any], told: list[Any], pieces: Sequence[tuple[str, bool]]) -> None:
+    """Make ``made`` as ``told`` where that leaves out secrets in names of files, and no more.
+
+    ``pieces`` are the text of the answer; places whose names hold a secret are not reported.
+    """
     for one, other in zip(made, told, strict=False):
         one["evidence"] = [
             place
             for place in one["evidence"]
             if place in other["evidence"] or printable(encodable(place["path"])) in other["text"]
         ]
+        if is_masked_in_places(other["text"], pieces):
+            one["text"] = other["text"]
 
 
 def _as_reported(place: Location) -> Location:
@@ -178,12 +192,13 @@ def _as_reported(place: Location) -> Location:
 
 
 def _is_same(told: Any, made: Any) -> bool:
-    """Whether ``told`` is ``made``, but for secrets, which are taken out of a report."""
-    if isinstance(told, str) and isinstance(made, str):
-        return is_masked(told, made)
+    """Whether ``told`` is ``made``, but for secrets, which are taken out of messages and quotes."""
     if isinstance(told, dict) and isinstance(made, dict):
         return told.keys() == made.keys() and all(
-            _is_same(told[key], made[key]) or (key == "quote" and told[key] is None) for key in made
+            _is_same(told[key], made[key])
+            or (key == "quote" and told[key] is None)
+            or (key == "message" and is_masked(told[key], made[key]))
+            for key in made
         )
     if isinstance(told, list) and isinstance(made, list):
         return len(told) == len(made) and all(map(_is_same, told, made))
