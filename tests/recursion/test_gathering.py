@@ -196,6 +196,14 @@ def test_a_name_with_a_star_is_a_name_where_there_is_one(top: Path, out: str) ->
         assert names(context) == ["a*.txt"]
 
 
+def test_a_folder_with_a_star_in_its_name_is_that_folder(top: Path, out: str) -> None:
+    for folder in ("a*", "ab"):
+        (top / folder).mkdir()
+        (top / folder / "x.txt").write_text(folder)
+    with built(top, out, "a*/*.txt") as context:
+        assert names(context) == ["a*/x.txt"]
+
+
 def test_an_object_inside_of_its_source_is_no_part_of_it(top: Path) -> None:
     (top / "a.txt").write_text("a")
     with built(top, str(top / "object")) as context:

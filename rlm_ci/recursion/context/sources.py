@@ -72,10 +72,11 @@ def list_glob(
 ) -> Listing:
     """The files that fit ``pattern``: ``*`` and ``?`` within a name, ``**`` across folders.
 
+    A folder before it that is there under that very name is meant, whatever is in its name.
     Raises ConfigError when there are none, and what git raises.
     """
     parts = pattern.split("/")
-    fixed = next(at for at, part in enumerate(parts) if any(sign in part for sign in _WILD))
+    fixed = next(at for at in range(len(parts)) if is_glob("/".join(parts[: at + 1])))
     folder = "/".join(parts[:fixed])
     wanted = "/".join(("", *parts[fixed:]))
     # With a folder before it, a name alone is not one at any depth.

@@ -171,6 +171,7 @@ class _Examination:
     def _attempt(self, folder: str) -> None:
         _, iteration, attempt = folder.split("/")
         number = attempt.removeprefix("attempt-")
+        moment = int(iteration), int(number)
         self._check(
             folder,
             self._files.require_vouched,
@@ -187,7 +188,8 @@ class _Examination:
         if (str(meta["iteration"]), str(meta["attempt"])) != (iteration, number):
             raise WrongError("meta.json is another attempt's")
         if "output" in meta:
-            self._frames.know_answer(self._files.as_told(f"{folder}/output.txt", meta["output"]))
+            said = self._files.as_told(f"{folder}/output.txt", meta["output"])
+            self._frames.know_answer(said, moment)
             if not self._answers.has(f"plan/{iteration}/{number}", meta):
                 raise WrongError("meta.json tells of an answer that is not in the journal")
         at = 0
@@ -197,14 +199,16 @@ class _Examination:
                 raise WrongError("the parts of the prompt do not follow each other")
             at = end
             where = f"{folder}/prompt.txt, bytes {start}-{end}"
-            self._check(where, self._section, where, section, prompt[start:end])
+            self._check(where, self._section, where, section, prompt[start:end], moment)
         if at != len(prompt):
             raise WrongError("the parts of the prompt end before it does")
 
-    def _section(self, where: str, section: Mapping[str, Any], data: bytes) -> None:
+    def _section(
+        self, where: str, section: Mapping[str, Any], data: bytes, moment: tuple[int, int]
+    ) -> None:
         kind = section["kind"]
         if kind == "frame" or (kind == "goal" and not self._is_goal(data)):
-            self._frames.add(where, data)
+            self._frames.add(where, data, moment)
         elif kind == "goal":
             self._goal_shown(section, len(data))
         elif kind == "subcall":

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.context import Context
 
+    Moment = tuple[int, int]
+    #: Pieces, and what stands before and behind each where it was found.
+    Surroundings = Mapping[bytes, set[tuple[bytes, bytes]]]
+
+#: Before the first question.
+_EVER = (-1, 0)
+#: The attempt after whose answer the words of an iteration are repeated.
+_FIRST = 1
 #: Bytes of a piece; fewer stand in too many texts by chance.
 PIECE = 48
 #: Whoever quotes so many bytes has quoted a whole piece, wherever they begin.
@@ -74,16 +82,19 @@ _NUMBER = re.compile(rb"[0-9]+")
 class Frames:
     """The parts of prompts that are neither excerpts nor the user's question.
 
-    They may hold what is ours, and what a planner said itself: it quotes what it was shown.
+    They may hold what is ours, and what a planner said before: it quotes what it was shown.
     Both are known here, and no leak where the source has the same words: it may be the folder
-    of an earlier run.
+    of an earlier run. A moment is a question to the planner: the iteration, and the attempt.
     """
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._places: dict[bytes, str] = {}
-        self._known = [_TAG.sub("", resources.read_template(name)) for name in _TEMPLATES]
-        self._known.append(_TOLD)
+        #: Where a text stands first, and when that was asked.
+        self._places: dict[bytes, tuple[str, Moment]] = {}
+        #: Texts, each with the question whose answer it is: known to those after it.
+        self._known: list[tuple[Moment, str]] = []
+        self._know((_TAG.sub("", resources.read_template(name)) for name in _TEMPLATES), _EVER)
+        self._know((_TOLD,), _EVER)
         self._numbers: set[bytes] = set()
         named = (piece.path for piece in context.files)
         roots = (one.path for one in folders(context.files))
@@ -97,23 +108,26 @@ class Frames:
         render = resources.load_template(_TEMPLATES[0])
         context = self._context
         sizes = context.object_id, context.byte_length, context.chunk_count
-        self._known.append(render(protocol(Limits(**fields), *sizes, models)))
-        turns = list(turns)
-        self._know(text for name, text in _texts(turns, "") if name in _SAID)
-        self._numbers.update(_numbers(turns))
+        self._know((render(protocol(Limits(**fields), *sizes, models)),), _EVER)
+        for turn in turns:
+            words = (text for name, text in _texts(turn, "") if name in _SAID)
+            self._know(words, (turn["iteration"], _FIRST))
+            self._numbers.update(_numbers(turn))
 
-    def know_answer(self, answer: bytes) -> None:
-        """Take note of what a planner said: as it wrote it, and as JSON means it."""
+    def know_answer(self, answer: bytes, moment: Moment) -> None:
+        """Take note of what a planner said then: as it wrote it, and as JSON means it."""
         text = answer.decode("utf-8", "replace")
         try:
             meant = [said for _, said in _texts(json.loads(text), "")]
         except (ValueError, RecursionError):
             meant = []
-        self._know(chain((text,), meant))
+        self._know(chain((text,), meant), moment)
 
-    def add(self, where: str, data: bytes) -> None:
-        """Look for text of the source in ``data``, which stands at ``where``."""
-        self._places.setdefault(_QUOTED.sub(self._without_name, data), where)
+    def add(self, where: str, data: bytes, moment: Moment) -> None:
+        """Look for text of the source in ``data``, which stands at ``where``, asked then."""
+        plain = _QUOTED.sub(self._without_name, data)
+        if plain not in self._places or moment < self._places[plain][1]:
+            self._places[plain] = where, moment
 
     def found(self) -> Iterator[str]:
         """Where text of the source stands, each place once. Raises DamagedError, StorageError."""
@@ -123,12 +137,20 @@ class Frames:
         if not windows:
             return
         # What a source has in common with the frames is little, or known: looked at afterwards.
-        common = [piece for piece in self._in_source(windows) if len(set(piece)) >= _DIFFERENT]
-        leaked = self._unknown(common)
-        longer = self._unknown_around(set(common) - leaked)
-        for data, where in self._places.items():
-            if any(data[at : at + PIECE] in leaked for at in range(len(data) - PIECE + 1)) or any(
-                text in data for text in longer
+        common = {piece for piece in self._in_source(windows) if len(set(piece)) >= _DIFFERENT}
+        shown: dict[Moment, dict[bytes, set[tuple[bytes, bytes]]]] = {}
+        for data, (_, moment) in self._places.items() if common else ():
+            around = shown.setdefault(moment, {})
+            for at in range(len(data) - PIECE + 1):
+                piece = data[at : at + PIECE]
+                if piece in common and len(known := around.setdefault(piece, set())) < _MOST:
+                    known.add(_around(data, at))
+        leaked = {moment: self._unknown(around, moment) for moment, around in shown.items()}
+        longer = self._unknown_around(shown, leaked)
+        for data, (where, moment) in self._places.items() if common else ():
+            pieces = leaked[moment]
+            if any(data[at : at + PIECE] in pieces for at in range(len(data) - PIECE + 1)) or any(
+                text in data for text in longer[moment]
             ):
                 yield where
 
@@ -142,9 +164,9 @@ class Frames:
         is_known = all(name in self._paths or _is_cut(name, self._paths) for name in names)
         return b'""' if is_known else quoted[0]
 
-    def _unknown(self, pieces: list[bytes]) -> set[bytes]:
-        """Those of ``pieces`` that are not made of what is known, in one pass over all of that."""
-        known = self._runs_among(pieces)
+    def _unknown(self, pieces: Collection[bytes], moment: Moment) -> set[bytes]:
+        """Those of ``pieces`` that are not made of what is known then, in one pass over it."""
+        known = self._runs_among(pieces, moment)
 
         def is_known(piece: bytes) -> bool:
             flat = _flat(piece)
@@ -153,12 +175,13 @@ class Frames:
 
         return {piece for piece in pieces if not is_known(piece)}
 
-    def _runs_among(self, texts: Collection[bytes]) -> set[bytes]:
-        """The runs of ``texts`` that are known."""
+    def _runs_among(self, texts: Collection[bytes], moment: Moment) -> set[bytes]:
+        """The runs of ``texts`` that are known then."""
         wanted = {run for text in texts for run in _runs(_flat(text))}
         known = set[bytes]()
-        for text in self._known if wanted else ():
-            known |= wanted.intersection(_runs(_flat(text.encode("utf-8", "replace"))))
+        for since, text in self._known if wanted else ():
+            if since < moment:
+                known |= wanted.intersection(_runs(_flat(text.encode("utf-8", "replace"))))
         return known
 
     def _has_known_numbers(self, text: bytes) -> bool:
@@ -168,27 +191,37 @@ class Frames:
         inner = _NUMBER.findall(text)[1:-1]
         return bool(inner) and self._numbers.issuperset(inner)
 
-    def _unknown_around(self, pieces: set[bytes]) -> set[bytes]:
-        """More of the source around ``pieces``, which are known, that is not known as a whole."""
-        stretches = self._stretches(pieces) if pieces else set()
-        known = self._runs_among(stretches)
+    def _unknown_around(
+        self, shown: Mapping[Moment, Surroundings], leaked: Mapping[Moment, set[bytes]]
+    ) -> dict[Moment, set[bytes]]:
+        """More of the source around pieces that are known, which is not known as a whole.
 
-        def is_known(text: bytes) -> bool:
-            flat = _flat(text)
-            is_made = len(flat) - _covered(known, flat) < _UNKNOWN
-            return is_made and self._has_known_numbers(text)
+        That is what texts and source have in common around each, of REACH bytes or more.
+        """
+        known_ones = (ours.keys() - leaked[moment] for moment, ours in shown.items())
+        theirs = self._around_in_source(set(chain.from_iterable(known_ones)))
 
-        return {text for text in stretches if not is_known(text)}
+        def unknown(moment: Moment, ours: Surroundings) -> Iterator[bytes]:
+            stretches = {
+                text
+                for piece in ours.keys() - leaked[moment]
+                for one in ours[piece]
+                for other in theirs.get(piece, ())
+                if len(text := _shared(piece, one, other)) >= REACH
+            }
+            known = self._runs_among(stretches, moment)
+            for text in stretches:
+                flat = _flat(text)
+                is_made = len(flat) - _covered(known, flat) < _UNKNOWN
+                if not (is_made and self._has_known_numbers(text)):
+                    yield text
 
-    def _stretches(self, pieces: set[bytes]) -> set[bytes]:
-        """What texts and source have in common around each piece, of REACH bytes or more."""
-        ours: dict[bytes, set[tuple[bytes, bytes]]] = {piece: set() for piece in pieces}
+        return {moment: set(unknown(moment, ours)) for moment, ours in shown.items()}
+
+    def _around_in_source(self, pieces: set[bytes]) -> Surroundings:
+        """What stands around ``pieces`` in the source, where it is cut so."""
         theirs: dict[bytes, set[tuple[bytes, bytes]]] = {piece: set() for piece in pieces}
-        for data in self._places:
-            for at in range(len(data) - PIECE + 1):
-                if (piece := data[at : at + PIECE]) in pieces and len(ours[piece]) < _MOST:
-                    ours[piece].add(_around(data, at))
-        for at, block in self._blocks():
+        for at, block in self._blocks() if pieces else ():
             if pieces.isdisjoint(map(itemgetter(0), iter_unpack(f"{PIECE}s", block))):
                 continue  # nearly always, and far sooner said than by looking at each
             for number, (piece,) in enumerate(iter_unpack(f"{PIECE}s", block)):
@@ -196,13 +229,7 @@ class Frames:
                     first = max(0, at + number * PIECE - PIECE + 1)
                     data = self._context.raw(first, first + REACH + PIECE)
                     theirs[piece].add(_around(data, at + number * PIECE - first))
-        return {
-            text
-            for piece in pieces
-            for one in ours[piece]
-            for other in theirs[piece]
-            if len(text := _shared(piece, one, other)) >= REACH
-        }
+        return theirs
 
     def _in_source(self, windows: set[bytes]) -> set[bytes]:
         """Those that are one of the pieces that the source is cut into, one after the other."""
@@ -218,9 +245,9 @@ class Frames:
         for at in range(0, whole, _BLOCK):
             yield at, context.raw(at, min(at + _BLOCK, whole))
 
-    def _know(self, texts: Iterable[str]) -> None:
+    def _know(self, texts: Iterable[str], since: Moment) -> None:
         for text in texts:
-            self._known += (text, quote(text, len(text)))
+            self._known += ((since, text), (since, quote(text, len(text))))
 
 
 def _named(place: str) -> str:
