@@ -11,12 +11,16 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from histories import FIRST_COMMIT_AT, GitRepo
 from hypothesis import settings
+from nursery import Nursery
+
+import rlm_ci.__main__
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -162,17 +166,35 @@ class Cli:
         # -I: neither the current folder nor PYTHON* variables decide what is run.
         argv = [sys.executable, "-I", "-m", "rlm_ci", *(os.fspath(arg) for arg in args)]
         changed = {**os.environ, **(env or {})}
-        ended = subprocess.run(
-            argv,
-            cwd=cwd or self.cwd,
-            env={name: value for name, value in changed.items() if value is not None},
-            input=stdin if isinstance(stdin, bytes) else stdin.encode("utf-8", "surrogateescape"),
-            capture_output=True,
-            check=False,
-            timeout=timeout,
-        )
-        out, err = (s.decode("utf-8", "surrogateescape") for s in (ended.stdout, ended.stderr))
-        return Ended(argv, ended.returncode, out, err)
+        given = {name: value for name, value in changed.items() if value is not None}
+        told = stdin if isinstance(stdin, bytes) else stdin.encode("utf-8", "surrogateescape")
+        where = cwd or self.cwd
+        if _nursery().fits(given):
+            code, *said = _nursery().run(
+                [rlm_ci.__main__.__file__, *argv[4:]],
+                cwd=where,
+                env=given,
+                stdin=told,
+                timeout=timeout,
+            )
+        else:
+            ended = subprocess.run(
+                argv,
+                cwd=where,
+                env=given,
+                input=told,
+                capture_output=True,
+                check=False,
+                timeout=timeout,
+            )
+            code, *said = ended.returncode, ended.stdout, ended.stderr
+        out, err = (one.decode("utf-8", "surrogateescape") for one in said)
+        return Ended(argv, code, out, err)
+
+
+@cache
+def _nursery() -> Nursery:
+    return Nursery()
 
 
 @pytest.fixture

@@ -251,7 +251,7 @@ def test_bad_twice_is_a_hard_failure(stage: Asking, bad: Any, worse: Any, kinds:
 @pytest.mark.full
 def test_a_plan_that_is_bad_again_after_a_resume_is_told_as_before(stage: Asking) -> None:
     """Each resume allows two more answers; all stand in the state, which fits its schema."""
-    stage.llm.script(Script([PROSE] * 4 + [final()]))
+    stage.llm.script(Script([PROSE, PROSE, PROSE, PROSE, final()]))
     ended, run = stage.ask()
     for attempts in (2, 4):
         assert ended.code == 5, ended

@@ -1,0 +1,240 @@
+"""``rlm-ci`` in a process of its own, forked from one that has read all of its code already.
+
+To start Python and to read a client for models takes up to a second, and thousands of tests call
+the program. So each worker of the tests has a nursery: a process that has imported what there is,
+and has run none of it. A call forks it; the child has its own folder, environment and standard
+streams, runs ``rlm_ci.__main__.main`` and ends as every process of ours does. What a fresh
+interpreter decides at its start (encodings, isolation, loaded libraries) is the nursery's: a call
+that asks for others is started afresh, and so are all with which a test wants to be alone with a
+process: those are its own affair (``subprocess``).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What is decided when an interpreter starts: another value needs another interpreter.
+_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ", "MALLOC_", "GCONV", "GLIBC_")
+_STATUS = 8
+#: What fits into a pipe that nobody reads yet.
+_ROOM = 32 << 10
+
+
+class Nursery:
+    """One that is running; it ends with the process that made it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._way = ours
+        self._lock = threading.Lock()
+        self._began = _at_start(os.environ)
+        with theirs:
+            argv = [sys.executable, "-I", __file__, str(theirs.fileno())]
+            self._server = subprocess.Popen(argv, pass_fds=[theirs.fileno()], cwd="/")
+        atexit.register(self._close)
+
+    def _close(self) -> None:
+        """It ends when nobody is left who could ask."""
+        self._way.close()
+        self._server.wait()
+
+    def fits(self, env: Mapping[str, str]) -> bool:
+        """Whether a process with this environment may come from here."""
+        return _at_start(env) == self._began
+
+    def run(
+        self,
+        argv: list[str | bytes],
+        *,
+        cwd: os.PathLike[str] | str,
+        env: Mapping[str, str],
+        stdin: bytes,
+        timeout: float,
+    ) -> tuple[int, bytes, bytes]:
+        """Exit code, standard output and error. Raises TimeoutExpired, as subprocess does."""
+        folder = os.open(cwd, os.O_RDONLY | os.O_DIRECTORY)
+        source, sink = os.pipe()
+        out, theirs_out = os.pipe()
+        err, theirs_err = os.pipe()
+        ours, theirs = socket.socketpair()
+        lent = [theirs.detach(), source, theirs_out, theirs_err, folder]
+        try:
+            with self._lock:
+                socket.send_fds(self._way, [b"."], lent)
+        finally:
+            for one in lent:
+                os.close(one)
+        with ours:
+            asked = pickle.dumps((argv, dict(env)))
+            ours.sendall(len(asked).to_bytes(_STATUS, "little") + asked)
+            child = int.from_bytes(_exactly(ours, _STATUS), "little")
+            _feed(sink, stdin)
+            try:
+                told = _read(out, err, time.monotonic() + timeout)
+            except TimeoutError:
+                os.kill(child, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(argv, timeout) from None
+            finally:
+                os.close(out)
+                os.close(err)
+            status = int.from_bytes(_exactly(ours, _STATUS), "little")
+        return os.waitstatus_to_exitcode(status), *told
+
+
+def _at_start(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(_AT_START)}
+
+
+def _exactly(way: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = way.recv(size - len(data))
+        if not more:
+            raise EOFError("the nursery has ended")
+        data += more
+    return data
+
+
+def _feed(sink: int, data: bytes) -> None:
+    """Write all of ``data``, beside us where nobody may read it for now."""
+
+    def write() -> None:
+        try:
+            with open(sink, "wb", buffering=0) as stream:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[stream.write(rest) :]
+        except BrokenPipeError:  # who ends early has not read it all
+            pass
+
+    if len(data) <= _ROOM:
+        write()
+    else:
+        threading.Thread(target=write, daemon=True).start()
+
+
+def _read(out: int, err: int, deadline: float) -> tuple[bytes, bytes]:
+    """All that is written to both until nobody has them open. Raises TimeoutError."""
+    told: dict[int, list[bytes]] = {out: [], err: []}
+    with selectors.DefaultSelector() as waiting:
+        for one in told:
+            waiting.register(one, selectors.EVENT_READ)
+        while waiting.get_map():
+            ready = waiting.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            for key, _ in ready:
+                block = os.read(key.fd, 1 << 16)
+                if block:
+                    told[key.fd].append(block)
+                else:
+                    waiting.unregister(key.fd)
+    return b"".join(told[out]), b"".join(told[err])
+
+
+# ── the nursery itself, and its children ──
+
+
+def _serve(way: socket.socket) -> None:
+    """Fork for each call, until nobody is left who could make one."""
+    import gc
+    import importlib
+    import pkgutil
+
+    import rlm_ci
+
+    for found in pkgutil.walk_packages(rlm_ci.__path__, "rlm_ci."):
+        if found.name != "rlm_ci.__main__":
+            importlib.import_module(found.name)
+    for name in (
+        "github", "jinja2.sandbox", "jsonschema", "pathspec", "tomllib", "unidiff", "httpx2",
+        "genai_prices", "stringzilla", "orjson", "tempfile", "difflib", "traceback", "subprocess",
+        "concurrent.futures", "multiprocessing.context", "openai.resources.chat.completions",
+        "decimal", "base64", "random", "http.client", "urllib.request", "email.parser",
+    ):  # fmt: skip
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    while True:
+        _, lent, _, _ = socket.recv_fds(way, 1, 8)
+        if not lent:
+            return
+        if os.fork() == 0:
+            way.close()
+            _watch(*lent)
+        for one in lent:
+            os.close(one)
+        while _has_reaped():
+            pass
+
+
+def _has_reaped() -> bool:
+    try:
+        return os.waitpid(-1, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return False
+
+
+def _watch(way: int, stdin: int, stdout: int, stderr: int, folder: int) -> None:
+    """Fork the program, and tell who asked its number, and how it ended."""
+    with socket.socket(fileno=way) as asking:
+        size = int.from_bytes(_exactly(asking, _STATUS), "little")
+        argv, env = pickle.loads(_exactly(asking, size))
+        child = os.fork()
+        if child == 0:
+            os.fchdir(folder)
+            for number, one in enumerate((stdin, stdout, stderr)):
+                os.dup2(one, number)
+            os.closerange(3, 256)
+            asking.detach()
+            _become(argv, env)
+        for one in (stdin, stdout, stderr, folder):
+            os.close(one)
+        for number in (0, 1, 2):  # they may be somebody's pipe as well
+            os.close(number)
+        try:
+            asking.sendall(child.to_bytes(_STATUS, "little"))
+            asking.sendall(os.waitpid(child, 0)[1].to_bytes(_STATUS, "little"))
+        except BrokenPipeError:  # who asked has given up
+            pass
+    os._exit(0)
+
+
+def _become(argv: list[Any], env: dict[str, str]) -> None:
+    """Be the program."""
+    os.environ.clear()
+    os.environ.update(env)
+    sys.argv = [os.fsdecode(one) for one in argv]
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        old = getattr(sys, name)
+        new = open(  # noqa: SIM115 - the streams of a process are closed with it
+            ("stdin", "stdout", "stderr").index(name),
+            mode,
+            encoding=old.encoding,
+            errors=old.errors,
+            closefd=False,
+            buffering=1 if name == "stderr" else -1,
+        )
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
+    from rlm_ci.__main__ import main
+
+    main()
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
+    os._exit(0)
