@@ -20,10 +20,15 @@ _OF_THE_DISK = (
 )  # fmt: skip
 
 
+def is_bare(root: str) -> bool:
+    """Whether the folder is what git keeps of a repository, and no work tree."""
+    inside = [os.path.join(root, name) for name in ("objects", "refs")]
+    return os.path.isfile(os.path.join(root, "HEAD")) and all(map(os.path.isdir, inside))
+
+
 def no_repository(root: str) -> ConfigError:
     """The error of a question to a folder that is in no repository, or in a bare one."""
-    inside = [os.path.join(root, name) for name in ("objects", "refs")]
-    if os.path.isfile(os.path.join(root, "HEAD")) and all(map(os.path.isdir, inside)):
+    if is_bare(root):
         return ConfigError(
             "a bare repository has no work tree, and rlm-ci needs one",
             where=root,

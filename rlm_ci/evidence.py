@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from functools import lru_cache
+
 from rlm_ci import files
 from rlm_ci.changes import require
 from rlm_ci.findings import Evidence
@@ -17,6 +20,15 @@ if TYPE_CHECKING:
 
 #: Bytes of a file of the work tree that are read to check a pointer into it.
 _LIMIT = 64 << 20
+#: Word characters that a quote must have to be looked for away from the lines that it was
+#: claimed for, and within them: a ``}`` stands everywhere and proves nothing.
+_TELLING = 8
+_LEAST = 3
+
+#: What became of a pointer.
+VERIFIED = "verified"
+REANCHORED = "reanchored"
+REJECTED = "rejected"
 
 
 def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None:
@@ -27,18 +39,141 @@ def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None
         return "the file has other content than the one that was quoted"
     if place.line_start is None:
         return None
-    lines = content.decode("utf-8", "surrogateescape").split("\n")
-    if lines[-1] == "":
-        lines.pop()
+    lines = _lines(content)
     end = place.line_end or place.line_start
     if not 1 <= place.line_start <= end <= len(lines):
         one = place.line_start == end
         asked = f"line {end} is" if one else f"lines {place.line_start}-{end} are"
         return f"{asked} not in the file, which has {len(lines)}"
-    said = "\n".join(line.rstrip("\r") for line in lines[place.line_start - 1 : end])
+    said = "\n".join(lines[place.line_start - 1 : end])
     if place.quote is not None and encodable(said) != encodable(place.quote):
         return "the quote is not what stands in these lines"
     return None
+
+
+@lru_cache(maxsize=16)
+def _lines(content: bytes) -> tuple[str, ...]:
+    """The lines of a file, without what ends them; many pointers lead into the same file."""
+    lines = content.decode("utf-8", "surrogateescape").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return tuple(line.rstrip("\r") for line in lines)
+
+
+class Anchored(Value):
+    """Where a claim really points: ``location`` has blob and quote, and is None if rejected.
+
+    ``outcome`` is VERIFIED, REANCHORED or REJECTED; ``why`` tells what was wrong with it.
+    """
+
+    location: Location | None
+    outcome: str
+    why: str = ""
+
+
+def anchor(
+    claim: Location, content: bytes | None, blob: str | None, first_line: int = 1
+) -> Anchored:
+    """Open what ``claim`` points to in ``content``, whose first line has the number ``first_line``.
+
+    A claim without a quote gets the lines that it names as one. Where the quote does not stand
+    in these lines and does elsewhere in the file, white space around its lines folded, the claim
+    is moved there: to the nearest place, if there are several. ``blob`` is recorded as it is.
+    """
+    if content is None:
+        return Anchored(None, REJECTED, "the path is not there")
+    lines = _lines(content)
+    start, end = claim.line_start, claim.line_end
+    if start is None and claim.quote is None:
+        return Anchored(claim.replace(line_end=None, blob=blob), VERIFIED)
+    last = first_line + len(lines) - 1
+    end = start if end is None else end
+    claimed = None
+    quote = claim.quote
+    if quote is not None:
+        quote = encodable("\n".join(line.rstrip("\r") for line in quote.split("\n")))
+    if start is not None and end is not None and first_line <= start <= end <= last:
+        claimed = start, end
+        said = "\n".join(lines[start - first_line : end - first_line + 1])
+        if quote is None or quote == encodable(said):
+            return Anchored(claim.replace(line_end=end, blob=blob, quote=said), VERIFIED)
+    if quote is None:
+        asked = f"line {start} is" if start == end else f"lines {start}-{end} are"
+        return Anchored(None, REJECTED, f"{asked} not in the file, which ends with line {last}")
+    found = _find(lines, quote, claimed, start, first_line)
+    if isinstance(found, str):
+        return Anchored(None, REJECTED, found)
+    begin, stop = found
+    said = "\n".join(lines[begin - first_line : stop - first_line + 1])
+    moved = claim.replace(line_start=begin, line_end=stop, blob=blob, quote=said)
+    why = "there are no such lines" if claimed is None else "the quote stands elsewhere"
+    return Anchored(moved, REANCHORED, why)
+
+
+class _Folded(Value):
+    """The lines of a file with the white space around them gone, and where each begins."""
+
+    text: str
+    starts: tuple[int, ...]
+
+
+@lru_cache(maxsize=16)
+def _folded(lines: tuple[str, ...]) -> _Folded:
+    bare = [encodable(line).strip() for line in lines]
+    starts, at = [], 0
+    for line in bare:
+        starts.append(at)
+        at += len(line) + 1
+    return _Folded("\n".join(bare), tuple(starts))
+
+
+def _find(
+    lines: tuple[str, ...],
+    quote: str,
+    claimed: tuple[int, int] | None,
+    near: int | None,
+    first_line: int,
+) -> tuple[int, int] | str:
+    """The lines in which a quote stands, nearest to those that were claimed; or why nowhere."""
+    wanted = "\n".join(line.strip() for line in quote.split("\n")).strip("\n")
+    weight = sum(char.isalnum() or char == "_" for char in wanted)
+    if not wanted:
+        return "the quote is empty"
+    folded = _folded(lines)
+    places = []
+    at = folded.text.find(wanted)
+    while at >= 0:
+        after = at + len(wanted)
+        if _is_whole(folded.text, at, after):
+            begin = bisect_right(folded.starts, at) - 1
+            stop = bisect_right(folded.starts, after - 1) - 1
+            places.append((begin + first_line, stop + first_line))
+        at = folded.text.find(wanted, after)
+    if claimed is not None:
+        low, high = claimed
+        of_lines = slice(folded.starts[low - first_line], None)
+        whole = "\n".join(folded.text[of_lines].split("\n", high - low + 1)[: high - low + 1])
+        if wanted == whole:
+            return low, high
+        inside = [one for one in places if low <= one[0] and one[1] <= high]
+        if inside and weight >= _LEAST:
+            return inside[0]
+    if weight < _TELLING:
+        return "the quote is not what stands in these lines, and too short to be looked for"
+    if not places:
+        return "the quote does not stand in the file"
+    origin = near if near is not None else first_line
+    return min(places, key=lambda one: (abs(one[0] - origin), one[0]))
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether no word is cut at the ends of a piece of ``text``."""
+
+    def joins(left: str, right: str) -> bool:
+        return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
+
+    before = start > 0 and joins(text[start - 1], text[start])
+    return not before and not (end < len(text) and joins(text[end - 1], text[end]))
 
 
 class Checked(Value):
@@ -63,8 +198,11 @@ def verify(report: Report, repository: Repository, kept: Container[Location] = (
     ]
     contents = _contents(report.subject, [place for _, place in places], repository)
     problems, notes = [], []
+    blobs: dict[int, str] = {}  # by the identity of what was read: a file may have many pointers
     for (claim, place), content in zip(places, contents, strict=True):
-        blob = None if content is None or place.blob is None else repository.blob_id(content)
+        if content is not None and place.blob is not None and id(content) not in blobs:
+            blobs[id(content)] = repository.blob_id(content)
+        blob = None if content is None or place.blob is None else blobs[id(content)]
         why = flaw(place, content, blob)
         if why is None:
             continue
@@ -75,6 +213,11 @@ def verify(report: Report, repository: Repository, kept: Container[Location] = (
         else:
             problems.append(told)
     rejected = len(problems)
+    problems += [
+        printable(f"{one.rule} ({one.message[:80]}): it points to nothing")
+        for one in report.findings
+        if one.domain is not None and not one.evidence  # what a review claims, it must show
+    ]
     counts = Evidence(len(places), len(places) - rejected, 0, rejected)
     return Checked(counts, tuple(problems), tuple(notes))
 
@@ -98,7 +241,9 @@ def _contents(
         for place in places
         if place.side in commits and _is_name(place.path)
     }
-    read = dict(zip(asked, repository.read(*asked.values()), strict=True)) if asked else {}
+    objects = list(dict.fromkeys(asked.values()))
+    opened = dict(zip(objects, repository.read(*objects), strict=True)) if objects else {}
+    read = {place: opened[name] for place, name in asked.items()}
     if subject.worktree or subject.head is None:
         ours = [place for place in places if place.side == "new" and _is_name(place.path)]
         read.update(_uncommitted(repository, ours))
@@ -125,7 +270,9 @@ def _uncommitted(
     repository: Repository, places: Sequence[Location]
 ) -> dict[Location, bytes | None]:
     """The files of the work tree; in place of one, what is staged if only that has its blob."""
-    found = {place: _from_worktree(repository, place.path) for place in places}
+    paths = {place.path for place in places}
+    opened = {path: _from_worktree(repository, path) for path in sorted(paths)}
+    found = {place: opened[place.path] for place in places}
 
     def holds(place: Location, content: bytes | None) -> bool:
         return content is not None and place.blob in (None, repository.blob_id(content))

@@ -123,7 +123,7 @@ class Redactor:
         """The same report without secrets; paths, which are identities, stay as they are."""
         parts = tuple(self._part(part) for part in report.parts)
         documents = tuple(
-            one.replace(text=self.text(one.text), evidence=tuple(map(self._place, one.evidence)))
+            one.replace(text=self.text(one.text), evidence=tuple(map(self.place, one.evidence)))
             for one in report.documents
         )
         if parts == report.parts and documents == report.documents:
@@ -131,26 +131,27 @@ class Redactor:
         return report.replace(parts=parts, documents=documents)
 
     def _part(self, part: Part) -> Part:
-        findings = tuple(self._finding(one) for one in part.findings)
+        findings = tuple(self.finding(one) for one in part.findings)
         summary = self.text(part.summary)
         block = None if part.block is None else self.text(part.block)
         if (findings, summary, block) == (part.findings, part.summary, part.block):
             return part
         return part.replace(findings=findings, summary=summary, block=block)
 
-    def _finding(self, finding: Finding) -> Finding:
+    def finding(self, finding: Finding) -> Finding:
+        """The same finding without secrets."""
         texts = ("message", "hint", "subject", "suggested_fix", "suppression")
         changed: dict[str, object] = {}
         for name in texts:
             said = getattr(finding, name)
             if said and (told := self.text(said)) != said:
                 changed[name] = told
-        evidence = tuple(map(self._place, finding.evidence))
+        evidence = tuple(map(self.place, finding.evidence))
         if any(one is not other for one, other in zip(evidence, finding.evidence, strict=True)):
             changed["evidence"] = evidence
         return finding.replace(**changed) if changed else finding
 
-    def _place(self, place: Location) -> Location:
+    def place(self, place: Location) -> Location:
         """A quote is verbatim or not there at all: it will be compared."""
         if place.quote is None or self.text(place.quote) == place.quote:
             return place

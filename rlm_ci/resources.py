@@ -85,21 +85,30 @@ def validate(instance: object, schema_name: str, where: str) -> None:
 
 def misfit(instance: object, schema_name: str) -> str:
     """What is wrong with ``instance``, as ``validate`` tells it; "" when nothing is."""
+    return misfits(schema_name)(instance)
+
+
+def misfits(schema_name: str) -> Callable[[object], str]:
+    """``misfit`` for many instances."""
     from itertools import islice
 
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
     validator = Draft202012Validator(read_schema(schema_name))
-    try:
-        # A stranger's file may have millions of them, and each takes longer than its bytes.
-        error = best_match(islice(validator.iter_errors(instance), _ERRORS))
-    except RecursionError:
-        return f"nested too deeply for {schema_name}"
-    if error is None:
-        return ""
-    message = error.message if len(error.message) <= 300 else _long_message(error)
-    return f"{printable(error.json_path[:200])}: {printable(message)}"
+
+    def told(instance: object) -> str:
+        try:
+            # A stranger's file may have millions of them, and each takes longer than its bytes.
+            error = best_match(islice(validator.iter_errors(instance), _ERRORS))
+        except RecursionError:
+            return f"nested too deeply for {schema_name}"
+        if error is None:
+            return ""
+        message = error.message if len(error.message) <= 300 else _long_message(error)
+        return f"{printable(error.json_path[:200])}: {printable(message)}"
+
+    return told
 
 
 def _long_message(error: Any) -> str:

@@ -22,13 +22,14 @@ _INLINE = "rlm-ci: ignore["
 
 
 def require(
-    entries: Sequence[dict[str, Any]], source: str, rules: Mapping[str, Sequence[str]]
+    entries: Sequence[dict[str, Any]], source: str, rules: Mapping[str, Sequence[str] | None]
 ) -> list[ConfigError]:
     """See that every entry of ``suppressions`` can hold; the doubts are returned.
 
-    ``rules`` maps a check's id to its conditions. Raises ConfigError for a day or a pattern
-    that is none, and for a condition that its check does not have. A doubt is an entry for
-    no check of ours: a typing error, or the rule of an analyzer that another version knows.
+    ``rules`` maps a check's id to its conditions, None where they are not known beforehand.
+    Raises ConfigError for a day or a pattern that is none, and for a condition that its check
+    does not have. A doubt is an entry for no check of ours: a typing error, or the rule of an
+    analyzer that another version knows.
     """
     doubts = []
     for number, entry in enumerate(entries, 1):
@@ -40,8 +41,10 @@ def require(
             near = nearest(check, list(rules))
             what = f"it covers nothing: there is no check {check[:80]!r}"
             doubts.append(ConfigError(what, where=place, hint=near))
-        elif slash and condition not in rules[check]:
-            known = [f"{check}/{one}" for one in rules[check]]
+            continue
+        conditions = rules[check]
+        if slash and conditions is not None and condition not in conditions:
+            known = [f"{check}/{one}" for one in conditions]
             raise ConfigError(
                 f"unknown rule {entry['rule'][:80]!r}",
                 where=place,

@@ -111,6 +111,9 @@ else:
                 raise TypeError(f"{cls.__name__} takes the fields {', '.join(cls._fields)}")
             return tuple.__new__(cls, map(values.__getitem__, cls._fields))
 
+        def __getnewargs__(self):
+            return tuple(self)  # for pickle, and copy
+
         def __repr__(self):
             inner = ", ".join(
                 f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True)

@@ -151,6 +151,15 @@ def test_without_evidence_there_is_nothing_to_check(tmp_path: Path) -> None:
     assert evidence.verify(_report(head="d" * 40), outside).counts == Evidence()
 
 
+def test_what_a_review_claims_it_must_show(tmp_path: Path) -> None:
+    outside = Repository(str(tmp_path), None, {})
+    claim = Finding("review/eval", Severity.MEDIUM, "eval of input", domain="security")
+    part = Part("review", "one", findings=(claim, claim.replace(rule="diff-budget/x", domain=None)))
+    report = Report(Subject(), Severity.HIGH, (part,))
+    [problem] = evidence.verify(report, outside).problems
+    assert problem == "review/eval (eval of input): it points to nothing"
+
+
 def test_outside_of_git_a_file_is_looked_at_itself(tmp_path: Path) -> None:
     """A folder outside git works: blob hash and quote are compared with the file."""
     outside = Repository(str(tmp_path), None, {"PATH": os.environ["PATH"]})

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     #: Makes a fact; it calls what it is given when it begins in earnest.
     Produce = Callable[[Callable[[], None]], Mapping[str, Any]]
 
+#: Its name in the folder of a run.
+FILE: Final = "calls.jsonl"
 #: How often an answer that was lost on the way is asked for.
 _TRIES: Final = 2
 
