@@ -153,19 +153,29 @@ class NodeResult(Value):
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> NodeResult:
+        findings, evidence, counts = record["findings"], record["evidence"], record["counts"]
+        # By the hundred thousand, and most of them say little: what is empty costs nothing.
         return cls(
             record["node_id"],
             record["status"],
             record["summary"],
             record["confidence"],
             tuple(
-                Traced(Finding.from_dict(one["finding"]), tuple(one["nodes"]))
-                for one in record["findings"]
-            ),
-            tuple(map(Location.from_dict, record["evidence"])),
+                Traced(Finding.from_dict(one["finding"]), tuple(one["nodes"])) for one in findings
+            )
+            if findings
+            else (),
+            tuple(map(Location.from_dict, evidence)) if evidence else (),
             tuple(record["notes"]),
-            tuple((path, reason) for path, reason in record["uncovered"]),
-            Evidence(**record["counts"]),
-            dict(record["metrics"]),
-            dict(record["data"]),
+            tuple(map(_pair, record["uncovered"])),
+            Evidence(
+                counts["offered"], counts["verified"], counts["reanchored"], counts["rejected"]
+            ),
+            record["metrics"],
+            record["data"],
         )
+
+
+def _pair(pair: list[str]) -> tuple[str, str]:
+    path, reason = pair
+    return path, reason

@@ -46,11 +46,18 @@ class Objective(Protocol):
     ``options`` is JSON: all that the results depend on besides the texts and the model.
     """
 
-    name: str
-    domain: str | None
-    options: Mapping[str, Any]
-    #: A function at the top level of a module, for another process to import.
-    analyse: Callable[[Task], Mapping[str, Any]]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def domain(self) -> str | None: ...
+
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+
+    @property
+    def analyse(self) -> Callable[[Task], Mapping[str, Any]]:
+        """A function at the top level of a module, for another process to import."""
 
     def settled(self, probe: Probe) -> str | None:
         """Why nothing would be gained by splitting this node, for an early leaf; None: go on."""

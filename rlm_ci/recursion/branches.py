@@ -1,0 +1,83 @@
+"""A node while it is at work, and what can go wrong with an attempt at it."""
+
+from __future__ import annotations
+
+from rlm_ci import errors
+from rlm_ci.recursion import tree
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor
+
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.journals import Journals
+    from rlm_ci.recursion.nodes import Node, Text
+    from rlm_ci.recursion.objective import Ask
+    from rlm_ci.recursion.tree import Part
+
+#: What no other attempt mends: it ends the run.
+_FATAL = (
+    errors.UsageError, errors.ConfigError, errors.UnavailableError, errors.DamagedError,
+    errors.LockedError, errors.StorageError,
+)  # fmt: skip
+
+
+class Means(Value):
+    """What a run works with."""
+
+    corpus: Corpus
+    store: Journals
+    executor: Executor | None
+    ask: Callable[[Node], Ask] | None
+
+
+class Branch:
+    """A node at work: a leaf until it is split, and then what its children came to."""
+
+    __slots__ = (
+        "attempt", "decision", "depth", "ends", "errors", "id", "kept", "parent", "part", "place",
+        "sizes", "texts", "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self, identifier: str, parent: Branch | None, place: int, depth: int, part: Part
+    ) -> None:
+        self.id = identifier
+        self.parent = parent
+        self.place = place
+        self.depth = depth
+        self.part = part
+        self.attempt = 1
+        #: The number of a result from before, which is taken instead of a new one.
+        self.kept: int | None = None
+        self.decision: tuple[str, str, float] | None = None
+        self.texts: tuple[Text, ...] = ()
+        self.errors: list[tuple[int, str, bool]] = []
+
+    def split(self, parts: Sequence[Part]) -> None:
+        self.waiting = len(parts)
+        self.ends = [0] * len(parts)
+        self.sizes = [part[6] for part in parts]
+
+    def node(self) -> Node:
+        above = None if self.parent is None else self.parent.id
+        return tree.node_of(self.id, above, self.depth, self.part)
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether it ends the run, and not only an attempt."""
+    return not isinstance(error, Exception) or isinstance(error, _FATAL)
+
+
+def raise_fatal(error: BaseException) -> None:
+    if is_fatal(error):
+        raise error
+
+
+def told(error: BaseException) -> tuple[int, str, bool]:
+    """An error as it is journalled: code, message, whether another attempt may mend it."""
+    code = error.code if isinstance(error, errors.RlmCiError) else errors.INTERNAL
+    message = str(error) or type(error).__name__
+    return code, message, isinstance(error, (errors.LimitError, errors.RemoteError))

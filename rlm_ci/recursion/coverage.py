@@ -1,0 +1,96 @@
+"""What of a scope was looked at, and how sure a result can be of itself.
+
+The confidence of a leaf is what its objective says, times the share of its bytes that were
+looked at; what was only computed, because the model had no part in it, counts half. That of a
+split node is the mean of its children's, weighed by their sizes, a failed one counting as 0; or
+what the objective says, if that is less.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rlm_ci.recursion.corpus import File
+
+    Pairs = tuple[tuple[str, str], ...]
+
+#: Why a part of a scope was not looked at, where another attempt may do better.
+BUDGET = "budget"
+DEADLINE = "deadline_exceeded"
+REMOTE = "remote"
+AGAIN = (BUDGET, DEADLINE, REMOTE)
+_DIGITS = 6
+
+
+def weight(size: int) -> int:
+    """What a scope of ``size`` bytes counts for: an empty file is something, too."""
+    return size + 1
+
+
+def of_leaf(identifier: str, result: NodeResult, files: Sequence[File]) -> NodeResult:
+    """The result of a leaf as it is kept."""
+    status, confidence = result.status, result.confidence
+    if result.uncovered and status != FAILED:
+        status = PARTIAL
+        left_out = {path for path, _ in result.uncovered}
+        whole = sum(weight(file.size) for file in files)
+        half = sum(weight(file.size) for file in files if file.path in left_out) / 2
+        confidence = confidence * (whole - half) / whole if whole else 0.0
+    elif identifier == result.node_id:
+        return result
+    return result.replace(node_id=identifier, status=status, confidence=round(confidence, _DIGITS))
+
+
+def of_split(
+    identifier: str, result: NodeResult, children: Sequence[NodeResult], sizes: Sequence[int]
+) -> NodeResult:
+    """The result of a split node as it is kept; ``sizes`` are those of its children's scopes."""
+    pairs: list[tuple[str, str]] = []
+    whole = summed = 0.0
+    statuses = {result.status}
+    for child, size in zip(children, sizes, strict=True):
+        statuses.add(child.status)
+        pairs += child.uncovered
+        whole += weight(size)
+        if child.status != FAILED:
+            summed += weight(size) * child.confidence
+    uncovered = tuple(dict.fromkeys((*pairs, *result.uncovered)))
+    if result.status == FAILED or all(child.status == FAILED for child in children):
+        status = FAILED
+    else:
+        status = COMPLETED if statuses == {COMPLETED} and not uncovered else PARTIAL
+    confidence = min(result.confidence, summed / whole if whole else 1.0)
+    return result.replace(
+        node_id=identifier,
+        status=status,
+        confidence=0.0 if status == FAILED else round(confidence, _DIGITS),
+        uncovered=uncovered,
+    )
+
+
+def without_model(result: NodeResult, paths: Iterable[str], word: str, what: str) -> NodeResult:
+    """A result that a model should have had a part in, and has not."""
+    reason = f"{word}: {printable(what)}"
+    known = {path for path, _ in result.uncovered}
+    more = tuple((path, reason) for path in paths if path not in known)
+    return result.replace(
+        status=FAILED if result.status == FAILED else PARTIAL,
+        uncovered=(*result.uncovered, *more),
+    )
+
+
+def failed(identifier: str, files: Iterable[File], word: str, what: str) -> NodeResult:
+    """The result of a node that came to nothing."""
+    reason = f"{word}: {printable(what)}" if what else word
+    return NodeResult(
+        identifier,
+        FAILED,
+        printable(what) or word,
+        0.0,
+        uncovered=tuple((file.path, reason) for file in files),
+    )

@@ -1,0 +1,158 @@
+"""Which files of a repository are looked at, and why the others are not.
+
+A reason is a word for machines, and after a colon what a person wants to know beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+
+from rlm_ci import files
+from rlm_ci.errors import ConfigError
+from rlm_ci.globs import matcher
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rlm_ci.git import Repository
+    from rlm_ci.recursion.corpus import Rules
+
+#: The words that a reason begins with.
+LINK = "link"
+SUBMODULE = "submodule"
+SPECIAL = "special"
+MISSING = "missing"
+UNREADABLE = "unreadable"
+TOO_LARGE = "too_large"
+LOCK_FILE = "lock_file"
+EXCLUDED = "excluded"
+IGNORED = "ignored"
+LITTER = "litter"
+OWN = "own"
+GENERATED = "generated"
+VENDORED = "vendored"
+BINARY = "binary"
+WORDS = (
+    LINK, SUBMODULE, SPECIAL, MISSING, UNREADABLE, TOO_LARGE, LOCK_FILE, EXCLUDED, IGNORED, LITTER,
+    OWN, GENERATED, VENDORED, BINARY,
+)  # fmt: skip
+
+LOCK_FILES = frozenset((
+    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
+    "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "Cargo.lock", "go.sum",
+    "composer.lock", "Gemfile.lock", "flake.lock", "gradle.lockfile",
+))  # fmt: skip
+#: Where runs are kept.
+_RUNS = ".runs/"
+_ATTRIBUTES = ".gitattributes"
+#: What an attribute says, strongest first.
+_MARKS = {
+    "linguist-vendored": VENDORED,
+    "linguist-generated": GENERATED,
+    "binary": BINARY,
+}
+#: Bytes of an attribute file that are heeded, and of all of them.
+_ATTRIBUTES_LIMIT = 1 << 20
+_ATTRIBUTES_WHOLE = 64 << 20
+#: In so many bytes at the beginning of a text no byte is 0: as git tells.
+_SNIFFED = 8000
+
+
+class Sieve:
+    """Tells by its path and its size alone whether a file is looked at."""
+
+    def __init__(self, rules: Rules, *, committed: bool) -> None:
+        """Raises ConfigError for a pattern that cannot be read.
+
+        What was ``committed`` where our runs are kept is none of them: it may be anything.
+        """
+        self._runs = () if committed else (_RUNS,)
+        self._most = rules.max_file_bytes
+        try:
+            self._excluded = matcher(rules.exclude)
+        except ValueError as error:
+            raise ConfigError(
+                f"recursion.exclude has a pattern that cannot be read: {error}",
+                hint="mend the pattern",
+            ) from None
+
+    def reason(self, path: str, size: int) -> str | None:
+        """Why it is left out; None: it stays."""
+        if path.startswith(self._runs):
+            return f"{OWN}: a run of rlm-ci"
+        if self._excluded(path):
+            return f"{EXCLUDED}: by the configuration"
+        if path.rpartition("/")[2] in LOCK_FILES:
+            return f"{LOCK_FILE}: written by a package manager"
+        if size > self._most:
+            return f"{TOO_LARGE}: {size:,} bytes, more than {self._most:,}"
+        return None
+
+
+def is_binary(content: bytes) -> bool:
+    return content.find(b"\0", 0, _SNIFFED) >= 0
+
+
+def binary() -> str:
+    return f"{BINARY}: a zero byte near its beginning"
+
+
+def is_attributes(path: str) -> bool:
+    """Is it a file of attributes that git would heed?"""
+    folders, _, name = path.rpartition("/")
+    return name == _ATTRIBUTES and not any(
+        part in ("", ".", "..") or part.lower() == ".git" for part in folders.split("/") if folders
+    )
+
+
+def marked(
+    repository: Repository,
+    attributes: Mapping[str, bytes],
+    paths: Sequence[str],
+    *,
+    include_generated: bool,
+) -> dict[str, str]:
+    """Those of ``paths`` that the attribute files, by their path, call none of our business."""
+    if not attributes or not paths:
+        return {}
+    names = tuple(_MARKS) if not include_generated else ("binary",)
+    with _written(attributes) as folder:
+        found = repository.attributes(names, paths, folder)
+    return {
+        path: next(f"{word}: by .gitattributes" for name, word in _MARKS.items() if name in has)
+        for path, has in found.items()
+    }
+
+
+def heeded(attributes: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
+    """Of attribute files with their content, those that are small enough to be heeded."""
+    found: dict[str, bytes] = {}
+    size = 0
+    for path, content in attributes:
+        if content and len(content) <= _ATTRIBUTES_LIMIT:
+            size += len(content)
+            if size > _ATTRIBUTES_WHOLE:
+                break
+            found[path] = content
+    return found
+
+
+@contextmanager
+def _written(attributes: Mapping[str, bytes]) -> Iterator[str]:
+    """A folder with these files: git reads attributes from a work tree. Raises StorageError."""
+    from tempfile import TemporaryDirectory
+
+    try:
+        holder = TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise files.storage_error(error, "the folder of temporary files") from None
+    with holder as root:
+        for path, content in attributes.items():
+            # A name that no file system takes could not be checked out either.
+            with suppress(OSError):
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                with open(os.path.join(root, path), "wb") as stream:
+                    stream.write(content)
+        yield root

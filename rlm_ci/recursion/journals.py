@@ -1,0 +1,311 @@
+"""What became of every node, on the disk: ``nodes.jsonl``, ``results.jsonl``, ``queue.jsonl``.
+
+A record waits in memory for at most a moment, until there are many or nobody has anything to do;
+then all are written as one batch (see ``recovery``). A result is given back as it is written, to
+whoever aggregates it now and to whoever resumes: both see the same. Of those that are written,
+only their places in the file are in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from array import array
+
+from rlm_ci import files, process
+from rlm_ci.errors import DamagedError, StorageError
+from rlm_ci.recursion import coverage, earlier, hiding, lines, recovery
+from rlm_ci.recursion.nodes import CANCELLED, NodeResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Final, Self
+
+    from rlm_ci.recursion.earlier import Earlier
+    from rlm_ci.recursion.lines import Error, Halves
+    from rlm_ci.recursion.tree import Part
+    from rlm_ci.redaction import Redactor
+
+#: Not every system tells a file's data from what is known of it.
+_sync_data: Final = getattr(os, "fdatasync", os.fsync)
+#: So many records are a batch, whether or not anybody has time.
+_BATCH: Final = 4096
+#: So many nodes are one event at most.
+_MERGED: Final = 256
+#: Seconds between batches at least, and how much longer than writing one takes.
+_PAUSE: Final = 0.05
+_RATIO: Final = 10
+#: Why a part of a scope was not looked at, where another attempt may do better.
+BUDGET, DEADLINE, REMOTE, AGAIN = (
+    coverage.BUDGET,
+    coverage.DEADLINE,
+    coverage.REMOTE,
+    coverage.AGAIN,
+)
+#: Names of the scheduler's events.
+ENQUEUED = "node_enqueued"
+DEQUEUED = "node_dequeued"
+SPLIT = "node_split"
+DONE = "node_completed"
+FAILURE = "node_failed"
+AGGREGATED = "node_aggregated"
+REQUEUED = "node_requeued"
+RUN_CANCELLED = "run_cancelled"
+RUN_RESUMED = "run_resumed"
+
+
+class Journals:
+    """The three journals of a run, open for the one process that holds it.
+
+    ``recovered`` says what a kill had left and was cut off. After an error of the disk nothing
+    is written any more.
+    """
+
+    def __init__(self, folder: str, found: recovery.Found, before: Earlier, *, sync: bool) -> None:
+        self.folder = folder
+        self.recovered = found.cut
+        self.resumed = found.seq > 0
+        self.seq = found.seq
+        self._before = before
+        self._sync = sync
+        self._descriptors: list[int] = []
+        self._waiting: tuple[list[Halves], ...] = ([], [], [])
+        #: Where each result begins, and the end of the last; those of this process behind it.
+        self._starts = array("q", (*before.starts, found.ends[0]))
+        before.starts = array("q")
+        self._failure: OSError | None = None
+        self._redactor: Redactor | None = None
+        self._written = time.monotonic()
+        self._pause = _PAUSE
+        #: An event that others may join, and its nodes.
+        self._event = ""
+        self._nodes: list[str] = []
+
+    @classmethod
+    def open(cls, folder: str, *, sync: bool = True, redactor: Redactor | None = None) -> Journals:
+        """Read what is in ``folder``, which is made where it is not there, and go on behind it.
+
+        Without ``sync`` nothing is synced. ``redactor`` knows the secrets. Raises DamagedError,
+        StorageError.
+        """
+        files.make_folder(folder, 0o700)
+        before, found = earlier.read(folder)
+        if found.cut:  # among what was read are records that are gone now
+            cut = found.cut
+            before, found = earlier.read(folder)
+            found = found.replace(cut=cut)
+        before.settle(folder)
+        journals = cls(folder, found, before, sync=sync)
+        journals._redactor = redactor
+        try:
+            for name in recovery.NAMES:
+                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+                path = os.path.join(folder, name)
+                journals._descriptors.append(files.open_regular(path, flags))
+            if sync:
+                for descriptor in journals._descriptors:
+                    os.fsync(descriptor)
+                files.sync_folder(folder)
+        except OSError as error:
+            journals._shut()
+            raise files.storage_error(error, folder) from None
+        return journals
+
+    # ── what is known from before ──
+
+    def found(self, identifier: str) -> int | None:
+        """The number of a node's result, if it has one that stands."""
+        return self._before.handles.get(identifier)
+
+    def is_ended(self, identifier: str) -> bool:
+        """Whether it was written down that this node has come to its end."""
+        return bool(self._before.states.get(identifier, 0) & earlier.ENDED)
+
+    def is_known(self, identifier: str) -> bool:
+        return identifier in self._before.states
+
+    def decided(self, identifier: str) -> tuple[str, str, float] | None:
+        """What was decided of a node by an earlier process: kind, reason, confidence."""
+        state = self._before.states.get(identifier, 0)
+        return (
+            self._before.decisions[state // earlier.DECIDED - 1]
+            if state >= earlier.DECIDED
+            else None
+        )
+
+    def counts(self) -> tuple[int, int, int, int]:
+        """From before: nodes, those that were completed, those that failed, the largest depth."""
+        states = self._before.states
+        ended = sum(1 for state in states.values() if state & earlier.ENDED)
+        return len(states), ended, 0, self._before.deepest
+
+    def active(self) -> list[str]:
+        """The nodes of earlier processes that have not come to their end."""
+        return [one for one, state in self._before.states.items() if not state & earlier.ENDED]
+
+    def cancel(self, identifiers: Sequence[str]) -> None:
+        """Write down that these are given up, and the run with them."""
+        for one in identifiers:
+            self.ended(one, CANCELLED)
+        self.event(RUN_CANCELLED, identifiers)
+
+    # ── what happens ──
+
+    def queued(self, identifier: str, parent: str | None, depth: int, part: Part) -> None:
+        self._waiting[1].append(lines.queued(identifier, parent, depth, part))
+
+    def running(
+        self,
+        identifier: str,
+        decision: tuple[str, str, float],
+        children: int = 0,
+        attempt: int = 1,
+    ) -> None:
+        self._waiting[1].append(lines.running(identifier, decision, children, attempt))
+
+    def ended(self, identifier: str, status: str, errors: Sequence[Error] = ()) -> None:
+        halves = lines.ended(identifier, status, errors)
+        if errors and self._redactor is not None:
+            told = [(code, self._redactor.text(text), again) for code, text, again in errors]
+            halves = lines.ended(identifier, status, told)
+        self._waiting[1].append(halves)
+
+    def event(self, name: str, identifiers: Sequence[str] = ()) -> None:
+        """The same one of several nodes in a row is one record."""
+        told = self._event
+        if name != told or len(self._nodes) >= _MERGED or not identifiers:
+            self._tell()
+            self._event = name
+        self._nodes.extend(identifiers)
+        if len(self._waiting[1]) >= _BATCH:
+            self.flush()
+
+    def _tell(self) -> None:
+        if self._event:
+            at = int(time.time() * 1000)
+            self._waiting[2].append(lines.event(self._event, self._nodes, at))
+            self._event, self._nodes = "", []
+
+    def result(self, result: NodeResult) -> int:
+        """Write a result; the number by which it is given back.
+
+        Raises TypeError or ValueError for one that is no JSON.
+        """
+        waiting = self._waiting[0]
+        halves = lines.result(result)
+        if self._redactor is not None and self._is_telling(halves):
+            halves = lines.result(hiding.without_secrets(result, self._redactor))
+        waiting.append(halves)
+        return len(self._starts) - 2 + len(waiting)
+
+    def results(self, numbers: Sequence[int]) -> list[NodeResult]:
+        """Results by their numbers, as they are written. Raises DamagedError, StorageError."""
+        bodies = [self._body(number) for number in numbers]
+        try:
+            return [NodeResult.from_dict(one) for one in json.loads(b"[%b]" % b",".join(bodies))]
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise DamagedError(
+                "a result is not what a run writes",
+                where=os.path.join(self.folder, recovery.RESULTS),
+                hint="restore the run's folder from a copy, or start a new run",
+            ) from None
+
+    def _is_telling(self, halves: Halves) -> bool:
+        return self._redactor is not None and any(
+            self._redactor.text(half) != half for half in halves
+        )
+
+    def _body(self, number: int) -> bytes:
+        written = len(self._starts) - 1
+        if number >= written:
+            head, tail = self._waiting[0][number - written]
+            return f"{head}0{tail}".encode("ascii")
+        start = self._starts[number]
+        try:
+            line = os.pread(self._descriptors[0], self._starts[number + 1] - start, start)
+        except OSError as error:
+            raise files.storage_error(error, self.folder) from None
+        return lines.body_of(line)
+
+    # ── the disk ──
+
+    def idle(self) -> float:
+        """Write what waits, if the last batch is long enough ago; seconds until it will be.
+
+        0.0: there is nothing left to be written.
+        """
+        if not (self._event or any(self._waiting)):
+            return 0.0
+        left = self._written + self._pause - time.monotonic()
+        if left > 0:
+            return left
+        self.flush()
+        return 0.0
+
+    def flush(self) -> None:
+        """Write all that waits, and wait until it is on the disk. Raises StorageError."""
+        if self._failure is not None:
+            raise StorageError(
+                "the disk has failed before; nothing more is written",
+                where=self.folder,
+                hint="see to the disk, and resume the run",
+            )
+        begun = time.monotonic()
+        self._tell()
+        deferred = process.defer()  # a signal waits: what is half written would be cut off
+        try:
+            for place, halves in enumerate(self._waiting):
+                if halves:
+                    self._write(place, halves)
+        except OSError as error:
+            self._failure = error
+            raise files.storage_error(error, self.folder) from None
+        finally:
+            process.undefer(deferred)
+        self._written = time.monotonic()
+        self._pause = max(_PAUSE, (self._written - begun) * _RATIO)
+
+    def _write(self, place: int, halves: list[Halves]) -> None:
+        found = lines.written(halves, self.seq + 1)
+        descriptor = self._descriptors[place]
+        view = memoryview(b"".join(found))
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if self._sync:
+            _sync_data(descriptor)
+        self.seq += len(found)
+        if place == 0:
+            end = self._starts[-1]
+            for line in found:
+                end += len(line)
+                self._starts.append(end)
+        halves.clear()
+
+    def close(self) -> None:
+        """Write what waits, and close the files. Raises StorageError, closed all the same."""
+        if not self._descriptors:
+            return
+        try:
+            if self._failure is None:
+                self.flush()
+        finally:
+            self._shut()
+
+    def _shut(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()

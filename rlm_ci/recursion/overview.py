@@ -1,0 +1,234 @@
+"""``run.json``: what a recursion is about, and how far it has come; replaced as a whole.
+
+The journals are what is believed. This says in one small file what they are the journals of, so
+that nobody goes on with those of something else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from rlm_ci import files
+from rlm_ci.errors import ConfigError, DamagedError
+from rlm_ci.recursion import journals
+from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, RUNNING
+from rlm_ci.runs.manifest import timestamp
+from rlm_ci.texts import encodable, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Final, Self
+
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.nodes import Node, NodeResult
+    from rlm_ci.recursion.objective import Objective
+    from rlm_ci.recursion.solver import Budget, Constraints
+
+NAME: Final = "run.json"
+VERSION: Final = 1
+#: Seconds after which the file is written again.
+_EVERY: Final = 2.0
+_LIMIT: Final = 8 << 20
+#: What the nodes depend on, so that a run can only go on where it is the same.
+_SAME: Final = ("objective", "domain", "root_node_id", "corpus", "shape", "options")
+
+
+def head(
+    corpus: Corpus, node: Node, objective: Objective, budget: Budget, constraints: Constraints
+) -> dict[str, Any]:
+    """What a run is about, as its file says it."""
+    shape = constraints.shape
+    return {
+        "objective": objective.name,
+        "domain": objective.domain,
+        "root_node_id": node.id,
+        "corpus": {
+            "commit": corpus.commit,
+            "digest": corpus.digest,
+            "files": len(corpus.files),
+            "bytes": sum(file.size for file in corpus.files),
+            "omitted": len(corpus.omitted),
+        },
+        "shape": {
+            "leaf_bytes": shape.leaf_bytes,
+            "leaf_files": shape.leaf_files,
+            "most_parts": shape.most_parts,
+            "min_confidence": constraints.min_confidence,
+        },
+        "options": dict(objective.options),
+        "config": {
+            "scheduler": constraints.order,
+            "concurrency": constraints.concurrency,
+            "attempts": constraints.attempts,
+            "max_depth": budget.max_depth,
+            "max_minutes": budget.minutes,
+            "reserve": budget.reserve,
+        },
+    }
+
+
+class Overview:
+    """The file of one run, for as long as it is at work."""
+
+    def __init__(self, folder: str, record: dict[str, Any]) -> None:
+        self._path = os.path.join(folder, NAME)
+        self._record = record
+        self._written = 0.0
+        progress = record["progress"]
+        self._total: int = progress["nodes_total"]
+        self._completed: int = progress["nodes_completed"]
+        self._failed: int = progress["nodes_failed"]
+        self._deepest: int = progress["max_depth_seen"]
+
+    @classmethod
+    def begin(cls, store: journals.Journals, head: Mapping[str, Any], name: str) -> Self:
+        """Write that it begins, or goes on. Raises ConfigError where it was another run."""
+        before = read(store.folder)
+        # As JSON gives it back: a list where there was a tuple.
+        told = json.loads(json.dumps(head, allow_nan=False))
+        if before is not None:
+            _require_same(before, told, store.folder)
+        elif store.resumed:
+            raise DamagedError(
+                "the journals are there, and what they are of is not",
+                where=os.path.join(store.folder, NAME),
+                hint="restore the run's folder from a copy, or start a new run",
+            )
+        now = _now()
+        total, completed, failed, deepest = store.counts()
+        record = {
+            "version": VERSION,
+            "run_id": (before or {}).get("run_id") or name,
+            "status": RUNNING,
+            "created_at": (before or {}).get("created_at", now),
+            "updated_at": now,
+            "completed_at": None,
+            **told,
+            "progress": {
+                "nodes_total": total,
+                "nodes_completed": completed,
+                "nodes_failed": failed,
+                "active_nodes": total - completed - failed,
+                "max_depth_seen": deepest,
+            },
+            "checkpoint": {"seq": store.seq, "updated_at": now},
+            "output_index": [],
+            "error": None,
+        }
+        overview = cls(store.folder, record)
+        if store.resumed:
+            store.event(journals.RUN_RESUMED)
+        overview.write(store.seq)
+        return overview
+
+    def entered(self, depth: int) -> None:
+        self._total += 1
+        self._deepest = max(self._deepest, depth)
+
+    def ended(self, *, is_failed: bool) -> None:
+        if is_failed:
+            self._failed += 1
+        else:
+            self._completed += 1
+
+    def look(self, seq: int) -> None:
+        """Write the file, if it is long enough ago."""
+        now = time.monotonic()
+        if now - self._written >= _EVERY:
+            self.write(seq)
+
+    def write(self, seq: int) -> None:
+        self._written = time.monotonic()
+        now = _now()
+        self._record["updated_at"] = now
+        self._record["checkpoint"] = {"seq": seq, "updated_at": now}
+        self._record["progress"] = {
+            "nodes_total": self._total,
+            "nodes_completed": self._completed,
+            "nodes_failed": self._failed,
+            "active_nodes": self._total - self._completed - self._failed,
+            "max_depth_seen": self._deepest,
+        }
+        _write(self._path, self._record)
+
+    def end(self, result: NodeResult, seq: int) -> None:
+        """Write how it ended."""
+        self._record["status"] = FAILED if result.status == FAILED else COMPLETED
+        self._record["completed_at"] = _now()
+        if result.status == FAILED:
+            self._record["error"] = {"code": "failed", "message": encodable(result.summary)[:500]}
+        self.write(seq)
+
+
+def read(folder: str) -> dict[str, Any] | None:
+    """The file of the run in ``folder``; None where there is none. Raises DamagedError."""
+    path = os.path.join(folder, NAME)
+    try:
+        found = json.loads(files.read(path, _LIMIT))
+        if not isinstance(found, dict) or found["version"] != VERSION:
+            raise ValueError
+        _ = [found[name] for name in (*_SAME, "status", "created_at", "run_id")]
+    except files.UnreadableError as error:
+        if error.missing:
+            return None
+        raise _damaged(path, str(error)) from None
+    except (ValueError, KeyError, RecursionError):
+        raise _damaged(path, "it is not what this version of rlm-ci writes") from None
+    return found
+
+
+def index(folder: str, outputs: Sequence[tuple[str, str]]) -> None:
+    """Note what a run produced: pairs of kind and path, relative to its folder."""
+    record = read(folder)
+    if record is not None:
+        record["output_index"] = [{"kind": kind, "path": path} for kind, path in outputs]
+        _write(os.path.join(folder, NAME), record)
+
+
+def cancel(folder: str) -> int:
+    """Mark the nodes that had not come to their end as cancelled; how many there were.
+
+    The run must be held by this process. Raises DamagedError, StorageError.
+    """
+    record = read(folder)
+    if record is None:
+        return 0
+    with journals.Journals.open(folder) as store:
+        active = store.active()
+        store.cancel(active)
+        seq = store.seq
+    now = _now()
+    record |= {"status": CANCELLED, "updated_at": now, "completed_at": now}
+    record["checkpoint"] = {"seq": seq, "updated_at": now}
+    _write(os.path.join(folder, NAME), record)
+    return len(active)
+
+
+def _require_same(before: Mapping[str, Any], now: Mapping[str, Any], folder: str) -> None:
+    for name in _SAME:
+        if before[name] != now[name]:
+            what = "the files are" if name in ("corpus", "root_node_id") else f"its {name} is"
+            raise ConfigError(
+                f"{what} not what it was when the run began",
+                where=printable(folder),
+                hint="start a new run; or bring back what it began with, and resume",
+            )
+
+
+def _write(path: str, record: Mapping[str, Any]) -> None:
+    files.write(path, json.dumps(record, indent=2).encode("ascii") + b"\n", 0o600)
+
+
+def _damaged(path: str, why: str) -> DamagedError:
+    return DamagedError(
+        f"it cannot be read: {why}",
+        where=path,
+        hint="restore the run's folder from a copy, or start a new run",
+    )
+
+
+def _now() -> str:
+    return timestamp(time.time())

@@ -1,0 +1,129 @@
+"""How far a recursion has come, read from its folder while somebody else may be writing there."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from rlm_ci.recursion import overview, recovery
+from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, SPLIT
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Final
+
+#: How many errors are told, the most frequent first, and how many nodes of a branch.
+_TOP: Final = 5
+_BRANCH: Final = 40
+
+
+class Progress(Value):
+    """``solved`` of ``total`` nodes have come to an end, ``failed`` of these to no good one.
+
+    ``active`` leaves are at work, ``depths`` counts the nodes of each depth, ``errors`` are pairs
+    of a message and how often it came; ``branch`` is the way from the root to the node that had
+    its turn last, as scopes in words.
+    """
+
+    run_id: str
+    objective: str
+    domain: str | None
+    status: str
+    total: int
+    solved: int
+    failed: int
+    active: int
+    max_depth: int
+    depths: tuple[int, ...] = ()
+    errors: tuple[tuple[str, int], ...] = ()
+    branch: tuple[str, ...] = ()
+    current: str = ""
+
+    @classmethod
+    def of(cls, folder: str) -> Progress | None:
+        """Of the run in ``folder``; None where there is none. Raises DamagedError, StorageError."""
+        return Watch(folder).look()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
+        record["depths"] = list(self.depths)
+        record["errors"] = [{"message": text, "count": number} for text, number in self.errors]
+        record["branch"] = list(self.branch)
+        return record
+
+
+class Watch:
+    """Looks again and again, and reads each time only what is new."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._offset = 0
+        self._last = 0
+        self._total = 0
+        self._states: dict[str, str] = {}
+        self._parents: dict[str, tuple[str | None, str]] = {}
+        self._depths: Counter[int] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._current = ""
+
+    def look(self) -> Progress | None:
+        head = overview.read(self._folder)
+        if head is None:
+            return None
+        scan = recovery.Scan(os.path.join(self._folder, recovery.NODES), self._offset, self._last)
+        scan.read(self._take)
+        self._offset = scan.offset
+        if scan.numbers:
+            self._last = scan.numbers[-1]
+        branch = self._branch()
+        return Progress(
+            head["run_id"],
+            head["objective"],
+            head["domain"],
+            head["status"],
+            self._total,
+            self._counts[COMPLETED] + self._counts[FAILED],
+            self._counts[FAILED],
+            self._counts["running"],
+            max(self._depths, default=0),
+            tuple(self._depths[depth] for depth in range(max(self._depths, default=-1) + 1)),
+            tuple(self._errors.most_common(_TOP)),
+            branch,
+            branch[-1] if branch else "",
+        )
+
+    def _take(self, found: list[dict[str, Any]]) -> None:
+        states, counts = self._states, self._counts
+        for record in found:
+            identifier, status = record["node_id"], record["status"]
+            if status == "queued":
+                self._total += 1
+                self._depths[record["depth"]] += 1
+                self._parents[identifier] = record["parent_id"], _shown(record["scope"])
+            else:
+                counts[states.get(identifier, "")] -= 1
+                if status == "running" and record["decision"] == SPLIT:
+                    status = "waiting"
+                counts[status] += 1
+                states[identifier] = status
+                if status in ("running", "waiting"):
+                    self._current = identifier
+                elif status != CANCELLED and record["errors"]:
+                    self._errors.update(one["message"] for one in record["errors"])
+
+    def _branch(self) -> tuple[str, ...]:
+        found: list[str] = []
+        one: str | None = self._current
+        while one in self._parents and len(found) < _BRANCH:
+            one, shown = self._parents[one]
+            found.append(shown)
+        return tuple(reversed(found))
+
+
+def _shown(scope: Mapping[str, Any]) -> str:
+    lines = f":{scope['line_start']}-{scope['line_end']}" if scope["line_start"] else ""
+    return f"{scope['path'] or '.'}{lines}"

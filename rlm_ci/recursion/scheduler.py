@@ -1,0 +1,159 @@
+"""Whose turn it is, and who does the work: nothing here knows what a node is about.
+
+A node that waits for others holds no slot, and no work is ever left out for want of one: it
+stays in the frontier.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from concurrent.futures import CancelledError
+
+from rlm_ci.errors import UnavailableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor, Future
+    from typing import Any, Protocol
+
+    class Placed(Protocol):
+        depth: int
+
+    Done = Callable[[Any, BaseException | None], None]
+
+BFS = "bfs"
+DFS = "dfs"
+HYBRID = "hybrid"
+ORDERS = (BFS, DFS, HYBRID)
+#: So many levels go first where the order is a hybrid.
+_BROAD = 2
+
+
+class Frontier:
+    """What waits for its turn: level by level, depth first, or as ``HYBRID``.
+
+    That goes through the first levels broadly; what is deeper has its turn depth first, of
+    siblings the one of the highest risk before the others.
+    """
+
+    def __init__(self, order: str, risk: Callable[[Any], float]) -> None:
+        self._order = order
+        self._risk = risk
+        self._broad: deque[Any] = deque()
+        self._deep: list[Any] = []
+        self._is_sorted = False
+
+    def __len__(self) -> int:
+        return len(self._broad) + len(self._deep)
+
+    def add(self, items: Sequence[Placed]) -> None:
+        """Siblings, in the order of their scopes."""
+        if self._order == BFS:
+            self._broad.extend(items)
+        elif self._order == DFS:
+            self._deep.extend(reversed(items))
+        elif items and items[0].depth < _BROAD:
+            self._broad.extend(items)
+        else:
+            self._deep.extend(self._by_risk(items) if self._is_sorted else items)
+
+    def pop(self) -> Any:
+        if self._broad:
+            return self._broad.popleft()
+        if self._order == HYBRID and not self._is_sorted:
+            self._is_sorted = True
+            self._deep = self._by_risk(self._deep)
+        return self._deep.pop()
+
+    def again(self, item: Any) -> None:
+        """It has its turn once more, before all others."""
+        if self._broad or self._order == BFS:
+            self._broad.appendleft(item)
+        else:
+            self._deep.append(item)
+
+    def _by_risk(self, items: Sequence[Placed]) -> list[Any]:
+        """The highest last, of equals the first last: they are taken from the end."""
+        ranked = sorted(enumerate(items), key=lambda pair: (self._risk(pair[1]), -pair[0]))
+        return [item for _, item in ranked]
+
+
+class Slots:
+    """Work under way: in an executor, on threads of ours, or done at once.
+
+    What came of it is told to the thread that waits, by calling what was given with it.
+    """
+
+    def __init__(self, executor: Executor | None, concurrency: int) -> None:
+        self.busy = 0
+        self._executor = executor
+        self._concurrency = concurrency
+        self._inbox: queue.SimpleQueue[tuple[Done, Any, BaseException | None]] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[Done, Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def compute(self, call: Callable[[Any], Any], argument: Any, done: Done) -> None:
+        """Plain computing: in the executor if there is one, else here and now."""
+        if self._executor is None:
+            try:
+                value = call(argument)
+            except Exception as error:  # noqa: BLE001 - whoever waits decides
+                done(None, error)
+            else:
+                done(value, None)
+            return
+
+        def tell(future: Future[Any]) -> None:
+            error = CancelledError() if future.cancelled() else future.exception()
+            self._inbox.put((done, None if error else future.result(), error))
+
+        try:
+            future = self._executor.submit(call, argument)
+        except Exception as error:  # noqa: BLE001 - its workers are gone, or it was shut down
+            raise UnavailableError(
+                f"the scheduler's executor takes no work: {error}",
+                where="recursion.scheduler",
+                hint="see to its workers, and resume the run",
+            ) from None
+        self.busy += 1
+        future.add_done_callback(tell)
+
+    def ask(self, call: Callable[[], Any], done: Done) -> None:
+        """What waits for somebody else: on a thread that keeps no process from ending."""
+        if len(self._threads) < min(self._concurrency, self.busy + 1):
+            thread = threading.Thread(target=self._work, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self.busy += 1
+        self._tasks.put((done, call))
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Tell of what has ended; False when nothing had, after ``seconds``."""
+        try:
+            done, value, error = self._inbox.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        while True:
+            self.busy -= 1
+            done(value, error)
+            try:
+                done, value, error = self._inbox.get_nowait()
+            except queue.Empty:
+                return True
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._tasks.put(None)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            done, call = task
+            try:
+                value = call()
+            except BaseException as error:  # noqa: BLE001 - told to the thread that waits
+                self._inbox.put((done, None, error))
+            else:
+                self._inbox.put((done, value, None))

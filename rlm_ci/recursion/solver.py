@@ -1,0 +1,117 @@
+"""``RLM.solve``: a node is looked at as a leaf, or split, solved in parts and put together.
+
+Everything that is made of a repository, a review or a wiki, is an objective of it.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.recursion import overview, scheduler, tree, workers
+from rlm_ci.recursion.branches import Means
+from rlm_ci.recursion.solving import Solving
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor
+    from typing import Final
+
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.journals import Journals
+    from rlm_ci.recursion.nodes import Node, NodeResult
+    from rlm_ci.recursion.objective import Ask, Objective
+
+#: Bytes of a corpus from which on processes are worth their start.
+_LARGE: Final = 4 << 20
+
+
+class Budget(Value):
+    """What a run may use besides what its ledger allows; None is no limit.
+
+    ``calls_left`` tells how many calls a model can still be asked: a node is not split any more
+    where they are fewer than ``reserve``.
+    """
+
+    max_depth: int = 12
+    minutes: float | None = None
+    reserve: int = 0
+    calls_left: Callable[[], int | None] | None = None
+
+
+class Constraints(Value):
+    """How a run goes about it. The results depend on the shape and on ``min_confidence`` alone."""
+
+    order: str = scheduler.BFS
+    concurrency: int = 8
+    attempts: int = 2
+    min_confidence: float = 0.25
+    shape: tree.Shape = tree.Shape()
+
+
+class RLM:
+    """The solver over one corpus, its journals in ``store``.
+
+    ``ask`` gives each node its way to a model; without it there is none. ``executor`` computes
+    what leaves need to be computed; without it, processes of this machine do, or this one where
+    the corpus is small. ``name`` is what the run is called in its files.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        store: Journals,
+        *,
+        executor: Executor | None = None,
+        ask: Callable[[Node], Ask] | None = None,
+        name: str = "",
+    ) -> None:
+        self.corpus = corpus
+        self.store = store
+        self._executor = executor
+        self._ask = ask
+        self._name = name
+
+    @property
+    def root(self) -> Node:
+        """The node of the whole corpus."""
+        whole = tree.Tree(self.corpus, tree.Shape()).whole()
+        return tree.node_of(tree.identity("", whole, self.corpus.files), None, 0, whole)
+
+    def solve(
+        self, node: Node, objective: Objective, budget: Budget, constraints: Constraints
+    ) -> NodeResult:
+        """What ``node`` comes to. The status of the result says whether it is whole.
+
+        A run that was interrupted goes on where it was: what is in the journals is not done
+        again. Raises ConfigError when those are of something else, StorageError, DamagedError,
+        and whatever interrupts it.
+        """
+        _require(constraints)
+        head = overview.head(self.corpus, node, objective, budget, constraints)
+        told = overview.Overview.begin(self.store, head, self._name)
+        executor, own = self._executor, None
+        if executor is None and self._is_large():
+            executor = own = workers.Workers(workers.cores())
+        try:
+            means = Means(self.corpus, self.store, executor, self._ask)
+            return Solving(means, objective, budget, constraints, told).run(node)
+        finally:
+            if own is not None:
+                own.shutdown(wait=False, cancel_futures=True)
+
+    def _is_large(self) -> bool:
+        return workers.cores() > 1 and sum(file.size for file in self.corpus.files) >= _LARGE
+
+
+def _require(constraints: Constraints) -> None:
+    if constraints.order not in scheduler.ORDERS:
+        raise ConfigError(
+            f"there is no order {constraints.order!r}",
+            where="recursion.scheduler",
+            hint=f"choose one of {', '.join(scheduler.ORDERS)}",
+        )
+    if constraints.concurrency < 1 or constraints.attempts < 1:
+        raise ConfigError(
+            "concurrency and attempts are at least 1", where="recursion", hint="raise them"
+        )

@@ -1,0 +1,415 @@
+"""One run of the solver: probe, decide, analyse or split, aggregate, until the root is done.
+
+All that is decided is decided on one thread, which also keeps the journals. Others only compute,
+or wait for a model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from rlm_ci import errors
+from rlm_ci.recursion import coverage, journals, slices, tree
+from rlm_ci.recursion.branches import Branch, is_fatal, raise_fatal, told
+from rlm_ci.recursion.corpus import digest_of
+from rlm_ci.recursion.nodes import (
+    COMPLETED,
+    FAILED,
+    LEAF,
+    SPLIT,
+    NodeResult,
+    Probe,
+    Task,
+    Text,
+)
+from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
+from rlm_ci.texts import encodable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Final
+
+    from rlm_ci.recursion.branches import Means
+    from rlm_ci.recursion.nodes import Node
+    from rlm_ci.recursion.objective import Objective
+    from rlm_ci.recursion.overview import Overview
+    from rlm_ci.recursion.solver import Budget, Constraints
+    from rlm_ci.recursion.tree import Part
+
+#: Bytes of texts that are read ahead, and for how many leaves.
+_AHEAD_BYTES: Final = 8 << 20
+_AHEAD: Final = 256
+#: Calls that wait in an executor for each of our slots, so that its workers never do.
+_QUEUED: Final = 2
+_LATE: Final = (LEAF, tree.DEADLINE_EXCEEDED, 1.0)
+#: Why a part was not looked at.
+_FAILED: Final = "failed"
+
+
+class Solving:
+    """The run over one root."""
+
+    def __init__(
+        self,
+        means: Means,
+        objective: Objective,
+        budget: Budget,
+        constraints: Constraints,
+        told: Overview,
+    ) -> None:
+        self._corpus = corpus = means.corpus
+        self._store = means.store
+        executor = means.executor
+        self._objective = objective
+        self._budget = budget
+        self._constraints = constraints
+        self._ask = means.ask
+        self._told = told
+        self._tree = tree.Tree(corpus, constraints.shape)
+        self._frontier = Frontier(constraints.order, self._risk)
+        self._slots = Slots(executor, constraints.concurrency)
+        self._room = constraints.concurrency
+        if executor is not None:
+            count = getattr(executor, "count", constraints.concurrency)
+            self._room = max(constraints.concurrency, _QUEUED * count)
+        self._ready: deque[Branch] = deque()
+        self._deadline = None if budget.minutes is None else time.monotonic() + 60 * budget.minutes
+        self._root: int | None = None
+
+    def run(self, node: Node) -> NodeResult:
+        kind, path, first, last, start, end = node.scope
+        size = self._tree.size(first, last)
+        whole = Branch(
+            node.id, None, 0, node.depth, (kind, path, first, last, start or 0, end or 0, size)
+        )
+        try:
+            self._enter(whole, node.parent)
+            if whole.kept is None or not self._store.is_ended(whole.id):
+                self._frontier.add((whole,))
+            else:
+                self._root = whole.kept
+            while self._root is None:
+                self._step()
+        finally:
+            self._slots.close()
+        self._store.flush()
+        result = self._store.results((self._root,))[0]
+        self._told.end(result, self._store.seq)
+        return result
+
+    def _step(self) -> None:
+        """Begin what there is room for, and hear of what has ended."""
+        for _ in range(_AHEAD):
+            leaf = self._next() if self._root is None and self._has_room() else None
+            if leaf is None:
+                break
+            if self._is_over():
+                leaf.decision = _LATE
+                self._miss(leaf)
+            else:
+                self._begin(leaf)
+            self._store.idle()
+        self._told.look(self._store.seq)
+        if self._root is None and self._slots.busy:
+            while not self._slots.wait(self._store.idle() or None):
+                pass
+
+    def _has_room(self) -> bool:
+        return self._slots.busy < self._room
+
+    # ── whose turn it is ──
+
+    def _next(self) -> Branch | None:
+        """A leaf with its texts; on the way to it, nodes are split."""
+        if not self._ready:
+            self._read_ahead()
+        return self._ready.popleft() if self._ready else None
+
+    def _read_ahead(self) -> None:
+        leaves: list[Branch] = []
+        size = 0
+        while (
+            self._root is None and self._frontier and len(leaves) < _AHEAD and size < _AHEAD_BYTES
+        ):
+            branch = self._frontier.pop()
+            if self._is_split(branch):
+                if leaves and self._constraints.order == DFS:
+                    break
+            elif branch.kept is not None:
+                self._keep(branch)
+            elif self._is_late(branch):
+                self._miss(branch)
+            else:
+                leaves.append(branch)
+                size += branch.part[6]
+        if leaves:
+            self._store.event(journals.DEQUEUED, [leaf.id for leaf in leaves])
+        files = [file for leaf in leaves for file in self._tree.files(leaf.part)]
+        if not files:
+            self._ready.extend(leaves)
+            return
+        contents = dict(zip(files, self._corpus.read(files), strict=True))
+        for leaf in leaves:
+            start, end = leaf.part[4], leaf.part[5]
+            leaf.texts = tuple(
+                Text.of(
+                    (
+                        file.path,
+                        file.oid,
+                        slices.cut(contents[file], start, end) if start else contents[file],
+                        start or 1,
+                    )
+                )
+                for file in self._tree.files(leaf.part)
+            )
+            self._ready.append(leaf)
+
+    def _risk(self, branch: Branch) -> float:
+        return self._objective.risk(self._probe(branch, ()))
+
+    def _probe(self, branch: Branch, parts: Sequence[Part]) -> Probe:
+        size = branch.part[6]
+        files = self._tree.files(branch.part)
+        largest = max((part[6] for part in parts), default=size)
+        share = largest / size if size and parts else 1.0
+        return Probe.of((branch.node(), len(files), size, len(parts), share, digest_of(files)))
+
+    # ── leaf or split ──
+
+    def _is_split(self, branch: Branch) -> bool:
+        """Decide of a node; one that is split has its children queued."""
+        known = self._store.decided(branch.id) if self._store.resumed else None
+        if known and known[0] == LEAF and self._is_over():
+            known = None
+        branch.decision, parts = (known, ()) if known else self._decide(branch)
+        if branch.decision[0] == LEAF:
+            return False
+        parts = parts or self._tree.parts(branch.part)
+        branch.split(parts)
+        if not known:
+            self._store.running(branch.id, branch.decision, len(parts))
+            self._store.event(journals.SPLIT, (branch.id,))
+        depth = branch.depth + 1
+        files = self._corpus.files
+        children = [
+            Branch(tree.identity(branch.id, part, files), branch, place, depth, part)
+            for place, part in enumerate(parts)
+        ]
+        fresh = [child for child in children if self._enter(child, branch.id)]
+        if fresh:
+            self._store.event(journals.ENQUEUED, [child.id for child in fresh])
+        ended = []
+        open_ = children
+        if self._store.resumed:
+            ended = [
+                one for one in children if one.kept is not None and self._store.is_ended(one.id)
+            ]
+            open_ = [one for one in children if one not in ended] if ended else children
+        self._frontier.add(open_)
+        for child in ended:
+            self._close(child, child.kept or 0)
+        return True
+
+    def _enter(self, branch: Branch, parent: str | None) -> bool:
+        """Write down that a node waits, unless that is known; whether it is new."""
+        store = self._store
+        if store.resumed:
+            branch.kept = store.found(branch.id)
+            if store.is_known(branch.id):
+                return False
+        store.queued(branch.id, parent, branch.depth, branch.part)
+        self._told.entered(branch.depth)
+        return True
+
+    def _decide(self, branch: Branch) -> tuple[tuple[str, str, float], Sequence[Part]]:
+        """Leaf or split, the reason, how sure we are; and the parts of a split."""
+        part, budget = branch.part, self._budget
+        if self._is_over():
+            return _LATE, ()
+        if self._tree.is_small(part):
+            return (LEAF, tree.SMALL_ENOUGH, 1.0), ()
+        if branch.depth >= budget.max_depth:
+            return (LEAF, tree.MAX_DEPTH_REACHED, 1.0), ()
+        left = budget.calls_left() if budget.calls_left is not None else None
+        if left is not None and left < budget.reserve:
+            return (LEAF, tree.BUDGET_BELOW_RESERVE, 1.0), ()
+        confidence = self._tree.confidence(part)
+        if confidence < max(self._constraints.min_confidence, 1e-9):
+            return (LEAF, tree.SPLIT_CONFIDENCE_LOW, confidence), ()
+        parts = self._tree.parts(part)
+        if self._objective.settled(self._probe(branch, parts)) is not None:
+            return (LEAF, tree.SETTLED, confidence), ()
+        is_large = part[6] > self._constraints.shape.leaf_bytes
+        return (SPLIT, tree.TOO_LARGE if is_large else tree.TOO_MANY_FILES, confidence), parts
+
+    def _is_over(self) -> bool:
+        return self._deadline is not None and time.monotonic() > self._deadline
+
+    def _is_late(self, branch: Branch) -> bool:
+        return branch.decision == _LATE
+
+    def _miss(self, branch: Branch) -> None:
+        """It is too late for a leaf."""
+        self._store.running(branch.id, _LATE)
+        self._fail(branch, journals.DEADLINE, "")
+
+    # ── leaves ──
+
+    def _begin(self, leaf: Branch) -> None:
+        self._store.running(leaf.id, leaf.decision or (LEAF, "", 0.0), 0, leaf.attempt)
+        objective = self._objective
+        task = Task(leaf.node(), leaf.texts, objective.options)
+
+        def analysed(analysis: Any, error: BaseException | None) -> None:
+            if error is None:
+                self._judge(leaf, task, analysis)
+            else:
+                self._repeat(leaf, error)
+
+        self._slots.compute(objective.analyse, task, analysed)
+
+    def _judge(self, leaf: Branch, task: Task, analysis: Mapping[str, Any]) -> None:
+        node, judge = task.node, self._objective.judge
+        if self._ask is None:
+            try:
+                self._judged(leaf, judge(node, task, analysis, None))
+            except Exception as error:  # noqa: BLE001 - an attempt that failed
+                self._repeat(leaf, error)
+            return
+        ask = self._ask(node)
+
+        def judged(result: Any, error: BaseException | None) -> None:
+            if error is None:
+                self._judged(leaf, result)
+            elif self._is_last(leaf, error):
+                self._alone(leaf, error, lambda: judge(node, task, analysis, None))
+            else:
+                self._repeat(leaf, error)
+
+        self._slots.ask(lambda: judge(node, task, analysis, ask), judged)
+
+    def _is_last(self, branch: Branch, error: BaseException) -> bool:
+        """Whether no further attempt is made with a model, and one without it is."""
+        is_over = branch.attempt >= self._constraints.attempts
+        return not is_fatal(error) and (isinstance(error, errors.LimitError) or is_over)
+
+    def _alone(self, branch: Branch, error: BaseException, call: Callable[[], NodeResult]) -> None:
+        """What can be had without the model that failed: that is not lost with it."""
+        word = _FAILED
+        if isinstance(error, errors.LimitError):
+            word = journals.BUDGET
+        elif isinstance(error, errors.RemoteError):
+            word = journals.REMOTE
+        branch.errors.append(told(error))
+        is_split = branch.decision is not None and branch.decision[0] == SPLIT
+        paths = (
+            [encodable(branch.part[1]) or "."]
+            if is_split
+            else [file.path for file in self._tree.files(branch.part)]
+        )
+        try:
+            result = coverage.without_model(call(), paths, word, str(error))
+        except Exception as other:  # noqa: BLE001 - then it failed
+            raise_fatal(other)
+            branch.errors.append(told(other))
+            self._fail(branch, word, str(error))
+            return
+        if is_split:
+            self._aggregated(branch, result, self._store.results(branch.ends))
+        else:
+            self._judged(branch, result)
+
+    def _judged(self, leaf: Branch, result: NodeResult) -> None:
+        result = coverage.of_leaf(leaf.id, result, self._tree.files(leaf.part))
+        self._end(leaf, result, journals.DONE)
+
+    def _repeat(self, branch: Branch, error: BaseException) -> None:
+        """Another attempt, or the end of a node that has had all of them."""
+        raise_fatal(error)
+        branch.errors.append(told(error))
+        if branch.attempt >= self._constraints.attempts:
+            self._fail(branch, _FAILED, str(error) or type(error).__name__)
+            return
+        branch.attempt += 1
+        self._store.event(journals.REQUEUED, (branch.id,))
+        if branch.decision is not None and branch.decision[0] == SPLIT:
+            self._aggregate(branch)
+        else:
+            self._ready.appendleft(branch)
+
+    def _fail(self, branch: Branch, word: str, what: str) -> None:
+        if not branch.errors:
+            branch.errors.append((errors.LIMIT, what or word, True))
+        files = self._tree.files(branch.part)
+        self._end(branch, coverage.failed(branch.id, files, word, what), journals.FAILURE)
+
+    # ── what is above ──
+
+    def _aggregate(self, branch: Branch) -> None:
+        if branch.kept is not None:
+            self._keep(branch)
+            return
+        children = self._store.results(branch.ends)
+        node, aggregate = branch.node(), self._objective.aggregate
+        if self._ask is None or all(child.status == FAILED for child in children):
+            try:
+                self._aggregated(branch, aggregate(node, children, None), children)
+            except Exception as error:  # noqa: BLE001 - an attempt that failed
+                self._repeat(branch, error)
+            return
+        ask = self._ask(node)
+
+        def aggregated(result: Any, error: BaseException | None) -> None:
+            if error is None:
+                self._aggregated(branch, result, children)
+            elif self._is_last(branch, error):
+                self._alone(branch, error, lambda: aggregate(node, children, None))
+            else:
+                self._repeat(branch, error)
+
+        self._slots.ask(lambda: aggregate(node, children, ask), aggregated)
+
+    def _aggregated(
+        self, branch: Branch, result: NodeResult, children: Sequence[NodeResult]
+    ) -> None:
+        result = coverage.of_split(branch.id, result, children, branch.sizes)
+        self._end(branch, result, journals.AGGREGATED)
+
+    def _keep(self, branch: Branch) -> None:
+        """A result that was written, of a node of which no more was."""
+        number = branch.kept or 0
+        status = self._store.results((number,))[0].status
+        decision = branch.decision or (LEAF, "", 0.0)
+        if decision[0] == LEAF and not self._store.decided(branch.id):
+            self._store.running(branch.id, decision)
+        self._finish(branch, number, status, journals.DONE)
+
+    def _end(self, branch: Branch, result: NodeResult, event: str) -> None:
+        try:
+            number = self._store.result(result)
+        except (TypeError, ValueError) as error:  # the objective's own data are no JSON
+            if event == journals.FAILURE:
+                raise
+            self._repeat(branch, error)
+            return
+        self._finish(branch, number, result.status, event)
+
+    def _finish(self, branch: Branch, number: int, status: str, event: str) -> None:
+        is_failed = status == FAILED
+        self._store.ended(branch.id, FAILED if is_failed else COMPLETED, branch.errors)
+        self._store.event(journals.FAILURE if is_failed else event, (branch.id,))
+        self._told.ended(is_failed=is_failed)
+        self._close(branch, number)
+
+    def _close(self, branch: Branch, number: int) -> None:
+        branch.texts = ()
+        above = branch.parent
+        if above is None:
+            self._root = number
+            return
+        above.ends[branch.place] = number
+        above.waiting -= 1
+        if not above.waiting:
+            self._aggregate(above)

@@ -1,0 +1,282 @@
+"""How a node is parted: runs of the corpus, cut where folders, files and definitions end.
+
+A part is a plain tuple, because a large repository has hundreds of thousands: its kind, its path,
+the first file and the one behind the last, its first and last line (0 for whole files), its bytes
+and how many files it has. The parts of a part lie end to end and leave nothing out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from hashlib import sha256
+from itertools import accumulate
+
+from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO, Node, Scope
+from rlm_ci.recursion.slices import Lines
+from rlm_ci.texts import encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.recursion.corpus import Corpus, File
+
+    #: kind, path, first, last, line_start, line_end, size
+    Part = tuple[str, str, int, int, int, int, int]
+
+#: Why a node is a leaf.
+SMALL_ENOUGH = "small_enough"
+SETTLED = "settled"
+MAX_DEPTH_REACHED = "max_depth_reached"
+BUDGET_BELOW_RESERVE = "budget_below_reserve"
+SPLIT_CONFIDENCE_LOW = "split_confidence_low"
+DEADLINE_EXCEEDED = "deadline_exceeded"
+#: Why a node is split.
+TOO_LARGE = "too_large"
+TOO_MANY_FILES = "too_many_files"
+LEAF_REASONS = (
+    SMALL_ENOUGH, SETTLED, MAX_DEPTH_REACHED, BUDGET_BELOW_RESERVE, SPLIT_CONFIDENCE_LOW,
+    DEADLINE_EXCEEDED,
+)  # fmt: skip
+SPLIT_REASONS = (TOO_LARGE, TOO_MANY_FILES)
+
+#: How sure we are that parts can be understood each for itself, by what lies at their borders.
+BY_FILES = 0.9
+BY_SYNTAX = 0.8
+BY_LINES = 0.5
+
+#: A folder that has one of these is a package of its language.
+_PACKAGES = frozenset((
+    "__init__.py", "pyproject.toml", "setup.py", "go.mod", "Cargo.toml", "package.json", "pom.xml",
+    "build.gradle", "build.gradle.kts", "composer.json", "CMakeLists.txt", "BUILD", "BUILD.bazel",
+    "mod.rs", "package-info.java",
+))  # fmt: skip
+_PACKAGE_ENDS = (".csproj", ".fsproj", ".gemspec", ".cabal")
+#: So many folders of this share of a leaf are looked at together.
+_TINY = 4
+
+
+class Shape(Value):
+    """How large a leaf may be, and how many parts a node has at most."""
+
+    leaf_bytes: int = 256 << 10
+    leaf_files: int = 16
+    most_parts: int = 64
+
+
+class Tree:
+    """The parts of a corpus. Reading happens only where a single file has to be cut."""
+
+    def __init__(self, corpus: Corpus, shape: Shape) -> None:
+        if shape.leaf_bytes < 1 or shape.leaf_files < 1 or shape.most_parts < 2:
+            raise ValueError("a leaf has a byte and a file, a split at least two parts")
+        self.shape = shape
+        self.corpus = corpus
+        self._files = corpus.files
+        sizes = (file.size for file in corpus.files)
+        #: Bytes before each file.
+        self._before = array("q", accumulate(sizes, initial=0))
+        self._lines = Lines(corpus)
+
+    def whole(self) -> Part:
+        return REPO, "", 0, len(self._files), 0, 0, self._before[-1]
+
+    def size(self, first: int, last: int) -> int:
+        return self._before[last] - self._before[first]
+
+    def is_small(self, part: Part) -> bool:
+        return part[6] <= self.shape.leaf_bytes and part[3] - part[2] <= self.shape.leaf_files
+
+    def files(self, part: Part) -> Sequence[File]:
+        return self._files[part[2] : part[3]]
+
+    def confidence(self, part: Part) -> float:
+        """How sure we are that it is understood in parts; 0.0: it cannot be parted."""
+        if part[3] - part[2] > 1:
+            return BY_FILES
+        if part[3] == part[2]:
+            return 0.0
+        quality = self._lines.quality(part[2], part[4], part[5], self.shape.leaf_bytes)
+        return {"": 0.0, "lines": BY_LINES, "syntax": BY_SYNTAX}[quality]
+
+    def parts(self, part: Part) -> list[Part]:
+        """The parts of a part, in order; one that cannot be parted has itself as the only one."""
+        _, _, first, last, start, end, _ = part
+        found = self._sliced(first, start, end) if last - first == 1 else self._units(part)
+        return self._few(part, found) if found else [part]
+
+    def _units(self, part: Part) -> list[Part]:
+        """Its files and folders, small neighbours together."""
+        kind, path, first, last = part[:4]
+        files = self._files
+        if kind == FILE_GROUP:
+            depth = len(path) + 1 if path else 0
+        else:
+            depth = _common(files[first].path, files[last - 1].path)
+        folder = files[first].path[:depth].rstrip("/")
+        at = first
+        while at < last and files[at].path.find("/", depth) < 0:
+            at += 1
+        found = self._packed_files(folder, first, at)
+        tiny: list[Part] = []
+        while at < last:
+            name = files[at].path
+            inner = name[: name.index("/", depth)]
+            end = self._end_of(f"{inner}/", at, last)
+            one = self._folder(inner, at, end)
+            if not self._is_tiny(one):
+                found += [*self._together(folder, tiny), one]
+                tiny = []
+            elif tiny and not self._fit(tiny[0], one):
+                found += self._together(folder, tiny)
+                tiny = [one]
+            else:
+                tiny.append(one)
+            at = end
+        return [*found, *self._together(folder, tiny)]
+
+    def _packed_files(self, folder: str, first: int, last: int) -> list[Part]:
+        """The loose files of a folder, as many together as a leaf takes; a large one alone."""
+        found: list[Part] = []
+        start = first
+        for at in range(first, last + 1):
+            is_full = at > start and (
+                at == last
+                or at - start == self.shape.leaf_files
+                or self.size(start, at + 1) > self.shape.leaf_bytes
+            )
+            if is_full:
+                found.append(self._group(folder, start, at))
+                start = at
+        return found
+
+    def _group(self, folder: str, first: int, last: int) -> Part:
+        size = self.size(first, last)
+        is_large = last - first == 1 and size > self.shape.leaf_bytes
+        path = self._files[first].path if is_large else folder
+        return FILE_GROUP, path, first, last, 0, 0, size
+
+    def _folder(self, path: str, first: int, last: int) -> Part:
+        """A folder; of folders that hold nothing but one folder, the innermost."""
+        files = self._files
+        path = files[first].path[: _common(files[first].path, files[last - 1].path)].rstrip("/")
+        depth = len(path) + 1
+        kind = FOLDER
+        at = first
+        while at < last and files[at].path.find("/", depth) < 0:
+            name = files[at].path[depth:]
+            if name in _PACKAGES or name.endswith(_PACKAGE_ENDS):
+                kind = MODULE
+                break
+            at += 1
+        return kind, path, first, last, 0, 0, self.size(first, last)
+
+    def _end_of(self, prefix: str, first: int, last: int) -> int:
+        """The first file behind ``first`` that is not below the folder."""
+        files = self._files
+        step = 1
+        while first + step < last and files[first + step].path.startswith(prefix):
+            first += step
+            step *= 2
+        high = min(first + step, last)
+        while first + 1 < high:
+            middle = (first + high) // 2
+            if files[middle].path.startswith(prefix):
+                first = middle
+            else:
+                high = middle
+        return high
+
+    def _is_tiny(self, part: Part) -> bool:
+        return (
+            part[6] * _TINY <= self.shape.leaf_bytes
+            and (part[3] - part[2]) * _TINY <= self.shape.leaf_files
+        )
+
+    def _fit(self, one: Part, other: Part) -> bool:
+        return (
+            self.size(one[2], other[3]) <= self.shape.leaf_bytes
+            and other[3] - one[2] <= self.shape.leaf_files
+        )
+
+    def _together(self, folder: str, some: list[Part]) -> list[Part]:
+        """Neighbours as one group; one alone stays what it is."""
+        if len(some) < 2:
+            return some
+        first, last = some[0][2], some[-1][3]
+        return [(FILE_GROUP, folder, first, last, 0, 0, self.size(first, last))]
+
+    def _sliced(self, file: int, start: int, end: int) -> list[Part]:
+        path = self._files[file].path
+        slices = self._lines.slices(file, start, end, self.shape.leaf_bytes)
+        if len(slices) < 2:
+            return []
+        return [
+            (FILE_SLICE, path, file, file + 1, first, last, size) for first, last, size in slices
+        ]
+
+    def _few(self, whole: Part, found: list[Part]) -> list[Part]:
+        """At most so many parts: where there are more, neighbours are one, and parted later."""
+        most = self.shape.most_parts
+        if len(found) <= most:
+            return found
+        each = -(-len(found) // most)
+        grouped: list[Part] = []
+        for at in range(0, len(found), each):
+            some = found[at : at + each]
+            head, tail = some[0], some[-1]
+            size = sum(one[6] for one in some)
+            if len(some) == 1:
+                grouped.append(head)
+            elif head[0] == FILE_SLICE:
+                grouped.append((*head[:4], head[4], tail[5], size))
+            else:
+                folder = self._above(whole)
+                grouped.append((FILE_GROUP, folder, head[2], tail[3], 0, 0, size))
+        return grouped
+
+    def _above(self, part: Part) -> str:
+        """The folder whose files and folders are the parts of ``part``."""
+        if part[0] == FILE_GROUP:
+            return part[1]
+        files = self._files
+        first = files[part[2]].path
+        return first[: _common(first, files[part[3] - 1].path)].rstrip("/")
+
+
+def _common(one: str, other: str) -> int:
+    """How much of two paths is a folder that both lie in, its slash included."""
+    end = 0
+    at = one.find("/") + 1
+    while at and one[:at] == other[:at]:
+        end = at
+        at = one.find("/", at) + 1
+    return end
+
+
+def identity(parent: str, part: Part, files: Sequence[File]) -> str:
+    """The id of a node: what it is about, and below whom.
+
+    A folder is known by its path, so that a file which comes or goes elsewhere changes nothing.
+    """
+    kind, path, first, last, start, end, _ = part
+    if kind == FILE_GROUP:
+        text = f"{parent}\0{kind}\0{path}\0{files[first].path}\0{files[last - 1].path}"
+    elif kind == FILE_SLICE:
+        text = f"{parent}\0{kind}\0{path}\0{start}-{end}"
+    else:
+        text = f"{parent}\0{kind}\0{path}"
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def node_of(identifier: str, parent: str | None, depth: int, part: Part) -> Node:
+    kind, path, first, last, start, end, _ = part
+    scope = Scope.of((kind, path, first, last, start or None, end or None))
+    return Node.of((identifier, parent, depth, scope))
+
+
+def shown(part: Part) -> str:
+    """A part in words, for people and journals."""
+    lines = f":{part[4]}-{part[5]}" if part[4] else ""
+    return f"{encodable(part[1]) or '.'}{lines}"

@@ -1,0 +1,203 @@
+"""Is a recursion's folder whole: its sequence, its schemas, its tree? Needs nothing but itself."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from rlm_ci import resources
+from rlm_ci.errors import RlmCiError
+from rlm_ci.recursion import overview, recovery
+from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_SLICE, LEAF, SPLIT
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any, Final
+
+#: So many problems are told.
+_MOST: Final = 100
+_SCHEMAS: Final = {
+    recovery.RESULTS: "result.schema.json",
+    recovery.NODES: "node.schema.json",
+    recovery.QUEUE: "queue.schema.json",
+}
+
+
+def verify(folder: str) -> list[str]:
+    """What is wrong with the journals in ``folder``, a line each; nothing where all is well.
+
+    Raises StorageError.
+    """
+    checked = _Checked()
+    try:
+        head = overview.read(folder)
+    except RlmCiError as error:
+        return [printable(str(error))]
+    if head is None:
+        return [f"{overview.NAME} is missing"]
+    checked.add(overview.NAME, resources.misfit(head, "run.schema.json"))
+    takes = (checked.results, checked.nodes, checked.queue)
+    scans = [recovery.Scan(os.path.join(folder, name)) for name in recovery.NAMES]
+    for scan, take in zip(scans, takes, strict=True):
+        name = os.path.basename(scan.path)
+        try:
+            scan.read(_held(checked, name, take))
+        except RlmCiError as error:
+            checked.add(name, str(error))
+            return checked.problems
+        if scan.tail:
+            checked.add(name, f"{len(scan.tail)} bytes stand behind the last record")
+    missing = recovery.gap(scans)
+    if missing:
+        checked.add("the journals", f"record {missing} is in none of them, or in two")
+    checked.tree(head)
+    return checked.problems
+
+
+def _held(checked: _Checked, name: str, take: Take) -> Callable[..., None]:
+    told = resources.misfits(_SCHEMAS[name])
+
+    def taken(found: list[dict[str, Any]]) -> None:
+        for record in found:
+            # Reading has checked the sum, and taken it out.
+            wrong = told({"crc": "00000000", **record})
+            if wrong:
+                checked.add(name, f"record {record['seq']}: {wrong}")
+            else:
+                take(record)
+
+    return taken
+
+
+if TYPE_CHECKING:
+    Take = Callable[[dict[str, Any]], None]
+    Place = tuple[str | None, int, str, int, int, int, int]
+
+
+class _Checked:
+    """What was read so far, and what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        #: Parent, depth, kind, first, last, line_start, line_end of each node.
+        self._places: dict[str, Place] = {}
+        self._decided: dict[str, tuple[str, int]] = {}
+        self._ended: dict[str, str] = {}
+        self._results: dict[str, str] = {}
+        self._lineage: dict[str, str] = {}
+        self._touched: dict[str, int] = {}
+
+    def add(self, where: str, what: str) -> None:
+        if what and len(self.problems) < _MOST:
+            self.problems.append(printable(f"{where}: {what}"))
+
+    def results(self, record: Mapping[str, Any]) -> None:
+        self._results[record["node_id"]] = record["status"]
+        for traced in record["findings"]:
+            for leaf in traced["nodes"]:
+                self._lineage.setdefault(leaf, record["node_id"])
+
+    def nodes(self, record: Mapping[str, Any]) -> None:
+        identifier, status = record["node_id"], record["status"]
+        where = f"{recovery.NODES}: record {record['seq']}"
+        if status == "queued":
+            if identifier in self._places:
+                self.add(where, f"node {identifier} is there already")
+            scope = record["scope"]
+            self._places[identifier] = (
+                record["parent_id"],
+                record["depth"],
+                scope["kind"],
+                scope["first"],
+                scope["last"],
+                scope["line_start"] or 0,
+                scope["line_end"] or 0,
+            )
+        elif identifier not in self._places:
+            self.add(where, f"node {identifier} is not known")
+        elif status == "running":
+            self._decided[identifier] = record["decision"], record["children"]
+            self._ended.pop(identifier, None)
+        else:
+            if status != CANCELLED and identifier not in self._decided:
+                self.add(where, f"nothing was decided of node {identifier}")
+            self._ended[identifier] = status
+
+    def queue(self, record: Mapping[str, Any]) -> None:
+        for identifier in record["nodes"]:
+            self._touched.setdefault(identifier, record["seq"])
+
+    def tree(self, head: Mapping[str, Any]) -> None:
+        """Every child has its parent, the leaves lie end to end, what has ended has a result."""
+        for identifier, seq in self._touched.items():
+            if identifier not in self._places:
+                self.add(recovery.QUEUE, f"record {seq}: node {identifier} is not known")
+        for identifier in self._results:
+            if identifier not in self._places:
+                self.add(recovery.RESULTS, f"node {identifier} is not known")
+        for leaf, identifier in self._lineage.items():
+            if leaf not in self._places:
+                self.add(recovery.RESULTS, f"a finding of {identifier} comes from no node, {leaf}")
+        for identifier, status in self._ended.items():
+            self._end(identifier, status)
+        self._parents()
+        root = head["root_node_id"]
+        if head["status"] in (COMPLETED, FAILED):
+            self._covered(root)
+        elif self._places and root not in self._places:
+            self.add(recovery.NODES, f"the root {root} is not there")
+
+    def _end(self, identifier: str, status: str) -> None:
+        result = self._results.get(identifier)
+        if status == CANCELLED:
+            return
+        if result is None:
+            self.add(recovery.RESULTS, f"node {identifier} has ended, and has no result")
+        elif (result == FAILED) != (status == FAILED):
+            self.add(recovery.RESULTS, f"node {identifier} is {status}, its result {result}")
+
+    def _parents(self) -> None:
+        children: Counter[str] = Counter()
+        for identifier, place in self._places.items():
+            parent, depth = place[:2]
+            if parent is None:
+                continue
+            above = self._places.get(parent)
+            if above is None:
+                self.add(recovery.NODES, f"node {identifier} has no parent {parent}")
+            elif depth != above[1] + 1 or not above[3] <= place[3] <= place[4] <= above[4]:
+                self.add(recovery.NODES, f"node {identifier} does not lie within {parent}")
+            children[parent] += 1
+        for identifier, (decision, count) in self._decided.items():
+            if decision == SPLIT and identifier in self._ended and children[identifier] != count:
+                self.add(recovery.NODES, f"node {identifier} does not have its {count} children")
+
+    def _covered(self, root: str) -> None:
+        """The leaves of a run that has ended, laid end to end, are its scope."""
+        whole = self._places.get(root)
+        if whole is None:
+            self.add(recovery.NODES, f"the root {root} is not there")
+            return
+        at, line = whole[3], 0
+        for _, _, kind, first, last, start, end in self._leaves():
+            if line and (first != at or kind != FILE_SLICE):
+                at, line = at + 1, 0  # the slices of a file are behind us
+            expected = line + 1 if kind == FILE_SLICE else 0
+            if first != at or start != expected:
+                self.add(recovery.NODES, f"the leaves leave a gap, or overlap, at file {at}")
+                return
+            at, line = (at, end) if kind == FILE_SLICE else (last, 0)
+        if at + (1 if line else 0) != whole[4]:
+            self.add(recovery.NODES, f"the leaves end at file {at}, and not at {whole[4]}")
+        if root not in self._ended:
+            self.add(recovery.NODES, f"the root {root} has not come to its end")
+
+    def _leaves(self) -> Iterator[Place]:
+        found = [
+            self._places[identifier]
+            for identifier, (decision, _) in self._decided.items()
+            if decision == LEAF and identifier in self._places
+        ]
+        return iter(sorted(found, key=lambda place: (place[3], place[4], place[5])))

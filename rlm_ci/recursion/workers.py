@@ -1,0 +1,187 @@
+"""Leaves computed by processes of this machine: an executor whose workers may die.
+
+Each worker is served by a thread of ours, which waits for it without holding anybody else up. So
+when a worker is killed, it is known which leaf it was at, and no other one loses anything. A
+worker has next to nothing of our environment, where secrets may be, and is the leader of a group:
+with it goes whatever it has started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import Executor, Future
+
+from rlm_ci import process
+from rlm_ci.models import failures
+from rlm_ci.settings import environment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+    from typing import Any, Final
+
+    Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
+
+#: What a worker runs: our modules are found where they were found here.
+_PROGRAM: Final = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from rlm_ci.recursion.workers import work
+work(0)
+"""
+
+
+class LostError(Exception):
+    """The process ended before it was done: killed, or out of memory."""
+
+
+class Workers(Executor):
+    """``count`` processes; a call and what it returns go through ``pickle``."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._pids: set[int] = set()
+        self._closed = False
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if kwargs:
+            raise TypeError("calls take no names")
+        if self._closed:
+            raise RuntimeError("the workers have been sent away")
+        if len(self._threads) < self.count:
+            # Not waited for by the interpreter when it ends.
+            thread = threading.Thread(target=self._serve, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        future: Future[Any] = Future()
+        self._calls.put((future, fn, args))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - the signature of an Executor
+        """End the workers; with ``cancel_futures`` at once, whatever they are at."""
+        self._closed = True
+        if cancel_futures:
+            with contextlib.suppress(queue.Empty):
+                while (call := self._calls.get_nowait()) is not None:
+                    call[0].cancel()
+            with self._lock:
+                for pid in self._pids:
+                    _kill(pid)
+        for _ in self._threads:
+            self._calls.put(None)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _serve(self) -> None:
+        """Hand calls to a worker of our own, one after the other."""
+        worker: tuple[int, Connection] | None = None
+        while (call := self._calls.get()) is not None:
+            future, function, arguments = call
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                worker = worker or self._started()
+                worker[1].send((function, arguments))
+                is_well, told = worker[1].recv()
+            except (EOFError, OSError):
+                self._end(worker)
+                worker = None
+                future.set_exception(LostError("the process that was at it ended"))
+            except BaseException as error:  # noqa: BLE001 - what cannot be pickled, by either side
+                future.set_exception(error)
+            else:
+                if is_well:
+                    future.set_result(told)
+                else:
+                    future.set_exception(failures.from_dict(told))
+        self._end(worker)
+
+    def _started(self) -> tuple[int, Connection]:
+        """A new worker; raises OSError, EOFError when we are closed."""
+        from multiprocessing.connection import Connection
+
+        ours, theirs = socket.socketpair()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, json.dumps(sys.path)]
+        try:
+            with self._lock:
+                if self._closed:
+                    raise EOFError
+                descriptors = (theirs.fileno(), nothing, nothing)
+                pid = process.spawn(argv, _environment(), descriptors, ())
+                self._pids.add(pid)
+            return pid, Connection(ours.detach())
+        finally:
+            ours.close()
+            theirs.close()
+            os.close(nothing)
+
+    def _end(self, worker: tuple[int, Connection] | None) -> None:
+        if worker is None:
+            return
+        pid, connection = worker
+        connection.close()
+        with self._lock:
+            self._pids.discard(pid)
+            _kill(pid)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+def _environment() -> dict[str, str]:
+    """Where programs and temporary files are."""
+    known = environment()
+    return {
+        "LC_ALL": "C.UTF-8",
+        **{name: known[name] for name in ("PATH", "HOME", "TMPDIR") if name in known},
+    }
+
+
+def _kill(pid: int) -> None:
+    """End a worker and all that it has started: it is the leader of their group."""
+    # macOS refuses to signal a group of which only the zombie is left.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def work(descriptor: int) -> None:
+    """What a worker does: calls that come, until nobody is there any more."""
+    from multiprocessing.connection import Connection
+
+    theirs = Connection(os.dup(descriptor))
+    while True:
+        try:
+            function, arguments = theirs.recv()
+            told = True, function(*arguments)
+        except (EOFError, ConnectionError):
+            return
+        except Exception as error:  # noqa: BLE001 - told to whoever asked
+            told = False, failures.to_dict(error, str)
+        try:
+            theirs.send(told)
+        except OSError:
+            return
+        except Exception as error:  # noqa: BLE001 - it cannot be pickled
+            theirs.send((False, failures.to_dict(error, str)))
+
+
+def cores() -> int:
+    """How many processes may work for us: as many as there are processors."""
+    if not hasattr(process, "spawn"):  # Windows
+        return 1
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1

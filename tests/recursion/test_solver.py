@@ -1,0 +1,347 @@
+"""What a recursion comes to, and what it does when something goes wrong."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from recursion.solving_cases import SMALL, UNLIMITED, USUAL, Counting, corpus, records, shop, solve
+
+from rlm_ci.errors import ConfigError, LimitError, RemoteError, StorageError
+from rlm_ci.models import Completion
+from rlm_ci.recursion import coverage
+from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
+from rlm_ci.recursion.progress import Progress
+from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Frontier
+from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.verification import verify
+from rlm_ci.recursion.workers import Workers
+from rlm_ci.redaction import Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from rlm_ci.recursion.nodes import Node
+
+LINES = sum(content.count(b"\n") for content in shop().values())
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    made = Workers(2)
+    yield made
+    made.shutdown(wait=True, cancel_futures=True)
+
+
+class Saying:
+    """A model that answers at once, or raises what it is told to; who asks at once is counted."""
+
+    model = "saying"
+    max_bytes = 10_000
+
+    def __init__(
+        self, answer: Callable[[str, str], str] = lambda path, place: path + place
+    ) -> None:
+        self._answer = answer
+        self._lock = threading.Lock()
+        self._now = 0
+        self.most = 0
+        self.pause = 0.0
+
+    def __call__(self, place: str, messages: Any, **_: Any) -> Completion:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        try:
+            time.sleep(self.pause)
+            return Completion(self._answer(messages[0]["content"], place), (), "stop", "saying")
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    def of(self, _node: Node) -> Saying:
+        return self
+
+
+def test_all_files_are_looked_at(tmp_path: Path) -> None:
+    result = solve(tmp_path, shop())
+    assert (result.status, result.data["lines"]) == (COMPLETED, LINES)
+    assert result.confidence == 0.9
+    assert [one.finding.evidence[0].path for one in result.findings] == ["shop/cart/__init__.py"]
+    assert verify(str(tmp_path)) == []
+    nodes = records(tmp_path, "nodes")
+    reasons = {one["reason"] for one in nodes if one["status"] == "running"}
+    assert reasons == {"too_large", "too_many_files", "small_enough"}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("how", ["alone", "threads", "processes", "model"])
+def test_order_and_executor_change_nothing(
+    tmp_path: Path, order: str, how: str, workers: Workers
+) -> None:
+    constraints = Constraints(order=order, concurrency=3, shape=SMALL)
+    with ThreadPoolExecutor(3) as threads:
+        executor = {"threads": threads, "processes": workers}.get(how)
+        ask = Saying().of if how == "model" else None
+        result = solve(tmp_path / "a", shop(), constraints=constraints, executor=executor, ask=ask)
+    plain = solve(tmp_path / "b", shop(), ask=ask)
+    assert result == plain
+    assert verify(str(tmp_path / "a")) == []
+    known = [
+        {
+            one["node_id"]: {**one, "seq": 0, "crc": ""}
+            for one in records(tmp_path / name, "results")
+        }
+        for name in "ab"
+    ]
+    assert known[0] == known[1]
+
+
+def test_no_more_are_asked_at_once_than_allowed(tmp_path: Path) -> None:
+    saying = Saying()
+    saying.pause = 0.01
+    result = solve(
+        tmp_path, shop(), constraints=Constraints(concurrency=3, shape=SMALL), ask=saying.of
+    )
+    assert result.status == COMPLETED
+    assert saying.most == 3
+    assert "sum" in result.data["said"][-1]
+
+
+# -- why a node is a leaf -----------------------------------------------------------------------
+
+
+def decisions(folder: Path) -> set[tuple[str, str]]:
+    return {
+        (one["decision"], one["reason"])
+        for one in records(folder, "nodes")
+        if one["status"] == "running"
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "budget", "constraints"),
+    [
+        ("max_depth_reached", Budget(max_depth=1), Constraints(shape=SMALL)),
+        ("max_depth_reached", Budget(max_depth=0), Constraints(shape=SMALL)),
+        ("budget_below_reserve", Budget(reserve=3, calls_left=lambda: 2), Constraints(shape=SMALL)),
+        ("split_confidence_low", Budget(), Constraints(shape=SMALL, min_confidence=0.6)),
+    ],
+)
+def test_a_node_must_be_a_leaf(
+    tmp_path: Path, reason: str, budget: Budget, constraints: Constraints
+) -> None:
+    result = solve(tmp_path, shop(), budget=budget, constraints=constraints)
+    assert ("leaf", reason) in decisions(tmp_path)
+    assert (result.status, result.data["lines"]) == (COMPLETED, LINES)
+    assert verify(str(tmp_path)) == []
+
+
+def test_a_node_may_be_a_leaf_early(tmp_path: Path) -> None:
+    objective = Counting()
+    objective.settle = lambda probe: "known" if probe.node.scope.path == "shop/cart" else None
+    result = solve(tmp_path, shop(), objective=objective)
+    assert ("leaf", "settled") in decisions(tmp_path)
+    assert result.data["lines"] == LINES
+
+
+def test_a_node_is_split_for_its_bytes_or_its_files(tmp_path: Path) -> None:
+    solve(tmp_path, {f"f{number}": b"" for number in range(9)})
+    assert decisions(tmp_path) == {("split", "too_many_files"), ("leaf", "small_enough")}
+
+
+def test_after_the_deadline_nothing_is_looked_at(tmp_path: Path) -> None:
+    result = solve(tmp_path, shop(), budget=Budget(minutes=0))
+    assert result.status == FAILED
+    assert {reason for _, reason in result.uncovered} == {"deadline_exceeded"}
+    assert [path for path, _ in result.uncovered] == [f.path for f in corpus(shop()).files]
+    assert decisions(tmp_path) == {("leaf", "deadline_exceeded")}
+    assert verify(str(tmp_path)) == []
+    again = solve(tmp_path, shop())
+    assert (again.status, again.data["lines"]) == (COMPLETED, LINES)
+
+
+def test_what_has_begun_is_done_when_the_deadline_comes(tmp_path: Path) -> None:
+    result = solve(tmp_path, shop(), objective=Counting(sleep=0.1), budget=Budget(minutes=0.004))
+    assert result.status == PARTIAL
+    assert {reason for _, reason in result.uncovered} == {"deadline_exceeded"}
+    assert 0 < result.data["lines"] < LINES
+    assert verify(str(tmp_path)) == []
+
+
+def test_nothing_is_a_corpus_too(tmp_path: Path) -> None:
+    assert solve(tmp_path, {}).status == COMPLETED
+    assert verify(str(tmp_path)) == []
+
+
+# -- when something fails -----------------------------------------------------------------------
+
+
+def broken() -> dict[str, bytes]:
+    return shop() | {"shop/till/b.py": b"RAISE\n" * 9}
+
+
+def test_a_leaf_that_fails_is_tried_again_and_then_left_out(tmp_path: Path) -> None:
+    result = solve(tmp_path, broken())
+    assert result.status == PARTIAL
+    left_out = dict(result.uncovered)
+    assert left_out["shop/till/b.py"] == "failed: it cannot be counted"
+    assert len(left_out) < 4
+    assert 0.5 < result.confidence < 0.9
+    ended = [one for one in records(tmp_path, "nodes") if one["status"] == "failed"]
+    assert [len(one["errors"]) for one in ended] == [2]
+    assert ended[0]["errors"][0]["message"] == "it cannot be counted"
+    events = [one["event"] for one in records(tmp_path, "queue")]
+    assert (events.count("node_requeued"), events.count("node_failed")) == (1, 1)
+    assert verify(str(tmp_path)) == []
+    assert Progress.of(str(tmp_path)).errors == (("it cannot be counted", 2),)  # type: ignore[union-attr]  # it is there
+
+
+def test_the_run_fails_when_nothing_is_left(tmp_path: Path) -> None:
+    result = solve(tmp_path, {f"f{number}": b"RAISE" * 60 for number in range(5)})
+    assert (result.status, result.confidence) == (FAILED, 0.0)
+    assert len(result.uncovered) == 5
+    assert verify(str(tmp_path)) == []
+
+
+def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, workers: Workers) -> None:
+    files = shop() | {"shop/till/b.py": b"DIE\n" * 9}
+    once = str(tmp_path / "died")
+    result = solve(tmp_path / "a", files, objective=Counting(once=once), executor=workers)
+    assert result.status == COMPLETED
+    assert result == solve(tmp_path / "b", files, objective=Counting(once=once))
+
+
+def test_a_leaf_that_kills_its_worker_is_alone(tmp_path: Path, workers: Workers) -> None:
+    files = shop() | {"shop/till/b.py": b"DIE\n" * 9}
+    result = solve(tmp_path, files, executor=workers)
+    assert result.status == PARTIAL
+    assert dict(result.uncovered)["shop/till/b.py"].startswith("failed: the process")
+    assert len(result.uncovered) < 4
+
+
+def refused(word: str) -> Callable[[str, str], str]:
+    def answer(path: str, place: str) -> str:
+        if word == "limit":
+            raise LimitError("no call is left", budget="max_calls")
+        if word == "remote" and "till" in path:
+            raise RemoteError("nobody is there")
+        return path + place
+
+    return answer
+
+
+@pytest.mark.parametrize(("word", "reason"), [("limit", "budget"), ("remote", "remote")])
+def test_what_was_found_without_the_model_is_never_lost(
+    tmp_path: Path, word: str, reason: str
+) -> None:
+    result = solve(tmp_path, shop(), ask=Saying(refused(word)).of)
+    assert (result.status, result.data["lines"]) == (PARTIAL, LINES)
+    assert {text.partition(":")[0] for _, text in result.uncovered} == {reason}
+    assert [one.finding.evidence[0].path for one in result.findings] == ["shop/cart/__init__.py"]
+    assert result.confidence < 0.9
+    assert verify(str(tmp_path)) == []
+    again = solve(tmp_path, shop(), ask=Saying().of)
+    assert again == solve(tmp_path / "fresh", shop(), ask=Saying().of)
+    assert verify(str(tmp_path)) == []
+
+
+def test_a_disk_that_fails_ends_the_run(tmp_path: Path) -> None:
+    def full(_path: str, _place: str) -> str:
+        raise StorageError("the disk is full")
+
+    with pytest.raises(StorageError):
+        solve(tmp_path, shop(), ask=Saying(full).of)
+    assert solve(tmp_path, shop()).status == COMPLETED
+
+
+class Wrong(Counting):
+    """Its result is no JSON."""
+
+    def judge(self, node: Any, task: Any, analysis: Any, ask: Any) -> NodeResult:
+        found = super().judge(node, task, analysis, ask)
+        is_one = any(text.path == "README.md" for text in task.texts)
+        return found.replace(data={"lines": float("nan")}) if is_one else found
+
+
+def test_a_result_that_is_no_json_fails_its_node(tmp_path: Path) -> None:
+    result = solve(tmp_path, shop(), objective=Wrong())
+    assert result.status == PARTIAL
+    assert "README.md" in dict(result.uncovered)
+
+
+def test_constraints_that_make_no_sense_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="order"):
+        solve(tmp_path, {}, constraints=Constraints(order="random"))
+    with pytest.raises(ConfigError, match="at least 1"):
+        solve(tmp_path, {}, constraints=Constraints(concurrency=0))
+
+
+class Telling(Counting):
+    """Repeats what it has read."""
+
+    def judge(self, node: Any, task: Any, analysis: Any, ask: Any) -> NodeResult:
+        found = super().judge(node, task, analysis, ask)
+        texts = [text.content.decode() for text in task.texts]
+        return found.replace(summary="".join(texts), data={**found.data, "texts": [texts]})
+
+
+def test_secrets_are_in_no_journal(tmp_path: Path) -> None:
+    secret = "sk-proj-Zq7Xw2Rt9Lm4Kp8Vb3Nc"
+    files = shop() | {"README.md": f"key = {secret}\n".encode(), "bad": b"RAISE" + b"x" * 400}
+    with Journals.open(str(tmp_path), redactor=Redactor({"OPENAI_API_KEY": secret})) as store:
+        rlm = RLM(corpus(files), store)
+        result = rlm.solve(rlm.root, Telling(), UNLIMITED, USUAL)
+    assert result.status == PARTIAL
+    for path in tmp_path.iterdir():
+        assert secret.encode() not in path.read_bytes()
+    assert verify(str(tmp_path)) == []
+
+
+# -- confidence, and whose turn it is -----------------------------------------------------------
+
+
+def test_confidence_is_what_was_looked_at() -> None:
+    files = corpus({"a": b"x" * 99, "b": b"x" * 299}).files
+    half = NodeResult("", COMPLETED, "", 0.8, uncovered=(("a", "budget: spent"),))
+    leaf = coverage.of_leaf("1", half, files)
+    assert (leaf.status, leaf.confidence) == (PARTIAL, 0.7)
+    lost = coverage.failed("2", files[:1], "failed", "it broke")
+    whole = coverage.of_split("0", NodeResult("", COMPLETED, "", 1.0), (leaf, lost), (398, 99))
+    assert whole.status == PARTIAL
+    assert whole.confidence == round(0.7 * 399 / 499, 6)
+    assert whole.uncovered == (("a", "budget: spent"), ("a", "failed: it broke"))
+
+
+class Placed:
+    def __init__(self, name: str, depth: int) -> None:
+        self.name = name
+        self.depth = depth
+
+
+def turns(order: str) -> str:
+    """The order of a tree with two children each, two levels deep, and c the riskiest."""
+    frontier = Frontier(order, lambda item: {"c": 9.0, "c2": 5.0}.get(item.name, 0.0))
+    frontier.add((Placed("r", 0),))
+    said = []
+    while frontier:
+        item = frontier.pop()
+        said.append(item.name)
+        inner = {"r": "ab", "a": "cd", "b": "ef"}.get(item.name, "")
+        if item.name in ("c", "e"):
+            inner = "12"
+        frontier.add(
+            [Placed(f"{item.name}{n}" if n.isdigit() else n, item.depth + 1) for n in inner]
+        )
+    return " ".join(said)
+
+
+def test_orders() -> None:
+    assert turns("bfs") == "r a b c d e f c1 c2 e1 e2"
+    assert turns(DFS) == "r a c c1 c2 d b e e1 e2 f"
+    assert turns(HYBRID) == "r a b c c2 c1 d e e1 e2 f"

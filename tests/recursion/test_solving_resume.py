@@ -1,0 +1,448 @@
+"""Killed at any record and resumed: the same bytes, and nothing that was finished is done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from recursion import solving_cases
+from recursion.solving_cases import SMALL, Counting, records, shop, solve
+
+from rlm_ci.errors import ConfigError, DamagedError, LimitError
+from rlm_ci.models import Completion
+from rlm_ci.recursion import earlier, journals, overview, recovery, skimming
+from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
+from rlm_ci.recursion.progress import Progress, Watch
+from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.verification import verify
+
+if TYPE_CHECKING:
+    from rlm_ci.recursion.nodes import Node
+
+NAMES = recovery.NAMES
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that came to its end; its records were written in many batches."""
+    folder = tmp_path_factory.mktemp("done") / "rlm"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journals, "_BATCH", 5)
+        solve(folder, shop())
+    return folder
+
+
+def lines(folder: Path) -> list[tuple[int, str, bytes]]:
+    """All records with their numbers, in order."""
+    found = [
+        (json.loads(line)["seq"], name, line)
+        for name in NAMES
+        for line in (folder / name).read_bytes().splitlines(keepends=True)
+    ]
+    return sorted(found)
+
+
+def cut(done: Path, folder: Path, last: int, torn: int = 0) -> None:
+    """The folder of a run that was killed behind a record, ``torn`` bytes into the next one."""
+    folder.mkdir()
+    shutil.copy(done / overview.NAME, folder)
+    for name in NAMES:
+        (folder / name).write_bytes(b"")
+    for seq, name, line in lines(done):
+        if seq <= last or (torn and seq == last + 1):
+            with (folder / name).open("ab") as stream:
+                stream.write(line if seq <= last else line[:torn])
+
+
+def finished(folder: Path) -> Counter[str]:
+    return Counter(one["node_id"] for one in records(folder, "results"))
+
+
+def resumed(folder: Path) -> NodeResult:
+    """Go on, and see that nothing is done twice that has a result."""
+    known = finished(folder)
+    log = folder / "log"
+    result = solve(folder, shop(), objective=Counting())
+    again = finished(folder)
+    assert set(again.values()) <= {1}, "a node has two results"
+    assert known <= again
+    assert not log.exists()
+    return result
+
+
+def same(folder: Path, done: Path) -> None:
+    """The results are those of a run that nobody disturbed."""
+    assert known(folder) == known(done)
+    assert verify(str(folder)) == []
+
+
+def known(folder: Path) -> dict[str, dict[str, Any]]:
+    return {one["node_id"]: {**one, "seq": 0, "crc": ""} for one in records(folder, "results")}
+
+
+def test_cut_off_behind_any_record(done: Path, tmp_path: Path) -> None:
+    expected = solve(tmp_path / "plain", shop())
+    total = lines(done)[-1][0]
+    assert total > 120
+    for last in range(1, total, 4):
+        folder = tmp_path / f"cut-{last}"
+        cut(done, folder, last)
+        assert resumed(folder) == expected
+        same(folder, done)
+        shutil.rmtree(folder)
+
+
+@pytest.mark.full
+def test_cut_off_within_any_record(done: Path, tmp_path: Path) -> None:
+    expected = solve(tmp_path / "plain", shop())
+    for last in range(lines(done)[-1][0]):
+        for torn in (0, 30):
+            folder = tmp_path / f"cut-{last}-{torn}"
+            cut(done, folder, last, torn)
+            assert resumed(folder) == expected
+            same(folder, done)
+            shutil.rmtree(folder)
+
+
+def test_a_torn_record_is_kept_aside(done: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "torn"
+    cut(done, folder, 60, 10)
+    with Journals.open(str(folder)) as store:
+        assert store.seq == 60
+        [(name, length, aside)] = store.recovered
+        assert length == 10
+        assert len(Path(aside).read_bytes()) == 10
+        assert os.path.basename(aside).startswith(f"{name}.torn-")
+    log = (folder / "logs" / "recovery.log").read_text()
+    assert log == f"{name}: 10 bytes cut off, kept in {aside}\n"
+
+
+def test_whole_records_behind_a_torn_one_are_kept_aside(done: Path, tmp_path: Path) -> None:
+    everything = lines(done)
+    seq = next(seq for seq, name, _ in everything if name == NAMES[1])
+    folder = tmp_path / "torn"
+    shutil.copytree(done, folder)
+    nodes = [line for number, name, line in everything if name == NAMES[1] and number < seq + 9]
+    (folder / NAMES[1]).write_bytes(b"".join(nodes)[:-5])
+    with Journals.open(str(folder)) as store:
+        cuts = {name: length for name, length, _ in store.recovered}
+        assert store.seq == seq + 7
+        assert cuts.keys() == set(NAMES)
+    expected = known(done)
+    solve(folder, shop())
+    assert known(folder) == expected
+    assert verify(str(folder)) == []
+
+
+def test_a_gap_without_a_torn_record_is_damage(done: Path, tmp_path: Path) -> None:
+    for name in NAMES:
+        folder = tmp_path / name
+        shutil.copytree(done, folder)
+        whole = (folder / name).read_bytes().splitlines(keepends=True)
+        (folder / name).write_bytes(b"".join(whole[:3] + whole[4:]))
+        with pytest.raises(DamagedError, match="is in none of"):
+            Journals.open(str(folder))
+        assert any("is in none of" in problem for problem in verify(str(folder)))
+
+
+def test_a_torn_record_does_not_explain_every_gap(done: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "both"
+    shutil.copytree(done, folder)
+    whole = (folder / NAMES[1]).read_bytes().splitlines(keepends=True)
+    (folder / NAMES[1]).write_bytes(b"".join(whole[:12] + whole[13:]))
+    with (folder / NAMES[0]).open("ab") as stream:
+        stream.write(b'{"crc":"12')
+    with pytest.raises(DamagedError, match="is in none of"):
+        Journals.open(str(folder))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_changed_byte_is_damage(done: Path, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "changed"
+    shutil.copytree(done, folder)
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(DamagedError, match=r"damaged at record \d+, byte \d+"):
+        Journals.open(str(folder))
+    assert "damaged at record" in verify(str(folder))[0]
+
+
+def test_a_recovery_that_is_killed_is_done_again(done: Path, tmp_path: Path) -> None:
+    """The torn file is cut last: what else was cut is never taken for damage."""
+    folder = tmp_path / "torn"
+    shutil.copytree(done, folder)
+    content = (folder / NAMES[0]).read_bytes()
+    (folder / NAMES[0]).write_bytes(content[: len(content) // 2 + 3])
+    torn = (folder / NAMES[0]).read_bytes()
+    Journals.open(str(folder)).close()
+    (folder / NAMES[0]).write_bytes(torn)
+    Journals.open(str(folder)).close()
+    solve(folder, shop())
+    same(folder, done)
+
+
+def test_lines_that_are_skimmed_say_what_their_records_do(tmp_path: Path) -> None:
+    files = shop() | {
+        "shop/till/b.py": b"RAISE\n" * 9,
+        'od"d/{x}\n.py': b"",
+        "é/\udcff": b"x" * 500,
+    }
+    solve(tmp_path, files)
+    skimmed, taken = earlier.Earlier(), earlier.Earlier()
+    whole = [recovery.Scan(str(tmp_path / name)) for name in NAMES[:2]]
+    again = [recovery.Scan(str(tmp_path / name)) for name in NAMES[:2]]
+    whole[0].read(taken.results)
+    whole[1].read(taken.nodes)
+    again[0].read(skimmed.results, skimmed.skim_results)
+    again[1].read(skimmed.nodes, skimmed.skim_nodes)
+    assert vars(skimmed) == vars(taken)
+    assert [one.numbers for one in whole] == [one.numbers for one in again]
+    solve(tmp_path / "well", shop())
+    for name, skim in ((NAMES[0], skimming.results), (NAMES[1], skimming.nodes)):
+        assert skim((tmp_path / "well" / name).read_bytes()) is not None, "all of it is plain"
+
+
+# -- a process that is killed -------------------------------------------------------------------
+
+
+def child(folder: Path, log: Path, sleep: str) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, solving_cases.__file__, str(folder), str(log), sleep]
+    top = Path(__file__).parent.parent
+    env = {**os.environ, "PYTHONPATH": f"{top}:{top.parent}"}
+    return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_process_is_killed_in_the_middle(tmp_path: Path, how: signal.Signals, done: Path) -> None:
+    folder, log = tmp_path / "rlm", tmp_path / "log"
+    process = child(folder, log, "0.02")
+    while not (log.exists() and len(log.read_text().splitlines()) > 6):
+        assert process.poll() is None, process.communicate()[0].decode()
+        time.sleep(0.01)
+    process.send_signal(how)
+    process.communicate(timeout=60)
+    before = set(finished(folder)) if (folder / NAMES[0]).exists() else set()
+    log.unlink()
+    objective = Counting(log=str(log), sleep=0.02)
+    solve(folder, shop(), objective=objective)
+    assert not before & set(log.read_text().split()), "a finished node was done again"
+    same(folder, done)
+
+
+def test_progress_of_a_run_at_work(tmp_path: Path) -> None:
+    folder, log = tmp_path / "rlm", tmp_path / "log"
+    process = child(folder, log, "0.05")
+    watch = Watch(str(folder))
+    seen: list[int] = []
+    try:
+        while process.poll() is None and len(seen) < 2:
+            found = watch.look()
+            if found is not None and found.solved and found.solved not in seen:
+                seen.append(found.solved)
+                assert found.status == "running"
+                assert found.branch[0] == "."
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.communicate()
+    assert seen
+    assert Progress.of(str(tmp_path)) is None
+
+
+# -- what is done again -------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_only_read(done: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "again"
+    shutil.copytree(done, folder)
+    assert solve(folder, shop(), objective=Never()) == solve(tmp_path / "plain", shop())
+    assert [one["event"] for one in records(folder, "queue")][-1] == "run_resumed"
+    assert Progress.of(str(folder)).solved == len(known(folder))  # type: ignore[union-attr]  # it is there
+
+
+class Never(Counting):
+    def judge(self, *_: Any) -> NodeResult:
+        raise AssertionError("a finished leaf is judged again")
+
+    def aggregate(self, *_: Any) -> NodeResult:
+        raise AssertionError("a finished node is aggregated again")
+
+
+class Mending(Counting):
+    """Raises for what stands in ``bad``, and counts what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad = "till"
+        self.judged: list[str] = []
+
+    def judge(self, node: Any, task: Any, analysis: Any, ask: Any) -> NodeResult:
+        if self.bad and any(self.bad in text.path for text in task.texts):
+            raise ValueError("not today")
+        self.judged.append(node.id)
+        return super().judge(node, task, analysis, ask)
+
+
+def test_only_what_failed_is_done_again(tmp_path: Path, done: Path) -> None:
+    objective = Mending()
+    assert solve(tmp_path / "rlm", shop(), objective=objective).status == PARTIAL
+    first = set(objective.judged)
+    objective.bad, objective.judged = "", []
+    assert solve(tmp_path / "rlm", shop(), objective=objective).status == COMPLETED
+    assert objective.judged
+    assert not first & set(objective.judged)
+    same(tmp_path / "rlm", done)
+
+
+class Spending:
+    """A model with so many calls left."""
+
+    model = "spending"
+    max_bytes = 1000
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.asked: Counter[tuple[str, str]] = Counter()
+        self._node = ""
+
+    def of(self, node: Node) -> Any:
+        def ask(place: str, _messages: Any, **_: Any) -> Completion:
+            if (node.id, place) not in self.asked:
+                if not self.left:
+                    raise LimitError("no call is left", budget="max_calls")
+                self.left -= 1
+            self.asked[node.id, place] += 1
+            return Completion(f"{node.scope.path} {place}", (), "stop", "spending")
+
+        return ask
+
+
+def test_what_the_budget_left_out_is_done_with_more_of_it(tmp_path: Path) -> None:
+    constraints = Constraints(concurrency=1, shape=SMALL)
+    spending = Spending(5)
+    first = solve(tmp_path / "a", shop(), ask=spending.of, constraints=constraints)
+    assert first.status == PARTIAL
+    asked = set(spending.asked)
+    more = Spending(10_000)
+    second = solve(tmp_path / "a", shop(), ask=more.of, constraints=constraints)
+    assert second.status == COMPLETED
+    assert not asked & set(more.asked), "what was answered is not asked again"
+    assert second == solve(tmp_path / "b", shop(), ask=Spending(10_000).of)
+    assert verify(str(tmp_path / "a")) == []
+
+
+def test_nobody_goes_on_with_something_else(done: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "other"
+    shutil.copytree(done, folder)
+    with pytest.raises(ConfigError, match="files are not what it was"):
+        solve(folder, shop() | {"new.py": b"x"})
+    with pytest.raises(ConfigError, match="options is not what it was"):
+        solve(folder, shop(), objective=Counting(more=1))
+    with pytest.raises(ConfigError, match="shape is not what it was"):
+        solve(folder, shop(), constraints=Constraints(shape=SMALL.replace(leaf_files=2)))
+    (folder / overview.NAME).unlink()
+    with pytest.raises(DamagedError, match="what they are of is not"):
+        solve(folder, shop())
+
+
+def test_cancelled_nodes_are_marked_and_go_on_when_resumed(done: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cut"
+    cut(done, folder, 100)
+    active = overview.cancel(str(folder))
+    assert active > 3
+    assert overview.read(str(folder))["status"] == "cancelled"  # type: ignore[index]  # it is there
+    assert verify(str(folder)) == []
+    event = records(folder, "queue")[-1]
+    assert (event["event"], len(event["nodes"])) == ("run_cancelled", active)
+    solve(folder, shop())
+    same(folder, done)
+
+
+def test_outputs_are_noted(done: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "noted"
+    shutil.copytree(done, folder)
+    overview.index(str(folder), [("markdown", "artifacts/review/report.md")])
+    assert verify(str(folder)) == []
+    found = overview.read(str(folder))
+    assert found is not None
+    assert found["output_index"] == [{"kind": "markdown", "path": "artifacts/review/report.md"}]
+
+
+# -- what verify finds --------------------------------------------------------------------------
+
+
+def rewritten(done: Path, folder: Path, name: str, change: Any) -> list[str]:
+    """What is wrong after ``change`` was made to the records of one file."""
+    from rlm_ci.runs.records import to_line
+
+    shutil.copytree(done, folder)
+    found = records(folder, name)
+    for one in found:
+        del one["crc"]
+    change(found)
+    (folder / f"{name}.jsonl").write_bytes(b"".join(map(to_line, found)))
+    return verify(str(folder))
+
+
+def _unknown_field(found: list[dict[str, Any]]) -> None:
+    found[5]["extra"] = 1
+
+
+def _another_parent(found: list[dict[str, Any]]) -> None:
+    next(one for one in found if one.get("depth") == 2)["parent_id"] = "0" * 16
+
+
+def _a_smaller_scope(found: list[dict[str, Any]]) -> None:
+    leaf = next(one["node_id"] for one in found if one.get("decision") == "leaf")
+    one = next(one for one in found if one["node_id"] == leaf)
+    one["scope"]["last"] -= 1
+
+
+def _no_evidence(found: list[dict[str, Any]]) -> None:
+    one = next(one for one in found if one["findings"])
+    one["findings"][0]["finding"]["evidence"] = []
+
+
+def _another_status(found: list[dict[str, Any]]) -> None:
+    found[-1]["status"] = "failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "told"),
+    [
+        ("queue", _unknown_field, "extra"),
+        ("nodes", _another_parent, "has no parent"),
+        ("nodes", _a_smaller_scope, "leaves"),
+        ("results", _no_evidence, "evidence"),
+        ("results", _another_status, "is completed, its result failed"),
+    ],
+)
+def test_verify_names_what_is_wrong(
+    done: Path, tmp_path: Path, name: str, change: Any, told: str
+) -> None:
+    problems = rewritten(done, tmp_path / "wrong", name, change)
+    assert any(told in problem for problem in problems), problems
+
+
+def test_verify_says_that_there_is_nothing(tmp_path: Path) -> None:
+    assert verify(str(tmp_path)) == ["run.json is missing"]
+
+
+def test_a_run_is_held_by_whoever_opened_it_and_its_root_is_that_of_the_corpus(
+    tmp_path: Path,
+) -> None:
+    with Journals.open(str(tmp_path)) as store:
+        rlm = RLM(solving_cases.corpus(shop()), store)
+        assert rlm.root.scope.kind == "repo"
+        assert rlm.solve(rlm.root, Counting(), Budget(), Constraints()).status == COMPLETED
