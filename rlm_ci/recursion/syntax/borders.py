@@ -1,0 +1,57 @@
+"""Where a long file may be cut: before a definition, and what is said right above it."""
+
+from __future__ import annotations
+
+import ast
+
+from rlm_ci.recursion.syntax import python
+from rlm_ci.recursion.syntax.reading import language_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+#: A definition of more lines may also be cut before each of its members.
+_LARGE = 300
+
+
+def borders(path: str, content: bytes) -> tuple[int, ...]:
+    """The first lines, 1-based and in order, of what stands at the top level of a file.
+
+    A comment right above and decorators belong to what they are about. Empty where no grammar
+    knows the file, or all of it is one piece.
+    """
+    name = language_of(path, content)
+    found = _of_python(content) if name == "Python" else None
+    if found is None:
+        from rlm_ci.recursion.syntax.walking import first_lines
+
+        found = first_lines(name, content, _LARGE)
+    lines = content.split(b"\n")
+    return tuple(sorted({_with_remarks(lines, line) for line in found if line <= len(lines)}))
+
+
+def _of_python(content: bytes) -> list[int] | None:
+    source = python.utf8(content)
+    # A carriage return that ends a line for Python alone would put all numbers out of step.
+    if source is None or source.count(b"\n") != content.count(b"\n"):
+        return None
+    module = python.parsed(source)
+    return None if module is None else list(_statements(module.body))
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[int]:
+    for node in body:
+        yield python.first_line(node)
+        if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno > _LARGE:
+            yield from _statements(node.body)
+
+
+def _with_remarks(lines: Sequence[bytes], line: int) -> int:
+    """The first of the comment lines that stand right above ``line``, else ``line``."""
+    first = line
+    while first > 1 and lines[first - 2].lstrip().startswith((b"#", b"//", b"/*", b"*", b"--")):
+        if lines[first - 2].lstrip().startswith((b"#include", b"#endif", b"#define", b"#!")):
+            break
+        first -= 1
+    return first

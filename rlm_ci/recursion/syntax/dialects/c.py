@@ -1,0 +1,233 @@
+"""C and C++: what is not ``static``, ``private`` or ``protected`` is public."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.recursion.syntax import grammars
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
+
+COMMENTS = frozenset({"comment"})
+LEADS: frozenset[str] = frozenset()
+OPEN = frozenset({
+    "preproc_include", "preproc_ifdef", "preproc_if", "preproc_def", "preproc_call",
+    "namespace_definition", "using_declaration",
+})  # fmt: skip
+_CLASSES = {
+    "class_specifier": "class", "struct_specifier": "struct", "union_specifier": "struct",
+    "enum_specifier": "enum",
+}  # fmt: skip
+_THROUGH = frozenset({
+    "preproc_ifdef", "preproc_if", "preproc_else", "preproc_elif", "preproc_elifdef",
+    "linkage_specification", "declaration_list",
+})  # fmt: skip
+_HIDDEN = {"detail", "details", "internal", "impl", "_detail"}
+_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".h++", ".inl", ".ipp", ".tpp", ".cppm", ".ixx")
+_DECLARATORS = frozenset({
+    "function_declarator", "pointer_declarator", "reference_declarator", "array_declarator",
+    "parenthesized_declarator", "init_declarator", "attributed_declarator",
+})  # fmt: skip
+
+
+def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    kind = node.type
+    if kind in _THROUGH:
+        walk.body(node, scope.replace(depth=scope.depth + 1))
+    elif kind == "preproc_include":
+        path = walk.fields(node).get("path")
+        if path is not None:
+            text = walk.text(path)
+            walk.bring(text.strip('<>"'), (), node, 1 if text.startswith('"') else 0)
+    elif kind in ("preproc_def", "preproc_function_def"):
+        _macro(walk, scope, node, note)
+    elif kind == "namespace_definition":
+        _namespace(walk, scope, node, note)
+    elif kind == "template_declaration":
+        for _, child in grammars.parts(node):
+            if child.is_named and child.type != "template_parameter_list":
+                _declared(walk, scope, child, note, node)
+    elif kind == "access_specifier":
+        pass
+    else:
+        _declared(walk, scope, node, note, node)
+
+
+def _declared(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> None:
+    """A declaration; ``whole`` begins with what it is a template of."""
+    kind = node.type
+    if kind in _CLASSES:
+        _class(walk, scope, node, note, whole)
+    elif kind in ("function_definition", "declaration", "field_declaration", "friend_declaration"):
+        fields = walk.fields(node)
+        inner = fields.get("type")
+        if inner is not None and inner.type in _CLASSES and "body" in walk.fields(inner):
+            _class(walk, scope, inner, note, whole)
+        if kind != "friend_declaration":
+            _function(walk, scope, node, note, whole)
+    elif kind == "type_definition":
+        _typedef(walk, scope, node, note)
+    elif kind in ("alias_declaration", "concept_definition"):
+        name = walk.fields(node).get("name")
+        if name is not None:
+            text = walk.head(whole, node.end_byte)
+            shown = _is_shown(scope, walk.text(name))
+            walk.define("type", walk.text(name), whole, scope, note, text, is_public=shown)
+
+
+def _is_shown(scope: Scope, name: str, text: str = "") -> bool:
+    if name.rpartition("::")[2].startswith("_"):  # such names are the implementation's
+        return False
+    if scope.state:
+        return scope.state == "public"
+    return not re.match(r"(?:\w+\s+)*?static\b", text)
+
+
+def _macro(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    fields = walk.fields(node)
+    if "name" not in fields or ("value" not in fields and "parameters" not in fields):
+        return  # a guard, or a flag
+    name = walk.text(fields["name"])
+    head = f"#define {name}"
+    if "parameters" in fields:
+        head += " ".join(walk.text(fields["parameters"]).split())
+    else:
+        head = walk.line(node)
+    shown = walk.path.endswith(_HEADERS) and not name.startswith("_")
+    walk.define("macro", name, node, scope.replace(prefix=""), note, head, is_public=shown)
+
+
+def _namespace(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    fields = walk.fields(node)
+    body = fields.get("body")
+    if body is None:
+        return
+    if "name" not in fields:
+        walk.body(body, scope.replace(state="private", depth=scope.depth + 1))
+        return
+    name = walk.text(fields["name"]).replace("::", ".").replace(" ", "")
+    shown = scope.state != "private" and _HIDDEN.isdisjoint(name.split("."))
+    head = walk.head(node, body)
+    inner = walk.define("module", name, node, scope, type(note)(), head, is_public=shown)
+    walk.body(body, inner.replace(kind="", state=scope.state))
+
+
+def _class(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> None:
+    fields = walk.fields(node)
+    body = fields.get("body")
+    if "name" not in fields or body is None:
+        return
+    name = walk.text(fields["name"]).partition("<")[0].replace("::", ".")
+    kind = _CLASSES[node.type]
+    head = walk.head(whole, body)
+    shown = _is_shown(scope, name)
+    inner = walk.define(kind, name, whole, scope, note, head, is_public=shown)
+    if kind == "enum" or walk.language == "C":
+        return
+    _members(walk, inner.replace(state="private" if kind == "class" else "public"), body, note)
+
+
+def _members(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
+    """What a class holds: its comments and access are as they stand above each member."""
+    comments: list[Node] = []
+    if scope.depth > 20:
+        return
+    for _, child in grammars.parts(body):
+        if child.type == "access_specifier":
+            scope = scope.replace(state=walk.text(child).strip(" :"))
+        elif child.type in COMMENTS:
+            if comments and child.start_point.row > comments[-1].end_point.row + 1:
+                comments = []
+            comments.append(child)
+            continue
+        elif child.is_named:
+            near = comments and child.start_point.row <= comments[-1].end_point.row + 1
+            own = note.replace(comments=tuple(comments) if near else (), leads=())
+            if child.type.startswith("preproc_"):
+                _members(walk, scope.replace(depth=scope.depth + 1), child, own)
+            else:
+                visit(walk, scope, child, own)
+        comments = []
+
+
+def _function(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> None:
+    """A function, or variables."""
+    fields = walk.fields(node)
+    header = walk.path.endswith(_HEADERS)
+    text = walk.text(node)[:400]
+    for field, child in grammars.parts(node):
+        if field != "declarator" and child.type != "operator_cast":
+            continue
+        name, is_function = _named(walk, child)
+        if not name or (text.startswith("extern") and not header and not is_function):
+            continue
+        if is_function and node.type == "declaration" and not (header or scope.kind):
+            continue  # the definition is what counts
+        owner, _, last = name.rpartition("::")
+        full = f"{owner}::{last}".strip(":").replace("::", ".") if owner else last
+        full = re.sub(r"<[^<>]*>", "", full)
+        if owner and scope.prefix + full in walk.names:
+            continue  # it was declared in its class
+        end = fields.get("field_initializer_list") or fields.get("body")
+        head = walk.head(whole, end if end is not None else node.end_byte)
+        member = bool(owner) or scope.kind in ("class", "struct")
+        kind = ("method" if member else "function") if is_function else "variable"
+        if kind == "variable" and (scope.state in {"private", "protected"}):
+            continue
+        if kind == "variable" and re.search(r"\b(?:constexpr|const)\b", text):
+            kind = "constant" if "*" not in text else kind
+        shown = _is_shown(scope, name, text) and not (owner and not header)
+        walk.define(kind, full, whole, scope, note, head, is_public=shown)
+        if full == "main" and kind == "function" and not scope.prefix:
+            walk.enter("main", walk.path, node)
+
+
+def _named(walk: Walk, node: Node) -> tuple[str, bool]:
+    """The name that a declarator declares, and whether it is a function's."""
+    is_function = False
+    for _ in range(_NESTED):
+        if node.type == "operator_cast":
+            return walk.head(node, walk.fields(node).get("declarator", node)) or "operator", True
+        if node.type not in _DECLARATORS:
+            break
+        inner = next(
+            (one for field, one in grammars.parts(node) if field == "declarator" or
+             (node.type in ("parenthesized_declarator", "reference_declarator",
+                            "attributed_declarator") and one.is_named)), None,
+        )  # fmt: skip
+        if node.type == "function_declarator":
+            # A pointer to a function is a variable: ``int (*f)(void)``.
+            pointer = inner is not None and inner.type == "parenthesized_declarator"
+            is_function = not pointer or is_function
+        if inner is None:
+            return "", False
+        if node.type == "parenthesized_declarator" and inner.type == "pointer_declarator":
+            nested = walk.text(inner)
+            is_function = "(" in nested
+        node = inner
+    text = walk.text(node)
+    return (text if len(text) < 300 else ""), is_function
+
+
+_NESTED = 12
+
+
+def _typedef(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    fields = walk.fields(node)
+    inner = fields.get("type")
+    kind = "type"
+    head = walk.line(node)
+    if inner is not None and inner.type in _CLASSES and "body" in walk.fields(inner):
+        kind = _CLASSES[inner.type]
+        head = walk.head(node, walk.fields(inner)["body"])
+    for field, child in grammars.parts(node):
+        if field == "declarator":
+            name, _ = _named(walk, child)
+            if name:
+                shown = _is_shown(scope, name)
+                text = f"{head} {name}" if kind != "type" else head
+                walk.define(kind, name, node, scope, note, text, is_public=shown)

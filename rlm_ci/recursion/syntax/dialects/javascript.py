@@ -1,0 +1,240 @@
+"""JavaScript and TypeScript: what is exported is public."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.recursion.syntax import grammars
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
+
+COMMENTS = frozenset({"comment"})
+LEADS = frozenset({"decorator"})
+OPEN = frozenset({"import_statement", "expression_statement", "hash_bang_line"})
+_KINDS = {
+    "class_declaration": "class", "abstract_class_declaration": "class", "class": "class",
+    "interface_declaration": "interface", "enum_declaration": "enum",
+    "type_alias_declaration": "type", "internal_module": "module", "module": "module",
+    "function_declaration": "function", "generator_function_declaration": "function",
+    "function_signature": "function", "function_expression": "function",
+    "generator_function": "function", "arrow_function": "function",
+}  # fmt: skip
+_MEMBERS = {
+    "method_definition": "method", "abstract_method_signature": "method",
+    "method_signature": "method", "field_definition": "variable",
+    "public_field_definition": "variable", "property_signature": "variable",
+}  # fmt: skip
+_VALUES = {"function_expression", "arrow_function", "generator_function", "class"}
+_LOADED = re.compile(r"\b(?:require|import)\s*\(\s*(['\"])([^'\"\n]{1,300})\1")
+_ROUTE = re.compile(
+    r"(?:app|router|server|api|fastify|routes?)\.(get|post|put|delete|patch|head|options|all)\("
+    r"\s*(['\"`])(/[^'\"`\n]{0,200})\2"
+)
+#: A line that is longer was not written by a person.
+_LINE_LIMIT = 500
+_TRIALS = ("describe(", "it(", "test(", "suite(")
+
+
+def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    kind = node.type
+    if kind == "import_statement":
+        _import(walk, node)
+    elif kind == "export_statement":
+        _export(walk, scope, node, note)
+    elif kind == "ambient_declaration":
+        for _, child in grammars.parts(node):
+            if child.is_named:
+                visit(walk, scope.replace(state="export"), child, note)
+    elif kind in _KINDS:
+        _define(walk, scope, node, note, node.start_byte)
+    elif kind in _MEMBERS:
+        _member(walk, scope, node, note)
+    elif kind in ("lexical_declaration", "variable_declaration"):
+        _variables(walk, scope, node, note)
+    elif kind == "expression_statement":
+        _expression(walk, scope, node, note)
+    elif kind == "hash_bang_line":
+        walk.enter("script", walk.path, node)
+    elif kind == "if_statement" and "require.main" in walk.text(node)[:80]:
+        walk.enter("main", walk.path, node)
+
+
+def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
+    walk: Walk, scope: Scope, node: Node, note: Note, since: int, name: str = ""
+) -> None:
+    fields = walk.fields(node)
+    kind = _KINDS[node.type]
+    name = name or (walk.text(fields["name"]).strip("\"'`") if "name" in fields else "default")
+    body = fields.get("body")
+    if kind == "type" or body is None:
+        head = walk.line(node) if kind == "type" else walk.head(since, node.end_byte)
+    else:
+        head = walk.head(since, body)
+        head = head.removesuffix("=>").rstrip() if node.type == "arrow_function" else head
+    shown = scope.state == "export"
+    inner = walk.define(kind, name, node, scope, note, head, is_public=shown)
+    if body is None:
+        return
+    if kind == "enum":
+        for field, child in grammars.parts(body):
+            named = child if field == "name" else walk.fields(child).get("name")
+            if named is not None and child.is_named:
+                walk.define(
+                    "constant", walk.text(named), child, inner, type(note)(), walk.line(child),
+                    is_public=True,
+                )  # fmt: skip
+    elif kind == "module":
+        # What is declared of a module is there for all; of a namespace, what it exports.
+        walk.body(body, inner.replace(kind="", state="export" if node.type == "module" else ""))
+    elif kind in ("class", "interface"):
+        walk.body(body, inner)
+
+
+def _member(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    fields = walk.fields(node)
+    named = fields.get("name") or fields.get("property")
+    if named is None:
+        return
+    name = walk.text(named)
+    access = fields.get("accessibility_modifier")
+    hidden = name.startswith(("#", "_")) or (access is not None and walk.text(access) != "public")
+    kind = _MEMBERS[node.type]
+    if kind == "variable":
+        value = fields.get("value")
+        if value is not None and value.type in _VALUES:
+            kind = "method"
+        head = walk.line(node)
+    else:
+        head = walk.head(node, fields.get("body", node.end_byte))
+    walk.define(kind, name, node, scope, note, head, is_public=not hidden)
+
+
+def _variables(walk: Walk, scope: Scope, node: Node, note: Note, since: int | None = None) -> None:
+    start = node.start_byte if since is None else since
+    constant = walk.text(node).startswith("const")
+    for _, child in grammars.parts(node):
+        fields = walk.fields(child) if child.type == "variable_declarator" else {}
+        name, value = fields.get("name"), fields.get("value")
+        if name is None or name.type != "identifier":
+            continue
+        text = walk.text(name)
+        if value is not None and value.type in _VALUES:
+            body = walk.fields(value).get("body", value)
+            head = walk.head(start, body).removesuffix("=>").rstrip()
+            kind = "class" if value.type == "class" else "function"
+        elif value is not None and re.match(r"require\s*\(", walk.text(value)[:40]):
+            continue
+        else:
+            head = walk.line(node, start)
+            kind = "constant" if constant and text.isupper() else "variable"
+        inner = walk.define(kind, text, node, scope, note, head, is_public=scope.state == "export")
+        if kind == "class" and value is not None and "body" in walk.fields(value):
+            walk.body(walk.fields(value)["body"], inner)
+
+
+def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    scope = scope.replace(state="export")
+    since = node.start_byte
+    for field, child in grammars.parts(node):
+        if child.type == "export":
+            since = child.start_byte
+        elif field == "source":
+            walk.bring(walk.text(child).strip("\"'"), _names(walk, node), node)
+        elif field == "declaration":
+            if child.type in ("lexical_declaration", "variable_declaration"):
+                _variables(walk, scope, child, note, since)
+            elif child.type in _KINDS:
+                _define(walk, scope, child, note, since)
+            else:
+                visit(walk, scope, child, note)
+        elif field == "value":
+            if child.type == "identifier":
+                walk.exported.add(walk.text(child))
+            elif child.type in _KINDS:
+                _define(walk, scope, child, note, since, "default")
+        elif child.type == "export_clause" and "source" not in walk.fields(node):
+            walk.exported |= set(_names(walk, node))
+
+
+def _names(walk: Walk, node: Node) -> tuple[str, ...]:
+    """The names that an import or an export takes, as they are called where they come from."""
+    found = []
+    for _, clause in grammars.parts(node):
+        if clause.type not in ("import_clause", "export_clause"):
+            continue
+        for _, one in grammars.parts(clause):
+            if one.type == "identifier":
+                found.append("default")
+            elif one.type == "namespace_import":
+                found.append("*")
+            for _, inner in grammars.parts(one) if one.type == "named_imports" else [("", one)]:
+                name = walk.fields(inner).get("name") if inner.type.endswith("specifier") else None
+                if name is not None:
+                    found.append(walk.text(name))
+    return tuple(found)
+
+
+def _import(walk: Walk, node: Node) -> None:
+    fields = walk.fields(node)
+    source = fields.get("source")
+    if source is None and "import_require_clause" in fields:
+        source = walk.fields(fields["import_require_clause"]).get("source")
+    if source is not None:
+        walk.bring(walk.text(source).strip("\"'"), _names(walk, node), node)
+
+
+def _expression(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    text = walk.text(node)
+    route = _ROUTE.match(text)
+    if route:
+        walk.enter("route", f"{route[1].upper()} {route[3]}", node)
+    elif text.startswith(_TRIALS):
+        walk.test(node)
+    elif text.startswith(("module.exports", "exports.")):
+        _common(walk, scope.replace(state="export"), node, note)
+    for _, child in grammars.parts(node):
+        if child.type in ("internal_module", "module"):  # a namespace is parsed as an expression
+            visit(walk, scope, child, note)
+
+
+def _common(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    """``module.exports = ...`` and ``exports.name = ...``."""
+    fields = next((walk.fields(one) for _, one in grammars.parts(node)), {})
+    left, right = fields.get("left"), fields.get("right")
+    if left is None or right is None:
+        return
+    name = walk.text(left).removeprefix("module.").removeprefix("exports").lstrip(".")
+    if right.type == "identifier":
+        walk.exported.add(walk.text(right))
+    elif right.type == "object" and not name:
+        for _, one in grammars.parts(right):
+            if one.type == "shorthand_property_identifier":
+                walk.exported.add(walk.text(one))
+            value = walk.fields(one).get("value") if one.type == "pair" else None
+            if value is not None and value.type == "identifier":
+                walk.exported.add(walk.text(value))
+    elif right.type in _KINDS and re.fullmatch(r"[\w$]*", name):
+        _define(walk, scope, right, note, node.start_byte, name)
+
+
+def finish(walk: Walk) -> None:
+    """What is loaded in the middle of the code, and what a script without modules shows."""
+    text = walk.content.decode("utf-8", "replace")
+    known = {(one.line, one.module) for one in walk.imports}
+    line, at = 1, 0
+    for match in _LOADED.finditer(text):
+        line, at = line + text.count("\n", at, match.start()), match.start()
+        first = text.rfind("\n", max(0, at - _LINE_LIMIT), at) + 1
+        end = text.find("\n", at, at + _LINE_LIMIT)
+        bundled = (not first and at > _LINE_LIMIT) or (end < 0 and len(text) > at + _LINE_LIMIT)
+        said = text[first:at].lstrip() if not bundled else ""
+        if bundled or said.startswith(("*", "//", "/*")) or (line, match[2]) in known:
+            continue  # what a bundle requires is in the bundle
+        known.add((line, match[2]))
+        walk.imports.append(walk.imported(match[2], line))
+    if not walk.imports and not walk.exported and not re.search(r"^export\b", text, re.MULTILINE):
+        walk.exported |= {one.name for one in walk.symbols if not one.name.startswith("_")}

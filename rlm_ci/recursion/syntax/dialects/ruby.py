@@ -1,0 +1,121 @@
+"""Ruby: methods are public unless what stands above them says otherwise."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.recursion.syntax import grammars
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
+
+COMMENTS = frozenset({"comment"})
+LEADS: frozenset[str] = frozenset()
+OPEN = frozenset({"call"})
+_ACCESS = {"private", "protected", "public", "module_function"}
+_MARKED = tuple(f"{word} " for word in sorted(_ACCESS))
+_LOADED = re.compile(r"(require|require_relative|load)\s*\(?\s*(['\"])([^'\"#\n]+)\2")
+_LATER = re.compile(r"autoload\s*\(?\s*:(\w+)\s*,\s*(['\"])([^'\"#\n]+)\2")
+_ATTRIBUTES = re.compile(r"attr_(?:reader|accessor|writer)\b")
+_ROUTE = re.compile(r"(get|post|put|delete|patch)\s*\(?\s*(['\"])(/[^'\"\n]{0,200})\2")
+_TASK = re.compile(r"(?:task|multitask)\s*\(?\s*(?::(\w+)|(\w+):|['\"]([^'\"\n]+)['\"])")
+
+
+def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    kind = node.type
+    if kind in ("class", "module"):
+        _class(walk, scope, node, note)
+    elif kind in ("method", "singleton_method"):
+        _method(walk, scope, node, note, hidden=scope.state in ("private", "protected"))
+    elif kind == "singleton_class":
+        body = walk.fields(node).get("body")
+        if body is not None:
+            _inside(walk, scope.replace(depth=scope.depth + 1, state=""), body)
+    elif kind == "assignment":
+        fields = walk.fields(node)
+        if "left" in fields and fields["left"].type == "constant":
+            name = walk.text(fields["left"])
+            walk.define("constant", name, node, scope, note, walk.line(node), is_public=True)
+    elif kind == "identifier":
+        word = walk.text(node)
+        walk.access = word if word in _ACCESS else walk.access
+    elif kind == "call":
+        _call(walk, scope, node, note)
+    elif kind == "if" and "__FILE__" in walk.text(node)[:60]:
+        walk.enter("main", walk.path, node)
+
+
+def _class(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    fields = walk.fields(node)
+    if "name" not in fields:
+        return
+    end = fields["superclass"].end_byte if "superclass" in fields else fields["name"].end_byte
+    name = walk.text(fields["name"]).replace("::", ".")
+    inner = walk.define(node.type, name, node, scope, note, walk.head(node, end), is_public=True)
+    if "body" in fields:
+        _inside(walk, inner, fields["body"])
+
+
+def _inside(walk: Walk, scope: Scope, body: Node) -> None:
+    """A body, in which a word alone decides on all that follows."""
+    hidden = {
+        name
+        for child in (one for _, one in grammars.parts(body))
+        if child.type == "call"
+        and (said := re.match(r"(?:private|protected)\s*\(?\s*(:.*)", walk.text(child)[:500]))
+        for name in re.findall(r":(\w+[?!=]?)", said[1])
+    }
+    before = len(walk.symbols)
+    outside, walk.access = walk.access, ""
+    walk.body(body, scope)
+    walk.access = outside
+    for at in range(before, len(walk.symbols)):
+        one = walk.symbols[at]
+        if one.name.removeprefix(scope.prefix) in hidden:
+            walk.symbols[at] = one.replace(is_public=False)
+
+
+def _method(walk: Walk, scope: Scope, node: Node, note: Note, *, hidden: bool) -> None:
+    fields = walk.fields(node)
+    if "name" not in fields:
+        return
+    parameters = fields.get("parameters")
+    end = parameters.end_byte if parameters is not None else fields["name"].end_byte
+    kind = "method" if scope.prefix else "function"
+    name = walk.text(fields["name"])
+    hidden = hidden or (node.type == "method" and walk.access in ("private", "protected"))
+    walk.define(kind, name, node, scope, note, walk.head(node, end), is_public=not hidden)
+    if name.startswith("test_"):
+        walk.test(node)
+
+
+def _call(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    text = walk.text(node)[:400]
+    loaded = _LOADED.match(text)
+    later = None if loaded else _LATER.match(text)
+    if loaded:
+        level = 1 if loaded[1] == "require_relative" else 0
+        walk.bring(loaded[3], (), node, level)
+    elif later:
+        walk.bring(later[3], (later[1],), node)
+    elif scope.prefix and _ATTRIBUTES.match(text):
+        for name in re.findall(r":(\w+)", text):
+            hidden = walk.access in ("private", "protected")
+            walk.define("variable", name, node, scope, note, walk.line(node), is_public=not hidden)
+    elif scope.prefix and text.startswith(
+        ("private ", "protected ", "public ", "module_function ")
+    ):
+        arguments = walk.fields(node).get("arguments")
+        for _, child in grammars.parts(arguments) if arguments is not None else ():
+            if child.type in ("method", "singleton_method"):
+                hidden = text.startswith(("private", "protected"))
+                _method(walk, scope, child, note, hidden=hidden)
+    elif not scope.prefix and (route := _ROUTE.match(text)):
+        walk.enter("route", f"{route[1].upper()} {route[3]}", node)
+    elif (task := _TASK.match(text)) and walk.path.lower().endswith(("rakefile", ".rake")):
+        walk.enter("task", task[1] or task[2] or task[3], node)
+    elif text.startswith(("describe ", "RSpec.describe", "context ", "it ")):
+        walk.test(node)

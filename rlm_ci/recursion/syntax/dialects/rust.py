@@ -1,0 +1,139 @@
+"""Rust: what is marked ``pub`` without a limit is public."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.recursion.syntax import grammars
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tree_sitter import Node
+
+    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
+
+COMMENTS = frozenset({"line_comment", "block_comment"})
+LEADS = frozenset({"attribute_item"})
+OPEN = frozenset({"use_declaration", "inner_attribute_item", "extern_crate_declaration"})
+_KINDS = {
+    "struct_item": "struct", "union_item": "struct", "enum_item": "enum", "trait_item": "trait",
+    "type_item": "type", "associated_type": "type", "const_item": "constant",
+    "static_item": "variable", "function_item": "function", "function_signature_item": "function",
+    "macro_definition": "macro", "mod_item": "module",
+}  # fmt: skip
+_ALIAS = re.compile(r"\s+as\s+\w+")
+
+
+def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    kind = node.type
+    if kind in ("use_declaration", "extern_crate_declaration"):
+        _use(walk, scope, node)
+    elif kind == "impl_item":
+        _impl(walk, scope, node)
+    elif kind == "foreign_mod_item":
+        inner = walk.fields(node).get("body")
+        if inner is not None:
+            walk.body(inner, scope)
+    elif kind in _KINDS:
+        _define(walk, scope, node, note)
+
+
+def _define(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    fields = walk.fields(node)
+    if "name" not in fields:
+        return
+    name = walk.text(fields["name"])
+    leads = "".join(walk.text(one) for one in note.leads)
+    kind = _KINDS[node.type]
+    body = fields.get("body")
+    if kind == "module" and body is None:
+        walk.bring(f"self::{name}", (), node)
+        return
+    if kind == "module" and "cfg(test)" in leads:
+        walk.test(node)
+        return
+    if "#[test]" in leads or "::test]" in leads:
+        walk.test(node)
+    kind = "method" if kind == "function" and scope.kind else kind
+    mark = fields.get("visibility_modifier")
+    shown = scope.kind == "trait" or (mark is not None and walk.text(mark) == "pub")
+    shown = "macro_export" in leads if kind == "macro" else shown
+    head = _head(walk, node, kind, body)
+    inner = walk.define(kind, name, node, scope, note, head, is_public=shown)
+    if body is not None and kind == "enum":
+        _variants(walk, inner, body, note)
+    elif body is not None and kind in ("trait", "module"):
+        walk.body(body, inner.replace(kind="" if kind == "module" else kind))
+    elif name == "main" and not scope.prefix and kind == "function":
+        walk.enter("main", walk.path, node)
+
+
+def _head(walk: Walk, node: Node, kind: str, body: Node | None) -> str:
+    tuples = body is not None and body.type == "ordered_field_declaration_list"
+    if kind == "macro":
+        return f"macro_rules! {walk.text(walk.fields(node)['name'])}"
+    if body is None or tuples or kind in ("constant", "variable", "type"):
+        return walk.line(node)
+    return walk.head(node, body)
+
+
+def _variants(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
+    for _, child in grammars.parts(body):
+        name = walk.fields(child).get("name") if child.type == "enum_variant" else None
+        if name is not None:
+            walk.define(
+                "constant", walk.text(name), child, scope, type(note)(), walk.line(child),
+                is_public=True,
+            )  # fmt: skip
+
+
+def _impl(walk: Walk, scope: Scope, node: Node) -> None:
+    """Methods of a type; those of a trait for a type are known from the trait."""
+    fields = walk.fields(node)
+    if "trait" in fields or "type" not in fields or "body" not in fields:
+        return
+    name = re.split(r"[<\s(]", walk.text(fields["type"]).rpartition("::")[2], maxsplit=1)[0]
+    walk.body(
+        fields["body"],
+        scope.replace(prefix=f"{scope.prefix}{name}.", kind="impl", depth=scope.depth + 1),
+    )
+
+
+def _use(walk: Walk, scope: Scope, node: Node) -> None:
+    fields = walk.fields(node)
+    if node.type == "extern_crate_declaration":
+        if "name" in fields:
+            walk.bring(walk.text(fields["name"]), (), node)
+        return
+    if "argument" not in fields or len(walk.text(fields["argument"])) > 20000:
+        return
+    for path in _spread("".join(_ALIAS.sub("", walk.text(fields["argument"])).split())):
+        module, _, name = path.rpartition("::")
+        if scope.prefix and module.startswith(("super", "self")):
+            continue  # from a module of the same file
+        if name == "self":
+            walk.bring(module, (), node)
+        elif module:
+            walk.bring(module, (name,), node)
+        else:
+            walk.bring(name, (), node)
+
+
+def _spread(text: str) -> Iterator[str]:
+    """``a::{b,c::{d,e}}`` as ``a::b``, ``a::c::d``, ``a::c::e``."""
+    prefixes = [""]
+    word = ""
+    for char in f"{text},":
+        if char == "{":
+            prefixes.append(prefixes[-1] + word)
+            word = ""
+        elif char in ",}":
+            if word:
+                yield prefixes[-1] + word
+            word = ""
+            if char == "}" and len(prefixes) > 1:
+                prefixes.pop()
+        else:
+            word += char

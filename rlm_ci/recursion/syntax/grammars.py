@@ -1,0 +1,147 @@
+"""The grammars of tree-sitter: a tree of a file, within limits, or none.
+
+The only file that knows the library. Its parsers keep to no time and no memory of their own: a
+few hundred kilobytes of ``a<a<a<`` cost gigabytes, and an allocation that fails ends the process.
+So the steps that a parser takes are counted against the bytes that it has come past, which gives
+the same answer on every machine. Trees are walked by cursors alone: some other ways of the library
+recurse once for each level of nesting, on a stack that ends.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from time import thread_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node, Point
+
+#: The package with the grammar of each language, and the function in it that gives it.
+_GRAMMARS = {
+    "C": ("tree_sitter_c", "language"),
+    "C#": ("tree_sitter_c_sharp", "language"),
+    "C++": ("tree_sitter_cpp", "language"),
+    "Go": ("tree_sitter_go", "language"),
+    "Java": ("tree_sitter_java", "language"),
+    "JavaScript": ("tree_sitter_javascript", "language"),
+    "PHP": ("tree_sitter_php", "language_php"),
+    "Python": ("tree_sitter_python", "language"),
+    "Ruby": ("tree_sitter_ruby", "language"),
+    "Rust": ("tree_sitter_rust", "language"),
+    "TSX": ("tree_sitter_typescript", "language_tsx"),
+    "TypeScript": ("tree_sitter_typescript", "language_typescript"),
+}
+LANGUAGES = tuple(_GRAMMARS)
+#: A file that is longer is not parsed: from some 600 KB on, nesting alone can end the process.
+MAX_BYTES = 512 << 10
+#: Source code as people and generators write it takes up to 19 reports of a parser's progress for
+#: each 1,024 bytes. One that tries many readings at once takes more, and more memory with each.
+_ALLOWED = 1000
+_PER_BYTE = 25 / 1024
+#: The last word, which only texts made for it need: in some, each step takes long, or takes much.
+_SECONDS = 20.0
+_MEMORY = 400 << 20
+_CHUNK = 1 << 16
+_DEEPEST = 500
+_NO_BRACKETS = bytes(set(range(256)) - set(b"()[]{}<>;"))
+
+
+@cache
+def _language(name: str) -> Language | None:
+    """The grammar of a language; None where its package, or the library, is not installed."""
+    from importlib import import_module
+
+    if name not in _GRAMMARS:
+        return None
+    package, function = _GRAMMARS[name]
+    try:
+        from tree_sitter import Language
+
+        return Language(getattr(import_module(package), function)())
+    except (ImportError, AttributeError, ValueError, TypeError):  # or too old for the other
+        return None
+
+
+def _most_memory() -> int:
+    """The most bytes of memory that this process has ever had, 0 where nobody tells."""
+    try:
+        from resource import RUSAGE_SELF, getrusage
+    except ImportError:  # not POSIX
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return getrusage(RUSAGE_SELF).ru_maxrss * unit
+
+
+def _is_too_deep(content: bytes) -> bool:
+    """Whether more brackets are open at once than any source code needs.
+
+    Where a text ends with many of them open, a parser tries each as the place of the mistake: the
+    memory for that grows with the square, in a single step that nothing can interrupt.
+    """
+    depth = angles = 0
+    for one in content.translate(None, _NO_BRACKETS):
+        if one in b"([{":
+            depth += 1
+        elif one == 0x3C:  # <, which may as well compare two numbers
+            angles += 1
+        elif one == 0x3E:
+            angles -= angles > 0
+        else:  # a statement, or what stands in brackets, ends
+            angles = 0
+            depth -= depth > 0 and one != 0x3B
+        if depth > _DEEPEST or angles > _DEEPEST:
+            return True
+    return False
+
+
+def is_known(name: str) -> bool:
+    """Whether a grammar of the language is installed."""
+    return _language(name) is not None
+
+
+def lacking() -> tuple[str, ...]:
+    """The languages that a grammar exists for, but is not installed here."""
+    return tuple(name for name in LANGUAGES if not is_known(name))
+
+
+def parse(name: str, content: bytes) -> Node | None:
+    """The root of the tree of ``content``; None where there is no grammar, or it gives up."""
+    grammar = _language(name)
+    if grammar is None or len(content) > MAX_BYTES or b"\0" in content or _is_too_deep(content):
+        return None
+    from tree_sitter import Parser
+
+    steps, began, before = 0, thread_time(), _most_memory()
+
+    def read(offset: int, _point: Point) -> bytes:
+        return content[offset : offset + _CHUNK]
+
+    def is_enough(offset: int, _has_error: bool) -> bool:  # noqa: FBT001 - the library calls it
+        nonlocal steps
+        steps += 1
+        if steps > _ALLOWED + offset * _PER_BYTE:
+            return True
+        return steps % 8 == 0 and (
+            thread_time() - began > _SECONDS or _most_memory() - before > _MEMORY
+        )
+
+    try:
+        tree = Parser(grammar).parse(read, progress_callback=is_enough)
+    except ValueError:  # what it raises when it was told to stop
+        return None
+    return tree.root_node
+
+
+def parts(node: Node) -> list[tuple[str, Node]]:
+    """The children of a node, each with the name of its field, ``""`` for one without."""
+    cursor = node.walk()
+    if not cursor.goto_first_child():
+        return []
+    found = []
+    while True:
+        child = cursor.node
+        if child is not None:
+            found.append((cursor.field_name or "", child))
+        if not cursor.goto_next_sibling():
+            return found

@@ -1,0 +1,214 @@
+"""Which file imports which, and what comes from outside."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.syntax.imports.compiled import C, CSharp, Go, Java, Rust
+from rlm_ci.recursion.syntax.imports.javascript import Resolver as JavaScript
+from rlm_ci.recursion.syntax.imports.places import Places, folder_of, nearest
+from rlm_ci.recursion.syntax.imports.python import Resolver as Python
+from rlm_ci.recursion.syntax.imports.scripted import PHP, Ruby
+from rlm_ci.recursion.syntax.trials import is_trial, subject_of
+from rlm_ci.values import Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from rlm_ci.recursion.syntax import Import, Outline
+    from rlm_ci.recursion.syntax.imports import Found
+
+    Resolve = Callable[[str, Import], Found]
+
+#: So many files that touch a change are named, the nearest.
+TOUCHING_LIMIT = 200
+#: A name of more characters is none that anybody imports.
+_LONGEST = 400
+
+
+class Edge(Row):
+    """An import of the file ``target``, or by it, and the first line that says so."""
+
+    target: str
+    line: int
+
+
+class Use(Row):
+    """A package from outside; ``is_standard``: it comes with the language."""
+
+    package: str
+    line: int
+    is_standard: bool = False
+
+
+class Graph:
+    """The imports of a repository. Equal outlines and paths give an equal one."""
+
+    def __init__(
+        self,
+        internal: Mapping[str, tuple[Edge, ...]],
+        external: Mapping[str, tuple[Use, ...]],
+        unresolved: Mapping[str, tuple[Use, ...]],
+        stands_for: Mapping[str, str],
+    ) -> None:
+        self.internal = internal
+        self.external = external
+        #: Imports that should lead to a file of the repository, and do not, as they are written.
+        self.unresolved = unresolved
+        self._stands_for = stands_for
+        self._importers: dict[str, list[Edge]] = {}
+        for path in sorted(internal):
+            for edge in internal[path]:
+                self._importers.setdefault(edge.target, []).append(Edge.of((path, edge.line)))
+
+    @classmethod
+    def of(cls, outlines: Sequence[Outline], paths: Sequence[str]) -> Graph:
+        """The graph of the files in ``outlines``; ``paths`` are all that the repository has."""
+        places = Places([*paths, *(one.path for one in outlines)])
+        resolvers, go = _resolvers(outlines, places)
+        internal: dict[str, tuple[Edge, ...]] = {}
+        external: dict[str, tuple[Use, ...]] = {}
+        unresolved: dict[str, tuple[Use, ...]] = {}
+        for outline in outlines:
+            resolve = resolvers.get(outline.language)
+            if resolve is None or not outline.imports:
+                continue
+            targets: dict[str, int] = {}
+            packages: dict[tuple[str, bool], int] = {}
+            missed: dict[str, int] = {}
+            for one in sorted(outline.imports, key=lambda one: one.line):
+                if len(one.module) > _LONGEST:
+                    continue
+                found = resolve(outline.path, one)
+                for target in found.targets:
+                    targets.setdefault(target, one.line)
+                if found.package:
+                    packages.setdefault((found.package, found.is_standard), one.line)
+                elif not found.targets:
+                    missed.setdefault("." * one.level + one.module, one.line)
+            targets.pop(outline.path, None)
+            internal[outline.path] = tuple(map(Edge.of, sorted(targets.items())))
+            external[outline.path] = tuple(
+                Use.of((name, line, standard))
+                for (name, standard), line in sorted(packages.items())
+            )
+            unresolved[outline.path] = tuple(
+                Use.of((*one, False)) for one in sorted(missed.items())
+            )
+        return cls(
+            {path: edges for path, edges in internal.items() if edges},
+            {path: uses for path, uses in external.items() if uses},
+            {path: uses for path, uses in unresolved.items() if uses},
+            _packages_of_go(outlines, go),
+        )
+
+    def importers(self, path: str) -> tuple[Edge, ...]:
+        """The files that import ``path``, each with its line, in order of their names.
+
+        Of a language whose packages are folders: those that import its package.
+        """
+        return tuple(self._importers.get(self._stands_for.get(path, path), ()))
+
+    def touching(
+        self,
+        paths: Sequence[str],
+        outlines: Sequence[Outline],
+        limit: int = TOUCHING_LIMIT,
+    ) -> dict[str, str]:
+        """The files that a change of ``paths`` touches, the nearest first, each with why.
+
+        Those that import a changed file, the tests of one, those that it imports, and those that
+        import what passes it on; none of ``paths`` themselves.
+        """
+        changed = set(paths)
+        found: dict[str, str] = {}
+        for path, reason in self._touched(paths, [one.path for one in outlines]):
+            if len(found) >= limit:
+                break
+            if path not in changed:
+                found.setdefault(path, reason)
+        return found
+
+    def _touched(self, paths: Sequence[str], every: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """What is touched, with why, in order of nearness; paths may come more than once."""
+        passed_on: list[tuple[str, str]] = []
+        for path in paths:
+            for edge in self._near(self.importers(path), path):
+                word = "tests" if is_trial(edge.target) else "imports"
+                yield edge.target, f"{word} {path}"
+                if edge.target.rpartition("/")[2].startswith(("__init__.", "index.", "mod.rs")):
+                    passed_on.append((edge.target, path))
+        yield from _tests(paths, every)
+        for path in paths:
+            for edge in self._near(self.internal.get(path, ()), path):
+                yield edge.target, f"imported by {path}"
+        for door, path in passed_on:
+            for edge in self._near(self.importers(door), path):
+                yield edge.target, f"imports {path} by way of {door}"
+
+    @staticmethod
+    def _near(edges: Iterable[Edge], path: str) -> list[Edge]:
+        """Those of the same folder first."""
+        folder = folder_of(path)
+        return sorted(edges, key=lambda edge: (folder_of(edge.target) != folder, edge.target))
+
+
+def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Tests that are named after a changed file."""
+    subjects: dict[str, list[str]] = {}
+    for path in every:
+        subject = subject_of(path)
+        if subject:
+            subjects.setdefault(subject, []).append(path)
+    for path in paths:
+        name = path.rpartition("/")[2].partition(".")[0]
+        candidates = subjects.get(name.lower().strip("_"), [])
+        if name and candidates:
+            best = candidates if len(candidates) <= 3 else [nearest(candidates[:64], path) or ""]
+            for one in best:
+                yield one, f"tests {path}, by its name"
+
+
+def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str, Resolve], Go]:
+    """How each language is resolved."""
+    named: dict[str, dict[str, list[str]]] = {}
+    for one in outlines:
+        name = one.path.rpartition("/")[2]
+        group = "C#" if one.language == "C#" else name
+        if group in ("C#", "package.json", "go.mod", "Cargo.toml"):
+            for symbol in one.symbols:
+                if symbol.kind == "module":
+                    where = one.path if group == "C#" else folder_of(one.path)
+                    named.setdefault(group, {}).setdefault(symbol.name, []).append(where)
+    mains = {
+        folder_of(one.path): [known.module for known in one.imports]
+        for one in outlines
+        if one.imports and one.path.rpartition("/")[2] == "package.json"
+    }
+    go = Go(places, named.get("go.mod", {}))
+    script = JavaScript(places, named.get("package.json", {}), mains).resolve
+    c = C(places).resolve
+    made: dict[str, Resolve] = {
+        "C": c, "C++": c, "CUDA": c, "Objective-C": c,
+        "C#": CSharp(named.get("C#", {})).resolve,
+        "Go": go.resolve,
+        "Java": Java(places).resolve,
+        "JavaScript": script, "TypeScript": script, "TSX": script, "Vue": script,
+        "PHP": PHP(places).resolve,
+        "Python": Python(places).resolve,
+        "Ruby": Ruby(places).resolve,
+        "Rust": Rust(places, named.get("Cargo.toml", {})).resolve,
+    }  # fmt: skip
+    return made, go
+
+
+def _packages_of_go(outlines: Sequence[Outline], go: Go) -> dict[str, str]:
+    """For each file of Go, the one that stands for its package."""
+    found: dict[str, str | None] = {}
+    stands_for = {}
+    for one in outlines:
+        if one.language == "Go":
+            folder = folder_of(one.path)
+            if folder not in found:
+                found[folder] = go.of_folder(folder)
+            stands_for[one.path] = found[folder] or one.path
+    return stands_for

@@ -1,0 +1,102 @@
+"""Where the imports of JavaScript and TypeScript lead: to files, or to packages."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.syntax.imports import NOWHERE, Found
+from rlm_ci.recursion.syntax.imports.places import folder_of, joined, nearest, resolved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rlm_ci.recursion.syntax import Import
+    from rlm_ci.recursion.syntax.imports.places import Places
+
+_SUFFIXES = (
+    ".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue",
+    ".svelte",
+)  # fmt: skip
+#: A name that was compiled, and what it was before.
+_BEFORE = {
+    ".js": (".ts", ".tsx", ".d.ts"), ".jsx": (".tsx",), ".mjs": (".mts", ".d.mts"),
+    ".cjs": (".cts", ".d.cts"),
+}  # fmt: skip
+_BUILT_IN_WRITTEN = (
+    "assert async_hooks buffer child_process cluster console constants crypto dgram "
+    "diagnostics_channel dns domain events fs http http2 https inspector module net os path "
+    "perf_hooks process punycode querystring readline repl stream string_decoder sys test timers "
+    "tls trace_events tty url util v8 vm wasi worker_threads zlib"
+)
+_BUILT_IN = frozenset(_BUILT_IN_WRITTEN.split())
+
+
+class Resolver:
+    """Looks as Node and bundlers do, without their configuration."""
+
+    def __init__(
+        self,
+        places: Places,
+        packages: Mapping[str, Sequence[str]],
+        mains: Mapping[str, Sequence[str]],
+    ) -> None:
+        """``packages``: for each name that a ``package.json`` gives, the folders of these.
+
+        ``mains``: for a folder with one, what it says to begin with.
+        """
+        self._mains = mains
+        self._places = places
+        self._packages = packages
+
+    def resolve(self, path: str, one: Import) -> Found:
+        module = one.module.partition("?")[0]
+        if module.startswith((".", "/")):
+            base = "" if module.startswith("/") else folder_of(path)
+            target = resolved(base, module)
+            found = None if target is None else self._file(target)
+            return Found((found,)) if found else NOWHERE
+        words = module.split("/")
+        name = "/".join(words[:2]) if module.startswith("@") else words[0]
+        if name.startswith("node:") or (name in _BUILT_IN):
+            return Found(package=name.removeprefix("node:"), is_standard=True)
+        folders = self._packages.get(name, ())
+        if folders:
+            folder = nearest([joined(one, "x") for one in folders], path)
+            inside = self._inside(folder_of(folder or ""), module[len(name) :].lstrip("/"))
+            if inside:
+                return Found((inside,))
+        return Found(package=name)
+
+    def _inside(self, folder: str, rest: str) -> str | None:
+        """A file of a package that lies in the repository."""
+        for base in (folder, joined(folder, "src"), joined(folder, "lib")):
+            found = self._file(joined(base, rest)) if rest else self._index(base)
+            if found:
+                return found
+        return self._places.first((joined(folder, "package.json"),))
+
+    def _main(self, folder: str) -> str | None:
+        for module in self._mains.get(folder, ()):
+            target = resolved(folder, module)
+            found = None if target is None else self._places.first(_candidates(target))
+            found = found or self._places.first(
+                joined(target or folder, f"index{suffix}") for suffix in _SUFFIXES
+            )
+            if found:
+                return found
+        return None
+
+    def _file(self, target: str) -> str | None:
+        return self._places.first(_candidates(target)) or self._index(target)
+
+    def _index(self, folder: str) -> str | None:
+        index = self._places.first(joined(folder, f"index{suffix}") for suffix in _SUFFIXES)
+        return self._main(folder) or index
+
+
+def _candidates(target: str) -> Iterator[str]:
+    stem, dot, suffix = target.rpartition(".")
+    for other in _BEFORE.get(f".{suffix}", ()) if dot else ():
+        yield stem + other
+    yield target
+    for suffix in _SUFFIXES:
+        yield target + suffix

@@ -1,0 +1,166 @@
+"""Where the imports of Python lead: packages, namespace packages, ``src`` layouts, scripts."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.syntax.imports import NOWHERE, Found
+from rlm_ci.recursion.syntax.imports.library import ALWAYS, is_standard
+from rlm_ci.recursion.syntax.imports.places import ancestors, folder_of, joined, nearest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.recursion.syntax import Import
+    from rlm_ci.recursion.syntax.imports.places import Places
+
+#: Folders that stand on the path of Python by custom.
+_CUSTOMARY = ("src", "lib", "python", "tests", "test")
+_ROOTS = 16
+_SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
+
+
+class Resolver:
+    """Looks where Python would look, were it started for the importing file."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._roots: dict[str, str] = {}
+        #: For the first name of a module, the folders that it may be found in.
+        self._tops: dict[str, list[str]] = {}
+        #: The file of each module, by its path without what it ends with.
+        self._modules: dict[str, str] = {}
+        for path in sorted(places.files):
+            if path.endswith((".py", ".pyi")):
+                self._enter(path)
+        for suffix in _SUFFIXES:  # what comes first wins
+            for path in places.files:
+                if path.endswith(suffix):
+                    self._modules.setdefault(path.removesuffix(suffix), path)
+        found = {folder for folders in self._tops.values() for folder in folders}
+        custom = [one for one in _CUSTOMARY if one in found or places.inside(one)]
+        self._known = (*custom, *sorted(found - {*custom}, key=lambda one: (one.count("/"), one)))
+        self._known = self._known[:_ROOTS]
+        self._seen: dict[tuple[str, str], tuple[str, str] | None] = {}
+
+    def resolve(self, path: str, one: Import) -> Found:
+        """Where an import of the file at ``path`` leads."""
+        if one.level:
+            return self._relative(path, one)
+        top = one.module.partition(".")[0]
+        folder = folder_of(path)
+        root = self._root(folder)
+        key = (root if root != folder else folder, one.module)
+        if key not in self._seen:
+            self._seen[key] = self._locate(root, one.module)
+        place = self._seen[key]
+        standard = is_standard(top)
+        if place is None and top not in ALWAYS and root != folder:
+            # Tests are often run with their own folder on the path, though it is a package.
+            place = next(
+                (
+                    hit
+                    for base in self._within(folder, root)
+                    if (hit := self._under(base, one.module))
+                ),
+                None,
+            )
+        if place is None:
+            return Found.of(((), top, standard))
+        return Found.of((self._targets(place, one, path), "", False))
+
+    # ── where modules may lie ──
+
+    def _enter(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        root = self._root(folder)
+        if root == folder:
+            top = name.partition(".")[0]
+        else:
+            top = folder[len(root) :].lstrip("/").partition("/")[0]
+            if folder != joined(root, top):
+                return  # a deeper module: its top was entered with the package itself
+        folders = self._tops.setdefault(top, [])
+        if not folders or folders[-1] != root:
+            folders.append(root)
+
+    def _is_package(self, folder: str) -> bool:
+        files = self._places.files
+        return bool(folder) and (
+            f"{folder}/__init__.py" in files or f"{folder}/__init__.pyi" in files
+        )
+
+    def _root(self, folder: str) -> str:
+        """The folder that the package of ``folder`` lies in; the folder itself, if it is none."""
+        known = self._roots.get(folder)
+        if known is None:
+            known = self._root(folder_of(folder)) if self._is_package(folder) else folder
+            self._roots[folder] = known
+        return known
+
+    def _within(self, folder: str, root: str) -> Iterator[str]:
+        for above in ancestors(folder):
+            if above == root:
+                return
+            yield above
+
+    def _locate(self, root: str, module: str) -> tuple[str, str] | None:
+        """Folder and path without suffix of what ``module`` names for a file under ``root``."""
+        top = module.partition(".")[0]
+        if top in ALWAYS:
+            return self._under(root, module)  # only what shadows it: beside the file that asks
+        for base in ancestors(root):
+            found = self._under(base, module)
+            if found:
+                return found
+        bases = self._tops.get(top, [])
+        closest = nearest([joined(one, "x") for one in bases[:256]], joined(root, "x"))
+        if closest is not None:
+            found = self._under(folder_of(closest), module)
+            if found:
+                return found
+        for base in self._known:
+            found = self._under(base, module)
+            if found:
+                return found
+        return None
+
+    def _under(self, base: str, module: str) -> tuple[str, str] | None:
+        """The longest part of ``module`` that is a file or a folder of modules in ``base``."""
+        first = f"{base}/" if base else ""
+        rest = module.replace(".", "/")
+        while rest:
+            stem = first + rest
+            if stem in self._modules or ("/" in rest and self._places.inside(stem)):
+                return base, stem
+            rest = rest.rpartition("/")[0]
+        return None
+
+    # ── what is taken from there ──
+
+    def _relative(self, path: str, one: Import) -> Found:
+        folder = folder_of(path)
+        for _ in range(one.level - 1):
+            if not folder:
+                return NOWHERE
+            folder = folder_of(folder)
+        stem = joined(folder, one.module.replace(".", "/")) if one.module else folder
+        return Found.of((self._targets((folder, stem), one, path), "", False))
+
+    def _targets(self, place: tuple[str, str], one: Import, path: str) -> tuple[str, ...]:
+        """The files of the names that are imported: submodules, and what defines the others."""
+        _, stem = place
+        own = (
+            self._modules.get(stem) if stem else self._places.first(("__init__.py", "__init__.pyi"))
+        )
+        found = []
+        rest = not one.names
+        for name in one.names:
+            inner = self._modules.get(joined(stem, name)) if name != "*" else None
+            if inner is not None and (own is None or own.rpartition("/")[2].startswith("__init__")):
+                found.append(inner)
+            else:
+                rest = True
+        if rest and own is not None:
+            found.append(own)
+        others = [one for one in found if one != path]
+        return tuple(dict.fromkeys(others or found))

@@ -1,0 +1,69 @@
+"""Where the imports of Ruby and PHP lead."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.syntax.imports import NOWHERE, Found
+from rlm_ci.recursion.syntax.imports.places import folder_of, resolved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.recursion.syntax import Import
+    from rlm_ci.recursion.syntax.imports.places import Places
+
+_RUBY_WRITTEN = (
+    "English abbrev base64 benchmark bigdecimal bundler cgi coverage csv date delegate digest drb "
+    "erb etc expect fcntl fiddle fileutils find forwardable getoptlong io ipaddr irb json logger "
+    "matrix minitest monitor mutex_m net nkf objspace observer open-uri open3 openssl optparse "
+    "ostruct pathname pp prettyprint prime pstore psych pty racc rake rbconfig rdoc readline "
+    "reline resolv ripper ruby rubygems securerandom set shellwords singleton socket stringio "
+    "strscan syslog tempfile thread time timeout tmpdir tracer tsort un uri weakref webrick yaml "
+    "zlib"
+)
+_RUBY = frozenset(_RUBY_WRITTEN.split())
+
+
+class Ruby:
+    """What is required by a path is a file; a name is looked for below ``lib``."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def resolve(self, path: str, one: Import) -> Found:
+        name = one.module.removesuffix(".rb")
+        if one.level or name.startswith("."):
+            target = resolved(folder_of(path), name)
+            found = None if target is None else self._places.first((f"{target}.rb",))
+            return Found((found,)) if found else NOWHERE
+        top = name.partition("/")[0]
+        if top not in _RUBY:
+            found = self._places.ending(f"lib/{name}.rb", path)
+            found = found or ("/" in name and self._places.ending(f"{name}.rb", path)) or None
+            if found:
+                return Found((found,))
+        return Found(package=top, is_standard=top in _RUBY)
+
+
+class PHP:
+    """A class is looked for by its name, below folders that end as its namespace does."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def resolve(self, path: str, one: Import) -> Found:
+        if one.level:
+            target = resolved(folder_of(path), one.module)
+            if target is not None and target in self._places.files:
+                return Found((target,))
+            found = self._places.ending(one.module.lstrip("./"), path)
+            return Found((found,)) if found else NOWHERE
+        names = [name for name in one.module.split("\\") if name]
+        if len(names) < 2:
+            return Found(package=one.module.strip("\\"), is_standard=True)
+        for first in range(len(names) - 1):
+            found = self._places.ending(f"{'/'.join(names[first:])}.php", path)
+            if found:
+                return Found((found,))
+        alone = self._places.named(f"{names[-1]}.php")
+        if len(names) == 2 and len(alone) == 1:  # the whole namespace is one folder's
+            return Found((alone[0],))
+        return Found(package="\\".join(names[:2]))

@@ -1,0 +1,164 @@
+"""Which language a file is written in, by its name and its first line."""
+
+from __future__ import annotations
+
+_BY_SUFFIX = {
+    "Ada": "adb ads",
+    "Assembly": "asm s",
+    "Astro": "astro",
+    "Batch": "bat cmd",
+    "C": "c h",
+    "C#": "cs csx",
+    "C++": "cc cpp cppm cxx c++ hh hpp hxx h++ inl ipp ixx tpp",
+    "CMake": "cmake",
+    "COBOL": "cbl cob",
+    "CSS": "css",
+    "CSV": "csv tsv",
+    "CUDA": "cu cuh",
+    "Clojure": "clj cljc cljs edn",
+    "CoffeeScript": "coffee",
+    "Common Lisp": "lisp lsp",
+    "Crystal": "cr",
+    "Cython": "pxd pxi pyx",
+    "D": "d",
+    "Dart": "dart",
+    "Diff": "diff patch",
+    "Elixir": "ex exs",
+    "Elm": "elm",
+    "Emacs Lisp": "el",
+    "Erlang": "erl hrl",
+    "F#": "fs fsi fsx",
+    "Fortran": "f f03 f08 f77 f90 f95 for",
+    "GLSL": "frag glsl vert",
+    "Gettext": "po pot",
+    "Go": "go",
+    "GraphQL": "gql graphql",
+    "Groovy": "gradle groovy",
+    "HCL": "hcl tf tfvars",
+    "HTML": "htm html xhtml",
+    "Haskell": "hs lhs",
+    "INI": "cfg conf ini properties",
+    "JSON": "geojson json json5 jsonc jsonl ndjson webmanifest",
+    "Java": "java",
+    "JavaScript": "cjs js jsx mjs",
+    "Jinja": "j2 jinja jinja2",
+    "Julia": "jl",
+    "Jupyter Notebook": "ipynb",
+    "Kotlin": "kt kts",
+    "Less": "less",
+    "Lua": "lua",
+    "M4": "ac m4",
+    "Makefile": "mak mk",
+    "Markdown": "markdown md mdown mdx",
+    "Nim": "nim",
+    "Nix": "nix",
+    "OCaml": "ml mli",
+    "Objective-C": "m mm",
+    "PHP": "php php3 php4 php5 php7 phps phtml",
+    "Pascal": "dpr pas pp",
+    "Perl": "pl pm t",
+    "PowerShell": "ps1 psd1 psm1",
+    "Prolog": "pro prolog",
+    "Protocol Buffers": "proto",
+    "Python": "py pyi pyw",
+    "R": "r rmd",
+    "Racket": "rkt",
+    "Ruby": "gemspec rake rb ru",
+    "Rust": "rs",
+    "SCSS": "sass scss",
+    "SQL": "sql",
+    "SVG": "svg",
+    "Scala": "sbt sc scala",
+    "Scheme": "scm ss",
+    "Shell": "bash bats fish ksh sh zsh",
+    "Solidity": "sol",
+    "Starlark": "bzl star",
+    "Svelte": "svelte",
+    "Swift": "swift",
+    "TOML": "toml",
+    "TSX": "tsx",
+    "Tcl": "tcl",
+    "TeX": "bib cls latex sty tex",
+    "Text": "log txt",
+    "Thrift": "thrift",
+    "TypeScript": "cts mts ts",
+    "V": "v",
+    "VHDL": "vhd vhdl",
+    "Verilog": "sv svh vh",
+    "Vim Script": "vim",
+    "Visual Basic": "bas vb vbs",
+    "Vue": "vue",
+    "WebAssembly": "wat",
+    "XML": "plist rss wsdl xml xsd xsl xslt",
+    "YAML": "yaml yml",
+    "Zig": "zig",
+    "reStructuredText": "rest rst",
+    "AsciiDoc": "adoc asciidoc",
+}
+_BY_NAME = {
+    "Batch": "autoexec.bat",
+    "CMake": "cmakelists.txt",
+    "Dockerfile": "containerfile dockerfile",
+    "Go module": "go.mod go.work",
+    "Groovy": "jenkinsfile",
+    "Ignore list": ".dockerignore .eslintignore .gitignore .npmignore .prettierignore",
+    "Git attributes": ".gitattributes",
+    "Git config": ".gitconfig .gitmodules",
+    "INI": ".editorconfig .flake8 .npmrc .pylintrc pip.conf",
+    "JSON": ".babelrc .eslintrc .prettierrc composer.lock",
+    "Just": "justfile",
+    "Makefile": "bsdmakefile gnumakefile makefile",
+    "Meson": "meson.build meson.options meson_options.txt",
+    "Procfile": "procfile",
+    "Ruby": "brewfile capfile fastfile gemfile guardfile podfile rakefile vagrantfile",
+    "Shell": ".bash_profile .bashrc .profile .zshrc configure",
+    "Starlark": "build build.bazel module.bazel tiltfile workspace workspace.bazel",
+    "TOML": "cargo.lock poetry.lock uv.lock pipfile",
+    "Text": "authors changelog changes contributing copying license licence notice readme todo",
+    "YAML": ".clang-format .clang-tidy",
+}  # fmt: skip
+_BY_INTERPRETER = {
+    "bash": "Shell", "dash": "Shell", "ksh": "Shell", "sh": "Shell", "zsh": "Shell",
+    "fish": "Shell", "python": "Python", "pypy": "Python", "node": "JavaScript",
+    "nodejs": "JavaScript", "deno": "TypeScript", "bun": "TypeScript", "ts-node": "TypeScript",
+    "ruby": "Ruby", "perl": "Perl", "php": "PHP", "lua": "Lua", "luajit": "Lua",
+    "rscript": "R", "tclsh": "Tcl", "wish": "Tcl", "awk": "Awk", "gawk": "Awk",
+    "make": "Makefile", "osascript": "AppleScript", "julia": "Julia", "elixir": "Elixir",
+    "escript": "Erlang", "groovy": "Groovy", "pwsh": "PowerShell", "guile": "Scheme",
+    "racket": "Racket", "swift": "Swift", "scala": "Scala", "nix-shell": "Nix",
+}  # fmt: skip
+_SUFFIXES = {suffix: name for name, all_of in _BY_SUFFIX.items() for suffix in all_of.split()}
+_NAMES = {file: name for name, all_of in _BY_NAME.items() for file in all_of.split()}
+
+#: What nobody could tell.
+OTHER = "Other"
+
+
+def language(path: str, first_line: bytes | str = b"") -> str:
+    """The language of the file at ``path``; ``first_line`` tells, where the name does not."""
+    name = path.rpartition("/")[2].lower()
+    found = _NAMES.get(name)
+    if found is None:
+        stem, dot, suffix = name.rpartition(".")
+        if dot and suffix in _SUFFIXES:
+            found = _SUFFIXES[suffix]
+        elif name.startswith(("dockerfile.", "containerfile.")):
+            found = "Dockerfile"
+        elif dot and suffix in ("in", "tmpl", "template", "example", "dist", "sample") and stem:
+            found = language(stem)
+    if found is not None and found != OTHER:
+        return found
+    return _interpreted(first_line)
+
+
+def _interpreted(first_line: bytes | str) -> str:
+    """By the interpreter that a script names: ``#!/usr/bin/env -S python3 -u``."""
+    line = first_line if isinstance(first_line, str) else first_line[:256].decode("latin-1")
+    if not line.startswith("#!"):
+        return "XML" if line.startswith("<?xml") else "PHP" if line.startswith("<?php") else OTHER
+    for word in line[2:].split():
+        tool = word.rpartition("/")[2].lower()
+        if tool == "env" or tool.startswith("-") or "=" in tool:
+            continue
+        return _BY_INTERPRETER.get(tool.rstrip("0123456789."), OTHER)
+    return OTHER

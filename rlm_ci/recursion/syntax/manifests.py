@@ -1,0 +1,215 @@
+"""Files that say what can be run, and what a project is called: no code, but entries of its own.
+
+They are read line by line, which is enough for what they are asked, and gives the lines. What a
+``package.json``, a ``go.mod`` or a ``Cargo.toml`` is the manifest of, is a symbol of kind module.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from rlm_ci.recursion.syntax import PARSED, Entry, Import, Outline, Symbol
+from rlm_ci.recursion.syntax.wording import clipped, line_count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: A longer file is none that a person writes.
+_MAX_BYTES = 1 << 20
+#: So many scripts of a ``package.json`` are told.
+_MOST = 500
+_TABLE = re.compile(r"\s*\[\[?([^\[\]]*)\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([\w.-]+))\s*=\s*(.*)$""")
+_SCRIPT = re.compile(r"\s*([\w.-]+)\s*=\s*[\w.]+(?::[\w.]+)?")
+_TARGET = re.compile(r"([A-Za-z0-9][\w./-]*)(?: +[A-Za-z0-9][\w./-]*)*\s*:(?![=:])")
+_INSTRUCTION = re.compile(r"\s*(ENTRYPOINT|CMD)\s+(.+)$", re.IGNORECASE)
+_SCRIPT_TABLES = {
+    "project.scripts": "script", "project.gui-scripts": "script", "tool.poetry.scripts": "script",
+    "project.entry-points.console_scripts": "script",
+}  # fmt: skip
+
+
+class _Found:
+    """What has been found so far; names as anybody can read them."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self.entries: list[Entry] = []
+        #: What stands for the whole: the ``main`` of a ``package.json``.
+        self.imports: list[Import] = []
+
+    def enter(self, kind: str, name: str, line: int, end: int | None = None) -> None:
+        self.entries.append(Entry.of((kind, clipped(name, 300), line, end or line)))
+
+    def call(self, name: str, line: int) -> None:
+        """The project's own name, which nobody calls: it is no public one."""
+        shown = clipped(name, 300)
+        self.symbols.append(Symbol.of(("module", shown, line, line, False, "", "", 0, 0)))
+
+
+def outline(path: str, language: str, content: bytes) -> Outline | None:
+    """The outline of a manifest; None for any other file."""
+    read = _reader(path, language)
+    if read is None or len(content) > _MAX_BYTES or b"\0" in content:
+        return None
+    lines = content.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+    found = _Found()
+    read(found, lines)
+    return Outline(
+        path,
+        language,
+        PARSED,
+        line_count(content),
+        symbols=tuple(found.symbols),
+        imports=tuple(found.imports),
+        entries=tuple(found.entries),
+    )
+
+
+def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | None:
+    folder, _, name = path.rpartition("/")
+    if language == "YAML" and f"/{folder}".endswith("/.github/workflows"):
+        return _workflow
+    named: dict[str, Callable[[_Found, list[str]], None]] = {
+        "package.json": _package,
+        "pyproject.toml": _tables,
+        "Cargo.toml": _tables,
+        "setup.cfg": _installed,
+        "go.mod": _go,
+        "Procfile": _processes,
+    }
+    if name in named:
+        return named[name]
+    return {"Dockerfile": _docker, "Makefile": _make}.get(language)
+
+
+def _tables(found: _Found, lines: list[str]) -> None:
+    """``[project.scripts]``, ``[[bin]]`` and what is called ``name`` beside them."""
+    table = ""
+    for number, line in enumerate(lines, start=1):
+        begun = _TABLE.match(line)
+        if begun:
+            table = begun[1].replace('"', "").replace(" ", "")
+            continue
+        pair = _KEY.match(line)
+        if not pair:
+            continue
+        key = pair[1] or pair[2] or pair[3]
+        value = pair[4].partition("#")[0].strip().strip("\"'")
+        if table in _SCRIPT_TABLES:
+            found.enter("script", key, number)
+        elif key == "name" and table == "bin":
+            found.enter("script", value, number)
+        elif key == "name" and table in ("project", "package", "tool.poetry"):
+            found.call(value, number)
+
+
+def _installed(found: _Found, lines: list[str]) -> None:
+    """The ``console_scripts`` of a ``setup.cfg``."""
+    inside = False
+    for number, line in enumerate(lines, start=1):
+        if re.match(r"\s*(console|gui)_scripts\s*=", line):
+            inside = True
+            continue
+        script = _SCRIPT.match(line) if inside and line[:1].isspace() else None
+        if script:
+            found.enter("script", script[1], number)
+        elif line.strip() and not line.lstrip().startswith(("#", ";")):
+            inside = False
+
+
+def _package(found: _Found, lines: list[str]) -> None:
+    """Name, ``bin`` and ``scripts`` of a ``package.json``."""
+    try:
+        record = json.loads("\n".join(lines))
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(record, dict):
+        return
+    name = record.get("name")
+    name = name if isinstance(name, str) else ""
+    if name:
+        found.call(name, _line_of(lines, "name", 0))
+    for key in ("main", "module"):
+        main = record.get(key)
+        if isinstance(main, str) and main:
+            module = main if main.startswith(".") else f"./{main}"
+            found.imports.append(Import.of((module, (), _line_of(lines, key, 0), 1)))
+    bins = record.get("bin")
+    if isinstance(bins, str) and name:
+        found.enter("script", name.rpartition("/")[2], _line_of(lines, "bin", 0))
+    for group, kind in (("bin", "script"), ("scripts", "task")):
+        inner = record.get(group)
+        number = _line_of(lines, group, 0)
+        for key in list(inner)[:_MOST] if isinstance(inner, dict) else ():
+            number = _line_of(lines, key, number - 1)
+            found.enter(kind, key, number)
+
+
+def _line_of(lines: list[str], key: str, start: int) -> int:
+    """The first line from index ``start`` on that begins the value of ``key``."""
+    sign = re.compile(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:")
+    for number in range(start, len(lines)):
+        if sign.search(lines[number]):
+            return number + 1
+    return start + 1
+
+
+def _go(found: _Found, lines: list[str]) -> None:
+    for number, line in enumerate(lines, start=1):
+        said = re.match(r"module\s+\"?([^\s\"]+)", line)
+        if said:
+            found.call(said[1], number)
+            return
+
+
+def _docker(found: _Found, lines: list[str]) -> None:
+    """What a container begins with: the last of each instruction counts."""
+    said: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(lines, start=1):
+        begun = _INSTRUCTION.match(line)
+        if begun:
+            said[begun[1].upper()] = (begun[2].strip(), number)
+    for word in ("ENTRYPOINT", "CMD"):
+        if word in said:
+            text, number = said[word]
+            found.enter("main", f"{word} {text}", number)
+
+
+def _make(found: _Found, lines: list[str]) -> None:
+    """The targets of a makefile that a person would ask for: no patterns, no file of a suffix."""
+    seen = set()
+    for number, line in _logical(lines):
+        target = _TARGET.match(line)
+        for name in target[0].rstrip(": \t").split() if target else ():
+            if name not in seen and "." not in name.lstrip(".") and "/" not in name:
+                seen.add(name)
+                found.enter("task", name, number)
+
+
+def _logical(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Lines that no backslash goes on into, and that are no recipe."""
+    goes_on = False
+    for number, line in enumerate(lines, start=1):
+        if not goes_on and not line.startswith(("\t", "#", " ", ".")):
+            yield number, line
+        goes_on = line.endswith("\\")
+
+
+def _workflow(found: _Found, lines: list[str]) -> None:
+    """A workflow by its name."""
+    for number, line in enumerate(lines, start=1):
+        said = re.match(r"name:\s*(.+)$", line)
+        if said:
+            name = said[1].partition(" #")[0].strip().strip("\"'")
+            found.enter("task", f"workflow: {name}", number)
+            return
+
+
+def _processes(found: _Found, lines: list[str]) -> None:
+    for number, line in enumerate(lines, start=1):
+        said = re.match(r"([\w-]+):\s*\S", line)
+        if said:
+            found.enter("main", f"process: {said[1]}", number)

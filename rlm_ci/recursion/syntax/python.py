@@ -1,0 +1,409 @@
+"""The outline of a Python file, by the language's own parser."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import re
+import warnings
+from bisect import bisect_left
+
+from rlm_ci.recursion.syntax import PARSED, Import, Outline, Symbol
+from rlm_ci.recursion.syntax.python_entries import entries
+from rlm_ci.recursion.syntax.wording import clipped, folded, line_count, paragraph
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+#: A longer file costs more memory than a machine may have: some 60 bytes for each of its own.
+MAX_BYTES = 4 << 20
+#: What the parser raises on a text that is no Python, or more than it can hold.
+_REFUSED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
+#: The encodings that a file may name (PEP 263); of others, some take a time that grows squared.
+_ENCODINGS = re.compile(
+    r"(utf|iso|latin|cp|windows|koi8|mac|euc|shift|big5|gb|hz|tis|johab|ptcp)[\w-]*", re.IGNORECASE
+)
+_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_STRING_OR_COMMENT = re.compile(
+    rb"""("{3}|'{3})(?:\\.|(?!\1).)*\1|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#[^\n]*""", re.DOTALL
+)
+_CHAIN = re.compile(rb"\b\w++(?:[\s\\]*\.[\s\\]*\w+)++")
+_CHAIN_LIMIT = 2000
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_TYPE_MAKERS = {"TypeVar", "NewType", "ParamSpec", "TypeVarTuple", "TypeAliasType"}
+
+
+def outline(path: str, content: bytes) -> Outline | None:
+    """The outline; None for what is not Python of this interpreter's version."""
+    source = utf8(content)
+    module = None if source is None else parsed(source)
+    if source is None or module is None:
+        return None
+    return _Reader(path, content, source).read(module)
+
+
+def utf8(content: bytes) -> bytes | None:
+    r"""The source as its parser should see it: UTF-8, lines that end in ``\n``; None: refused."""
+    if len(content) > MAX_BYTES or b"\0" in content:
+        return None
+    source = content.removeprefix(b"\xef\xbb\xbf")
+    if not source.isascii():
+        for line in source.split(b"\n", 2)[:2]:
+            named = _COOKIE.match(line)
+            if named:
+                encoding = named[1].decode()
+                if not _ENCODINGS.fullmatch(encoding):
+                    return None
+                try:
+                    source = source.decode(encoding).encode()
+                except (ValueError, LookupError):
+                    return None
+                break
+    if b"\r" in source:
+        source = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if source.count(b".") > _CHAIN_LIMIT:
+        # The name of a module is put together part by part, each time as a whole.
+        for chain in _CHAIN.finditer(source):
+            if chain[0].count(b".") > _CHAIN_LIMIT:
+                return None
+    return source
+
+
+def parsed(source: bytes) -> ast.Module | None:
+    """The tree of a text in UTF-8; None when it is not Python."""
+    collecting = gc.isenabled()
+    try:
+        text = source.decode()
+        # Thousands of nodes, none of them garbage: to look for some takes a third of the time.
+        gc.disable()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except _REFUSED:
+        return None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body, those under ``if``, ``try`` and the like as if they stood in it.
+
+    Without recursion: of an ``elif`` chain, each link is nested in the one before.
+    """
+    stack = list(reversed(body))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, _DEFINITIONS):
+            for inner in reversed(_blocks(node)):
+                stack.extend(reversed(inner))
+
+
+def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
+    """The blocks of a compound statement, in the order in which they stand."""
+    found = []
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        part = getattr(node, name, None)
+        if part and isinstance(part, list):
+            blocks = [one.body for one in part] if name in ("handlers", "cases") else [part]
+            found += blocks
+    return found
+
+
+def every(module: ast.Module) -> Iterator[ast.stmt]:
+    """All statements of a file, at whatever depth; no order is promised."""
+    stack: list[list[ast.stmt]] = [module.body]
+    while stack:
+        for node in stack.pop():
+            yield node
+            if hasattr(node, "body") or isinstance(node, ast.Match):
+                stack += _blocks(node)
+
+
+def first_line(node: ast.stmt) -> int:
+    """Where a statement begins, its decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
+
+
+class _Reader:
+    def __init__(self, path: str, content: bytes, source: bytes) -> None:
+        self._path = path
+        self._content = content
+        self._lines = source.split(b"\n")
+        self._last = line_count(source)
+        self._symbols: dict[str, Symbol] = {}
+        self._overloaded: set[str] = set()
+        #: Line numbers of the parser after which a lone carriage return ended a line: to git,
+        #: and to whoever counts lines by it, that ends none.
+        self._returns = _lone_returns(content) if b"\r" in content else []
+
+    def read(self, module: ast.Module) -> Outline:
+        exported = _exported(module)
+        self._scope(module.body, "", exported, is_public=True)
+        doc, doc_start, doc_end = self._doc(module.body)
+        statements = list(every(module))
+        found = Outline(
+            self._path,
+            "Python",
+            PARSED,
+            line_count(self._content),
+            doc,
+            doc_start,
+            doc_end,
+            tuple(sorted(self._symbols.values(), key=lambda one: (one.line_start, one.name))),
+            tuple(_imports(statements)),
+            tuple(entries(self._path, module, self._last, statements)),
+        )
+        return found if not self._returns else self._renumbered(found)
+
+    # ── definitions ──
+
+    def _scope(
+        self, body: Sequence[ast.stmt], prefix: str, exported: set[str] | None, *, is_public: bool
+    ) -> None:
+        """What a module or a class defines."""
+        members = bool(prefix)
+        for node in flat(body):
+            if isinstance(node, _DEFINITIONS):
+                name = f"{prefix}{node.name}"
+                shown = is_public and _is_public(node.name, exported, members=members)
+                self._define(node, name, members=members, is_public=shown)
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                    if isinstance(target, ast.Name):
+                        shown = is_public and _is_public(target.id, exported, members=members)
+                        self._assign(node, prefix, target.id, is_public=shown)
+            elif node.__class__.__name__ == "TypeAlias":  # from 3.12 on
+                target_name: str = node.name.id  # type: ignore[attr-defined]  # as above
+                shown = is_public and _is_public(target_name, exported, members=members)
+                self._add(node, "type", f"{prefix}{target_name}", self._head(node), shown)
+
+    def _define(
+        self,
+        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef,
+        name: str,
+        *,
+        members: bool,
+        is_public: bool,
+    ) -> None:
+        marks = {_last_name(one) for one in node.decorator_list}
+        if marks & {"setter", "deleter"} or not self._is_new(name, overload="overload" in marks):
+            return
+        start = first_line(node)
+        head = self._signature(node)
+        is_class = isinstance(node, ast.ClassDef)
+        kind = _class_kind(node) if is_class else "method" if members else "function"
+        doc, doc_start, doc_end = self._doc(node.body)
+        end = node.end_lineno or node.lineno
+        self._symbols[name] = Symbol.of(
+            (kind, name, start, end, is_public, head, doc, doc_start, doc_end)
+        )
+        if isinstance(node, ast.ClassDef):
+            self._scope(node.body, f"{name}.", None, is_public=is_public)
+
+    def _is_new(self, name: str, *, overload: bool) -> bool:
+        """The first definition counts, but what runs before what only says its types."""
+        if overload:
+            fresh = name not in self._symbols
+            self._overloaded.add(name)
+            return fresh
+        if name in self._overloaded:
+            self._overloaded.discard(name)
+            return True
+        return name not in self._symbols
+
+    def _assign(
+        self, node: ast.Assign | ast.AnnAssign, prefix: str, name: str, *, is_public: bool
+    ) -> None:
+        if name in ("_", "__all__", "__slots__") or f"{prefix}{name}" in self._symbols:
+            return
+        owner = self._symbols.get(prefix[:-1]) if prefix else None
+        if owner is not None and isinstance(node, ast.Assign):
+            if owner.kind != "enum" and not _is_constant(name):
+                return  # of a class, what is declared, not what it merely begins with
+            kind = "constant"
+        else:
+            kind = _assigned_kind(node, name)
+        self._add(node, kind, f"{prefix}{name}", self._head(node), is_public)
+
+    def _add(self, node: ast.stmt, kind: str, name: str, head: str, is_public: bool) -> None:  # noqa: FBT001 - it is one of the fields
+        doc, doc_start, doc_end = self._remark(node.lineno)
+        end = node.end_lineno or node.lineno
+        self._symbols.setdefault(
+            name,
+            Symbol.of((kind, name, node.lineno, end, is_public, head, doc, doc_start, doc_end)),
+        )
+
+    # ── texts ──
+
+    def _between(self, line: int, column: int, to_line: int, to_column: int) -> bytes:
+        if line == to_line:
+            return self._lines[line - 1][column:to_column]
+        rows = self._lines[line - 1 : to_line]
+        rows[0] = rows[0][column:]
+        rows[-1] = rows[-1][:to_column]
+        return b"\n".join(rows)
+
+    def _signature(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
+        """From ``def`` or ``class`` to the colon, without comments."""
+        inner = node.body[0]
+        line, column = inner.lineno, inner.col_offset
+        for one in getattr(inner, "decorator_list", []):
+            line, column = min((line, column), (one.lineno, max(one.col_offset - 1, 0)))
+        text = self._between(node.lineno, node.col_offset, line, column)
+        if b"#" in text:
+            text = _STRING_OR_COMMENT.sub(lambda m: b"" if m[0][:1] == b"#" else m[0], text)
+        text = text.replace(b"\\\n", b" ").rstrip(b" \t\n\f@")
+        return folded(text.removesuffix(b":").decode("utf-8", "replace"))
+
+    def _head(self, node: ast.stmt) -> str:
+        """An assignment as it is written, of a long one the first line."""
+        end = self._lines[node.lineno - 1]
+        last = node.end_col_offset if node.end_lineno == node.lineno else len(end)
+        text = end[node.col_offset : last].rstrip().decode("utf-8", "replace")
+        return clipped(text if node.end_lineno == node.lineno else f"{text} …", 160)
+
+    def _doc(self, body: Sequence[ast.stmt]) -> tuple[str, int, int]:
+        """The first paragraph of a docstring, and its lines."""
+        first = body[0] if body else None
+        if not (
+            isinstance(first, ast.Expr)
+            and isinstance(first.value, ast.Constant)
+            and isinstance(first.value.value, str)
+        ):
+            return "", 0, 0
+        rows = first.value.value.split("\n")
+        text, start, end = paragraph(rows)
+        if not text:
+            return "", 0, 0
+        last = first.end_lineno or first.lineno
+        if len(rows) != last - first.lineno + 1:  # escapes: lines of the value are not the file's
+            return text, first.lineno, last
+        return text, first.lineno + start, first.lineno + end - 1
+
+    def _remark(self, line: int) -> tuple[str, int, int]:
+        """Comments that begin with ``#:`` right above."""
+        first = line - 1
+        while first and self._lines[first - 1].lstrip().startswith(b"#:"):
+            first -= 1
+        if first == line - 1:
+            return "", 0, 0
+        rows = [
+            row.strip().removeprefix(b"#:").decode("utf-8", "replace")
+            for row in self._lines[first : line - 1]
+        ]
+        text, start, end = paragraph(rows)
+        return (text, first + start + 1, first + end) if text else ("", 0, 0)
+
+    def _renumbered(self, found: Outline) -> Outline:
+        """The same with lines counted as git counts them."""
+
+        def real(line: int) -> int:
+            return line - bisect_left(self._returns, line)
+
+        return found.replace(
+            doc_start=real(found.doc_start),
+            doc_end=real(found.doc_end),
+            symbols=tuple(
+                one.replace(
+                    **{
+                        name: real(getattr(one, name))
+                        for name in ("line_start", "line_end", "doc_start", "doc_end")
+                    }
+                )
+                for one in found.symbols
+            ),
+            imports=tuple(one.replace(line=real(one.line)) for one in found.imports),
+            entries=tuple(
+                one.replace(line_start=real(one.line_start), line_end=real(one.line_end))
+                for one in found.entries
+            ),
+        )
+
+
+def _lone_returns(content: bytes) -> list[int]:
+    """The numbers of the lines, counted as the parser does, that a lone carriage return ends."""
+    ends = enumerate(re.finditer(rb"\r\n?|\n", content), start=1)
+    return [line for line, match in ends if match[0] == b"\r"]
+
+
+def _exported(module: ast.Module) -> set[str] | None:
+    """The names in ``__all__``, as far as they are written out; None when there is none."""
+    names: set[str] | None = None
+    for node in flat(module.body):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            value = node.value
+        elif isinstance(node, ast.AugAssign):
+            targets, value = [node.target], node.value
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = node.value.func  # __all__.extend([...]), __all__.append("...")
+            targets = [called.value] if isinstance(called, ast.Attribute) else []
+            value = node.value.args[0] if node.value.args else None
+        else:
+            continue
+        if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):
+            names = (names or set()) | {
+                one.value
+                for one in (ast.walk(value) if value is not None else ())
+                if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
+    return names or None
+
+
+def _imports(statements: Iterable[ast.stmt]) -> list[Import]:
+    found = []
+    for node in statements:
+        if isinstance(node, ast.Import):
+            found += [Import.of((one.name, (), node.lineno, 0)) for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(one.name for one in node.names)
+            found.append(Import.of((node.module or "", names, node.lineno, node.level)))
+    return sorted(found, key=lambda one: (one.line, one.module))
+
+
+def _is_public(name: str, exported: set[str] | None, *, members: bool) -> bool:
+    if exported is not None:
+        return name in exported
+    return not name.startswith("_") or (members and name.startswith("__") and name.endswith("__"))
+
+
+def _is_constant(name: str) -> bool:
+    return name.isupper() and not name.startswith("__")
+
+
+def _assigned_kind(node: ast.Assign | ast.AnnAssign, name: str) -> str:
+    value = node.value
+    if isinstance(node, ast.AnnAssign):
+        said = ast.dump(node.annotation) if not isinstance(node.annotation, ast.Constant) else ""
+        if "'TypeAlias'" in said:
+            return "type"
+        if "'Final'" in said:
+            return "constant"
+    if isinstance(value, ast.Call) and _last_name(value) in _TYPE_MAKERS:
+        return "type"
+    if isinstance(value, ast.Lambda):
+        return "function"
+    if _is_constant(name):
+        return "constant"
+    is_type = isinstance(value, ast.Subscript | ast.BinOp) and isinstance(node, ast.Assign)
+    return "type" if is_type and name.lstrip("_")[:1].isupper() else "variable"
+
+
+def _class_kind(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    names = {_last_name(one) for one in getattr(node, "bases", [])}
+    if "Protocol" in names:
+        return "interface"
+    return "enum" if any(name.endswith(("Enum", "Flag")) for name in names) else "class"
+
+
+def _last_name(node: ast.expr) -> str:
+    """``c`` of ``a.b.c(...)[...]``."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,125 @@
+"""Where Python begins to run: main guards, commands, routes, tasks and tests."""
+
+from __future__ import annotations
+
+import ast
+
+from rlm_ci.recursion.syntax import Entry
+from rlm_ci.recursion.syntax.wording import clipped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_VERBS = {"get", "post", "put", "delete", "patch", "head", "options", "websocket"}
+_ROUTES = {"route", "api_route", *_VERBS}
+_COMMANDS = {"command", "group"}
+_TASKS = {"task", "shared_task", "periodic_task"}
+
+
+def entries(
+    path: str, module: ast.Module, lines: int, statements: Iterable[ast.stmt]
+) -> list[Entry]:
+    """The entry points of a file, in the order in which they stand."""
+    found = []
+    for node in statements:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.decorator_list:
+            found += [entry for one in node.decorator_list if (entry := _decorated(node, one))]
+        elif isinstance(node, ast.Expr) and path.rpartition("/")[2] == "setup.py":
+            found += _installed(node.value)
+    guards = [node for node in module.body if isinstance(node, ast.If) and _is_guard(node.test)]
+    found += [
+        Entry("main", clipped(path, 300), node.lineno, node.end_lineno or node.lineno)
+        for node in guards[:1]
+    ]
+    folder, _, name = path.rpartition("/")
+    if name == "__main__.py" and module.body:
+        whole = folder.rpartition("/")[2] or "."
+        found = [one for one in found if one.kind != "main"]
+        found.append(Entry("main", clipped(f"python -m {whole}", 300), 1, lines))
+    tests = [node for node in module.body if _is_test(node)] if is_test_name(name) else []
+    if tests:
+        last = tests[-1]
+        found.append(
+            Entry("test", clipped(path, 300), tests[0].lineno, last.end_lineno or last.lineno)
+        )
+    return sorted(found, key=lambda one: (one.line_start, one.kind, one.name))
+
+
+def is_test_name(name: str) -> bool:
+    """Whether test runners would look into a file of this name."""
+    return (
+        name.startswith("test_") or name.endswith(("_test.py", "_tests.py")) or name == "tests.py"
+    )
+
+
+def _is_test(node: ast.stmt) -> bool:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.name.startswith("test")
+    return isinstance(node, ast.ClassDef) and (
+        node.name.startswith("Test") or node.name.endswith(("Test", "Tests", "TestCase"))
+    )
+
+
+def _is_guard(test: ast.expr) -> bool:
+    """``__name__ == "__main__"``, either way round."""
+    if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
+        return False
+    sides = [test.left, test.comparators[0]]
+    names = [side.id for side in sides if isinstance(side, ast.Name)]
+    texts = [side.value for side in sides if isinstance(side, ast.Constant)]
+    return names == ["__name__"] and texts == ["__main__"] and isinstance(test.ops[0], ast.Eq)
+
+
+def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> Entry | None:
+    call = mark if isinstance(mark, ast.Call) else None
+    target = call.func if call else mark
+    if isinstance(target, ast.Attribute):
+        word, bound = target.attr, True
+    elif isinstance(target, ast.Name):
+        word, bound = target.id, False
+    else:
+        return None
+    said = _text(call.args[0]) if call and call.args else None
+    end = node.end_lineno or node.lineno
+    if bound and word in _ROUTES and said is not None and said.startswith("/"):
+        return Entry("route", clipped(f"{_methods(word, call)} {said}", 300), mark.lineno, end)
+    if word in _COMMANDS and bound:
+        name = said or node.name.replace("_", "-")
+        return Entry("command", clipped(name, 300), mark.lineno, end)
+    if word in _TASKS:
+        return Entry("task", clipped(said or node.name, 300), mark.lineno, end)
+    return None
+
+
+def _methods(word: str, call: ast.Call | None) -> str:
+    """``GET``, or what ``methods=[...]`` says."""
+    if word in _VERBS:
+        return word.upper()
+    for keyword in call.keywords if call else ():
+        if keyword.arg == "methods" and isinstance(keyword.value, ast.List | ast.Tuple | ast.Set):
+            return ",".join(filter(None, map(_text, keyword.value.elts))) or "ANY"
+    return "GET" if word == "route" else "ANY"
+
+
+def _installed(call: ast.expr) -> list[Entry]:
+    """The scripts that ``setup(entry_points={...})`` installs."""
+    if not isinstance(call, ast.Call):
+        return []
+    found = []
+    for keyword in call.keywords:
+        if keyword.arg != "entry_points" or not isinstance(keyword.value, ast.Dict):
+            continue
+        for group, scripts in zip(keyword.value.keys, keyword.value.values, strict=True):
+            known = group is not None and _text(group) in ("console_scripts", "gui_scripts")
+            for one in scripts.elts if known and isinstance(scripts, ast.List) else ():
+                name = (_text(one) or "").partition("=")[0].strip()
+                if name:
+                    line = one.end_lineno or one.lineno
+                    found.append(Entry("script", clipped(name, 300), one.lineno, line))
+    return found
+
+
+def _text(node: ast.expr) -> str | None:
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else None  # type: ignore[attr-defined]  # told so

@@ -1,0 +1,41 @@
+"""Which files are tests, and of what, by their names."""
+
+from __future__ import annotations
+
+import re
+
+_FOLDERS = frozenset({"test", "tests", "testing", "spec", "specs", "__tests__", "e2e"})
+#: Beginnings and ends of a name that say: this is a test of what the rest names.
+_NAME = re.compile(
+    r"(?:test_(?P<after>.+)|(?P<before>.+?)(?:_tests?|_spec|-tests?|-spec)|"
+    r"(?P<capital>[A-Z]\w*?)(?:Tests?|TestCase|Spec|IT))"
+)
+_MIDDLE = (".test", ".tests", ".spec", ".cy", ".e2e")
+
+
+def _stem(path: str) -> tuple[str, bool]:
+    """A name without its suffixes, and whether one of these says that it is a test."""
+    name = path.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
+    for middle in _MIDDLE:
+        if stem.endswith(middle):
+            return stem.removesuffix(middle), True
+    return stem, False
+
+
+def is_trial(path: str) -> bool:
+    """Whether a file belongs to the tests, by its name or its folder."""
+    stem, said = _stem(path)
+    folders = path.split("/")[:-1]
+    return said or _NAME.fullmatch(stem) is not None or not _FOLDERS.isdisjoint(folders)
+
+
+def subject_of(path: str) -> str | None:
+    """The lower-case name of what a test is about, as far as its name says so."""
+    stem, said = _stem(path)
+    if said:
+        return stem.lower()
+    match = _NAME.fullmatch(stem)
+    if match is None:
+        return None
+    return (match["after"] or match["before"] or match["capital"]).lower().strip("_")

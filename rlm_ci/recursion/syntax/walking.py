@@ -1,0 +1,333 @@
+"""The outline of a file by its grammar: the walk that all languages share.
+
+What a definition is, and who may see it, each language says in a file of ``dialects``. Only what
+stands outside of bodies is looked at, so that a walk takes less time than the parser.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+from rlm_ci.recursion.syntax import PARSED, PARTLY, Entry, Import, Outline, Symbol, grammars
+from rlm_ci.recursion.syntax.trials import is_trial
+from rlm_ci.recursion.syntax.wording import clipped, folded, line_count, paragraph
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Protocol
+
+    from tree_sitter import Node
+
+    class Dialect(Protocol):
+        """What a file of ``dialects`` has.
+
+        ``COMMENTS`` are the kinds of node that are comments, ``LEADS`` those that belong to the
+        definition after them, ``OPEN`` those that may follow the words on a whole file.
+        """
+
+        COMMENTS: frozenset[str]
+        LEADS: frozenset[str]
+        OPEN: frozenset[str]
+
+        def visit(self, walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+            """Look at one node that stands at the top level, or in the body of a definition."""
+
+
+_DIALECTS = {
+    "C": "c", "C++": "c", "C#": "csharp", "Go": "go", "Java": "java",
+    "JavaScript": "javascript", "TypeScript": "javascript", "TSX": "javascript", "PHP": "php",
+    "Python": "python", "Ruby": "ruby", "Rust": "rust",
+}  # fmt: skip
+#: Definitions within definitions that are followed.
+_DEEPEST = 40
+_MARK = re.compile(r"^\s*(?:/\*+!?|//[/!]*|\*+/|\*(?!\*)|#+|--+)?\s?")
+_END = re.compile(r"\s*\*+/\s*$")
+_REMARK = re.compile(r"/\*.*?\*/|(?<![:\"'\w])//[^\n]*(?=\n|$)", re.DOTALL)
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,80}>|\{@\w+ ([^{}]{0,200})\}")
+_NO_WORDS = re.compile(
+    r"copyright|\blicen[cs]e[ds]?\b|SPDX-|frozen_string_literal|@ts-|eslint|tslint|prettier|rubocop|"
+    r"-\*-|^\W*(?:vim?|encoding|coding|typed|go:build|\+build|jshint|global|nolint)\b",
+    re.IGNORECASE,
+)
+
+
+class Scope(Value):
+    """Where definitions stand: ``prefix`` is what their names begin with, ``state`` a dialect's."""
+
+    prefix: str = ""
+    kind: str = ""
+    state: str = ""
+    depth: int = 0
+
+
+class Note(Value):
+    """What stands before a node: its comments, and the attributes between, with their first row."""
+
+    comments: tuple[Node, ...] = ()
+    leads: tuple[Node, ...] = ()
+
+
+class Walk:
+    """A walk through one file, and what it has found so far."""
+
+    def __init__(self, path: str, language: str, content: bytes, dialect: Dialect) -> None:
+        self.path = path
+        self.language = language
+        self.content = content
+        self.dialect = dialect
+        self.symbols: list[Symbol] = []
+        self.names: set[str] = set()
+        self.imports: list[Import] = []
+        self.entries: list[Entry] = []
+        #: Names that are public by a statement elsewhere.
+        self.exported: set[str] = set()
+        #: What a word alone, such as ``private``, says of what follows it.
+        self.access = ""
+        self._tests: list[int] = []
+
+    # ── what dialects ask ──
+
+    def text(self, node: Node) -> str:
+        return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    def fields(self, node: Node) -> Mapping[str, Node]:
+        """The children with a field, the first of each; of the others, the first of each kind."""
+        found: dict[str, Node] = {}
+        for field, child in grammars.parts(node):
+            found.setdefault(field or child.type, child)
+        return found
+
+    def head(self, since: Node | int, until: Node | int) -> str:
+        """The text from one place to another, on one line."""
+        start = since if isinstance(since, int) else since.start_byte
+        end = until if isinstance(until, int) else until.start_byte
+        text = self.content[start : min(end, start + 4000)].decode("utf-8", "replace")
+        if "/*" in text or "//" in text:
+            text = _REMARK.sub(" ", text)
+        return folded(text).rstrip(" ;{:=,")
+
+    def line(self, node: Node, since: int | None = None) -> str:
+        """The text of a node, of a long one its first line; ``since``: what stands before too."""
+        start = node.start_byte if since is None else since
+        text = self.content[start : node.end_byte].decode("utf-8", "replace").strip()
+        first, broken, _ = text.partition("\n")
+        first = " ".join(first.split())
+        return clipped(f"{first.rstrip()} …" if broken else first.rstrip(";, "), 160)
+
+    # ── what dialects tell ──
+
+    def define(  # noqa: PLR0917 - all of a symbol's own
+        self,
+        kind: str,
+        name: str,
+        node: Node,
+        scope: Scope,
+        note: Note,
+        head: str,
+        *,
+        is_public: bool,
+    ) -> Scope:
+        """A definition; returns the scope of what stands in it."""
+        full = f"{scope.prefix}{clipped(name, 200)}"
+        self.names.add(full)
+        first = note.leads[0] if note.leads else node
+        doc, doc_start, doc_end = self._words(note.comments)
+        self.symbols.append(
+            Symbol.of(
+                (
+                    kind,
+                    full,
+                    first.start_point.row + 1,
+                    _last_row(node) + 1,
+                    is_public,
+                    head,
+                    doc,
+                    doc_start,
+                    doc_end,
+                )
+            )
+        )
+        return Scope(f"{full}.", kind, "", scope.depth + 1)
+
+    def enter(
+        self, kind: str, name: str, node: Node, at: Node | None = None, *, whole: bool = False
+    ) -> None:
+        """An entry point: ``name`` begins at ``at`` (default: the node) and ends with ``node``."""
+        start = 1 if whole else (at or node).start_point.row + 1
+        self.entries.append(Entry.of((kind, clipped(name, 300), start, _last_row(node) + 1)))
+
+    def bring(self, module: str, names: tuple[str, ...], node: Node, level: int = 0) -> None:
+        """An import."""
+        row = node.start_point.row + 1
+        self.imports.append(Import.of((module.strip(), names, row, level)))
+
+    @staticmethod
+    def imported(module: str, line: int) -> Import:
+        """An import that was found in the text alone."""
+        return Import.of((module, (), line, 0))
+
+    def test(self, node: Node) -> None:
+        """A test case; all of a file are one entry."""
+        self._tests += [node.start_point.row + 1, _last_row(node) + 1]
+
+    # ── the walk ──
+
+    def body(self, node: Node, scope: Scope) -> None:
+        """Look at all that stands directly in ``node``."""
+        if scope.depth > _DEEPEST:
+            return
+        dialect = self.dialect
+        comments: list[Node] = []
+        leads: list[Node] = []
+        before = -1  # the row in which the last thing ended that is no comment
+        for _, child in grammars.parts(node):
+            kind = child.type
+            if kind in dialect.COMMENTS:
+                row = child.start_point.row
+                if row != before and not leads:
+                    if comments and row > _last_row(comments[-1]) + 1:
+                        comments = []
+                    comments.append(child)
+                continue
+            if not child.is_named:
+                before = child.end_point.row
+                continue
+            if kind in dialect.LEADS:
+                leads.append(child)
+                continue
+            first = (leads[0] if leads else child).start_point.row
+            near = bool(comments) and first <= _last_row(comments[-1]) + 1
+            dialect.visit(self, scope, child, Note(tuple(comments) if near else (), tuple(leads)))
+            before = _last_row(child)
+            comments, leads = [], []
+
+    def finished(self, root: Node) -> Outline:
+        """All that was found."""
+        public = {one.name for one in self.symbols if one.is_public} | self.exported
+        known = {one.name for one in self.symbols}
+        doc, doc_start, doc_end = self._whole(root)
+        if self._tests and is_trial(self.path):
+            row = (min(self._tests), max(self._tests))
+            self.entries.append(Entry.of(("test", clipped(self.path, 300), *row)))
+        symbols = [
+            one.replace(is_public=shown)
+            if (shown := _is_shown(one.name, public, known)) != one.is_public
+            else one
+            for one in self.symbols
+        ]
+        state = PARTLY if root.has_error else PARSED
+        return Outline(
+            self.path, self.language, state, line_count(self.content), doc, doc_start, doc_end,
+            tuple(sorted(symbols, key=lambda one: (one.line_start, one.name))),
+            tuple(sorted(set(self.imports), key=lambda one: (one.line, one.module, one.names))),
+            tuple(sorted(self.entries, key=lambda one: (one.line_start, one.kind, one.name))),
+        )  # fmt: skip
+
+    # ── words ──
+
+    def _words(self, comments: Sequence[Node]) -> tuple[str, int, int]:
+        """The first paragraph of some comments, and its lines."""
+        rows: list[str] = []
+        if not comments:
+            return "", 0, 0
+        first = comments[0].start_point.row
+        for comment in comments:
+            # One that is not on the rows right below starts in a row of its own all the same.
+            rows += [""] * (comment.start_point.row - first - len(rows))
+            rows += self.text(comment).rstrip("\n").split("\n")
+        told = [_bare(row) for row in rows]
+        text, start, end = paragraph(told)
+        if not text or _NO_WORDS.search(text):
+            return "", 0, 0
+        return text, first + start + 1, first + end
+
+    def _whole(self, root: Node) -> tuple[str, int, int]:
+        """What is said of the whole file: the last comment at its top that nothing else claims."""
+        groups: list[list[Node]] = []
+        follows: Node | None = None
+        for _, child in grammars.parts(root):
+            if child.type in ("hash_bang_line", "php_tag"):
+                continue
+            if child.type not in self.dialect.COMMENTS:
+                follows = child
+                break
+            if groups and child.start_point.row <= _last_row(groups[-1][-1]) + 1:
+                groups[-1].append(child)
+            else:
+                groups.append([child])
+        if groups and follows is not None and follows.type not in self.dialect.OPEN:
+            inner = self.text(groups[-1][0]).startswith(("//!", "/*!"))
+            if not inner and follows.start_point.row <= _last_row(groups[-1][-1]) + 1:
+                groups.pop()
+        for group in reversed(groups):
+            found = self._words(group)
+            if found[0]:
+                return found
+        return "", 0, 0
+
+
+def _last_row(node: Node) -> int:
+    """The row in which a node ends; some comments hold the end of their line."""
+    end = node.end_point
+    return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
+
+
+def _bare(row: str) -> str:
+    """A line of a comment without what makes it one; a line of tags alone ends a paragraph."""
+    text = _END.sub("", _MARK.sub("", row, count=1))
+    text = _TAG.sub(lambda match: match[1] or "", text) if "<" in text or "{@" in text else text
+    text = text.strip()
+    for word in ("@brief ", "\\brief ", "@file ", "\\file "):
+        text = text.removeprefix(word)
+    return "" if text.startswith(("@", "\\param", "\\return")) else text
+
+
+def _is_shown(name: str, public: set[str], known: set[str]) -> bool:
+    """Whether a name is public, and so are all that it stands in."""
+    while name:
+        if name in known and name not in public:
+            return False
+        name = name.rpartition(".")[0]
+    return True
+
+
+def _dialect(language: str) -> Dialect | None:
+    name = _DIALECTS.get(language)
+    if name is None:
+        return None
+    found: Dialect = import_module(f"rlm_ci.recursion.syntax.dialects.{name}")
+    return found
+
+
+def outline(path: str, language: str, content: bytes) -> Outline | None:
+    """The outline by the grammar of ``language``; None where there is none, or it gives up."""
+    dialect = _dialect(language)
+    root = None if dialect is None else grammars.parse(language, content)
+    if root is None or dialect is None:
+        return None
+    walk = Walk(path, language, content, dialect)
+    walk.body(root, Scope())
+    finish = getattr(dialect, "finish", None)
+    if finish is not None:
+        finish(walk)
+    return walk.finished(root)
+
+
+def first_lines(language: str, content: bytes, large: int) -> list[int]:
+    """The first lines of what stands at the top level, and in definitions of ``large`` lines."""
+    root = grammars.parse(language, content)
+    return [] if root is None else list(_first_lines(root, large, 0))
+
+
+def _first_lines(node: Node, large: int, depth: int) -> Iterator[int]:
+    for _, child in grammars.parts(node):
+        if not child.is_named or "comment" in child.type:
+            continue
+        row = child.start_point.row
+        if depth == 0 or child.type not in ("identifier", "type_identifier"):
+            yield row + 1
+        if depth < 6 and child.end_point.row - row > large:
+            yield from _first_lines(child, large, depth + 1)

@@ -1,0 +1,307 @@
+"""Who imports whom: small repositories in which each import has one right answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm_ci.recursion.syntax import PARSED, Import, Outline
+from rlm_ci.recursion.syntax.graph import Graph
+from rlm_ci.recursion.syntax.reading import outline
+from rlm_ci.recursion.syntax.trials import is_trial, subject_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Files = dict[str, str]
+
+
+def graph(files: Mapping[str, str]) -> Graph:
+    outlines = [outline(path, text.encode()) for path, text in sorted(files.items())]
+    return Graph.of(outlines, sorted(files))
+
+
+def targets(files: Mapping[str, str], path: str) -> list[str]:
+    return [edge.target for edge in graph(files).internal.get(path, ())]
+
+
+def outside(files: Mapping[str, str], path: str) -> dict[str, bool]:
+    return {use.package: use.is_standard for use in graph(files).external.get(path, ())}
+
+
+PYTHON: Files = {
+    "src/shop/__init__.py": "from .cart import Cart\n",
+    "src/shop/cart.py": "from . import prices as p, missing\nfrom .. import nothing\nimport json\n",
+    "src/shop/prices.py": "import shop.cart\nfrom shop import Cart, prices\nimport requests.auth\n",
+    "src/shop/json.py": "",
+    "src/shop/space/deep.py": "from ..cart import Cart\nfrom ...shop import cart\n",
+    "tests/__init__.py": "",
+    "tests/stage.py": "",
+    "tests/test_cart.py": "from shop.cart import *\nimport stage\nfrom shop.space import deep\n",
+    "scripts/run.py": "import tool, os.path\nfrom shop.space.deep import x\n",
+    "scripts/tool.py": "",
+    "scripts/json.py": "",
+    "other/tool.py": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("src/shop/__init__.py", ["src/shop/cart.py"]),
+        # json is the library's: the one beside it is called shop.json
+        ("src/shop/cart.py", ["src/shop/__init__.py", "src/shop/prices.py"]),
+        ("src/shop/prices.py", ["src/shop/__init__.py", "src/shop/cart.py"]),
+        ("src/shop/space/deep.py", ["src/shop/cart.py"]),
+        (
+            "tests/test_cart.py",
+            ["src/shop/cart.py", "src/shop/space/deep.py", "tests/stage.py"],
+        ),
+        ("scripts/run.py", ["scripts/tool.py", "src/shop/space/deep.py"]),
+    ],
+)
+def test_python_finds_packages_folders_and_scripts(path: str, expected: list[str]) -> None:
+    assert targets(PYTHON, path) == expected
+
+
+def test_what_comes_from_outside_is_named_and_what_python_brings_is_told_from_it() -> None:
+    assert outside(PYTHON, "src/shop/prices.py") == {"requests": False}
+    assert outside(PYTHON, "src/shop/cart.py") == {"json": True}
+    assert outside(PYTHON, "scripts/run.py") == {"os": True}
+    lost = graph(PYTHON).unresolved["src/shop/cart.py"]
+    assert [(one.package, one.line) for one in lost] == [("..", 2)]
+
+
+def test_the_library_itself_is_a_repository_too() -> None:
+    files = {"Lib/json/__init__.py": "import re\nimport json.decoder\n", "Lib/re.py": "",
+             "Lib/json/decoder.py": "import sys\n"}  # fmt: skip
+    assert targets(files, "Lib/json/__init__.py") == ["Lib/json/decoder.py", "Lib/re.py"]
+    assert outside(files, "Lib/json/decoder.py") == {"sys": True}
+
+
+def test_a_module_that_only_some_versions_have_is_the_librarys_unless_it_is_there() -> None:
+    files = {"a/__init__.py": "", "a/b.py": "import distutils.core, urllib2, pipes, _typeshed\n",
+             "pipes.py": ""}  # fmt: skip
+    assert targets(files, "a/b.py") == ["pipes.py"]
+    assert outside(files, "a/b.py") == {"distutils": True, "urllib2": True, "_typeshed": True}
+
+
+LANGUAGES: list[tuple[Files, str, list[str], dict[str, bool]]] = [
+    (
+        {
+            "web/a.ts": "import x from './b';\nimport './c.js';\nimport y from '../lib';\n"
+            "import 'react-dom/client'; import fs from 'node:fs'; import '@me/core/deep';\n"
+            "import './gone'; const p = require('path');\nrequire('../main');\n"
+            " * require('./comment')\n" + "x" * 999 + "require('./bundled')\n",
+            "main/package.json": '{"main": "dist/start"}', "main/dist/start.js": "",
+            "web/b.tsx": "", "web/c.ts": "", "lib/index.js": "",
+            "packages/core/package.json": '{"name": "@me/core"}',
+            "packages/core/src/deep.ts": "",
+        },
+        "web/a.ts",
+        ["lib/index.js", "main/dist/start.js", "packages/core/src/deep.ts", "web/b.tsx",
+         "web/c.ts"],
+        {"fs": True, "path": True, "react-dom": False},
+    ),
+    (
+        {
+            "go.mod": "module example.org/shop\n", "cart/cart.go": "package cart\n",
+            "cart/more.go": "package cart\n", "cart/a_test.go": "package cart\n",
+            "main.go": 'package main\nimport (\n"fmt"\n"example.org/shop/cart"\n'
+            '"github.com/a/b/c/d"\n)\n',
+        },
+        "main.go",
+        ["cart/cart.go"],
+        {"fmt": True, "github.com/a/b": False},
+    ),
+    (
+        {
+            "Cargo.toml": '[workspace]\n', "core/Cargo.toml": '[package]\nname = "my-core"\n',
+            "core/src/lib.rs": "pub mod parts;\nmod util;\nuse std::io;\n",
+            "core/src/util.rs": "use super::parts::Gear;\nuse crate::parts::wheel::{self, Rim};\n",
+            "core/src/parts/mod.rs": "pub mod wheel;\nuse serde::Serialize;\nuse wheel::Rim;",
+            "core/src/parts/wheel.rs": "use super::super::util;\n",
+            "app/src/main.rs": "use my_core::parts;\n",
+        },
+        "core/src/util.rs",
+        ["core/src/parts/mod.rs", "core/src/parts/wheel.rs"],
+        {},
+    ),
+    (
+        {
+            "src/main/java/org/a/Vault.java": "package org.a;\nimport org.a.b.Key;\n"
+            "import static org.a.b.Key.parse;\nimport org.a.b.Key.Inner;\nimport java.util.List;\n"
+            "import com.google.common.base.Joiner;\n",
+            "src/main/java/org/a/b/Key.java": "package org.a.b;\n",
+        },
+        "src/main/java/org/a/Vault.java",
+        ["src/main/java/org/a/b/Key.java"],
+        {"java.util": True, "com.google.common": False},
+    ),
+    (
+        {
+            "A/Desk.cs": "using Shop.Core;\nusing System.Linq;\nusing Newtonsoft.Json.Linq;\n",
+            "B/Core.cs": "namespace Shop.Core { class X {} }\n",
+        },
+        "A/Desk.cs",
+        ["B/Core.cs"],
+        {"System": True, "Newtonsoft.Json": False},
+    ),
+    (
+        {
+            "src/a.c": '#include "b.h"\n#include "list/list.h"\n#include <stdio.h>\n'
+            "#include <project/c.h>\n#include <openssl/ssl.h>\n#include <sys/types.h>\n",
+            "src/b.h": "", "include/list/list.h": "", "include/project/c.h": "", "other/b.h": "",
+        },
+        "src/a.c",
+        ["include/list/list.h", "include/project/c.h", "src/b.h"],
+        {"stdio.h": True, "sys/types.h": True, "openssl": False},
+    ),
+    (
+        {
+            "lib/garden.rb": "require 'garden/bed'\nrequire_relative 'garden/rose'\n"
+            "require 'set'\nrequire 'rails/all'\n",
+            "lib/garden/bed.rb": "", "lib/garden/rose.rb": "",
+        },
+        "lib/garden.rb",
+        ["lib/garden/bed.rb", "lib/garden/rose.rb"],
+        {"set": True, "rails": False},
+    ),
+    (
+        {
+            "src/Mail/Mailer.php": "<?php\nuse App\\Core\\{Config, Log};\nuse Psr\\Log\\X;\n"
+            "require __DIR__ . '/boot.php';\nuse Countable;\n",
+            "src/Core/Config.php": "", "src/Core/Log.php": "", "src/Mail/boot.php": "",
+        },
+        "src/Mail/Mailer.php",
+        ["src/Core/Config.php", "src/Core/Log.php", "src/Mail/boot.php"],
+        {"Psr\\Log": False, "Countable": True},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LANGUAGES, ids=lambda case: case[1])
+def test_other_languages_find_theirs(
+    case: tuple[Files, str, list[str], dict[str, bool]],
+) -> None:
+    files, path, expected, packages = case
+    assert targets(files, path) == expected
+    assert outside(files, path) == packages
+
+
+def test_what_stands_in_a_comment_or_a_bundle_is_not_missed() -> None:
+    lost = graph(LANGUAGES[0][0]).unresolved["web/a.ts"]
+    assert [one.package for one in lost] == ["./gone"]
+
+
+def test_modules_of_rust_are_found_from_all_sides() -> None:
+    files = LANGUAGES[2][0]
+    assert targets(files, "core/src/lib.rs") == ["core/src/parts/mod.rs", "core/src/util.rs"]
+    assert targets(files, "core/src/parts/mod.rs") == ["core/src/parts/wheel.rs"]
+    assert targets(files, "core/src/parts/wheel.rs") == ["core/src/util.rs"]
+    assert targets(files, "app/src/main.rs") == ["core/src/parts/mod.rs"]
+
+
+def test_who_imports_a_package_of_go_imports_each_of_its_files() -> None:
+    found = graph(LANGUAGES[1][0])
+    assert [edge.target for edge in found.importers("cart/more.go")] == ["main.go"]
+
+
+def test_a_change_touches_who_imports_it_its_tests_and_what_it_needs() -> None:
+    files = {
+        "shop/__init__.py": "from shop.cart import Cart\n",
+        "shop/cart.py": "from shop import prices\n",
+        "shop/prices.py": "",
+        "shop/desk.py": "import shop.cart\n",
+        "shop/other.py": "import shop\n",
+        "shop/alone.py": "",
+        "tests/test_cart.py": "",
+        "tests/test_desk.py": "from shop import cart\n",
+    }
+    outlines = [outline(path, text.encode()) for path, text in files.items()]
+    found = graph(files)
+    touched = found.touching(["shop/cart.py"], outlines)
+    assert touched == {
+        "shop/__init__.py": "imports shop/cart.py",
+        "shop/desk.py": "imports shop/cart.py",
+        "tests/test_desk.py": "tests shop/cart.py",
+        "tests/test_cart.py": "tests shop/cart.py, by its name",
+        "shop/prices.py": "imported by shop/cart.py",
+        "shop/other.py": "imports shop/cart.py by way of shop/__init__.py",
+    }
+    assert list(found.touching(["shop/cart.py"], outlines, limit=2)) == list(touched)[:2]
+    assert found.touching(list(files), outlines) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "subject"),
+    [
+        ("tests/test_cart.py", "cart"), ("pkg/cart_test.go", "cart"), ("a/Cart.test.tsx", "cart"),
+        ("a/CartTest.java", "cart"), ("spec/cart_spec.rb", "cart"), ("a/CartTests.cs", "cart"),
+        ("src/cart.spec.ts", "cart"),
+    ],
+)  # fmt: skip
+def test_a_test_is_known_by_its_name(path: str, subject: str) -> None:
+    assert subject_of(path) == subject
+    assert is_trial(path)
+
+
+@pytest.mark.parametrize("path", ["src/latest.py", "contest.py", "Test.java", "testing.py"])
+def test_not_all_that_sounds_like_a_test_is_one(path: str) -> None:
+    assert subject_of(path) is None
+    assert not is_trial(path)
+
+
+NAMES = st.text("ab./_", min_size=1, max_size=12).filter(lambda name: "\0" not in name)
+IMPORTS = st.builds(
+    lambda module, names, line, level: Import.of((module, tuple(names), line, level)),
+    st.text("ab./:\\_*@~\0\n", max_size=12),
+    st.lists(st.text("ab*._", max_size=4), max_size=3),
+    st.integers(1, 9),
+    st.integers(0, 4),
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            NAMES,
+            st.sampled_from(["Python", "Go", "Rust", "Java", "C", "C#", "Ruby", "PHP", "TSX"]),
+            st.lists(IMPORTS, max_size=4),
+        ),
+        max_size=8,
+    )
+)
+def test_no_import_is_too_strange(rows: list[tuple[str, str, list[Import]]]) -> None:
+    outlines = [Outline(path, name, PARSED, 9, imports=tuple(found)) for path, name, found in rows]
+    paths = [one.path for one in outlines]
+    made = Graph.of(outlines, paths)
+    for path, edges in made.internal.items():
+        assert {edge.target for edge in edges} <= set(paths) - {path}
+    again = Graph.of(outlines, list(reversed(paths)))
+    assert (again.internal, again.external) == (made.internal, made.external)
+    assert set(made.touching(paths[:2], outlines)) <= set(paths[2:]) | set(paths)
+
+
+@pytest.mark.full
+def test_a_hundred_thousand_files_take_seconds() -> None:
+    outlines = [
+        Outline(
+            f"p{i % 300}/q{i % 7}/m{i}.py", "Python", PARSED, 9,
+            imports=(
+                *(
+                    Import.of((f"p{(i - j) % 300}.q{(i - j) % 7}.m{i - j}", ("x", "y"), j, 0))
+                    for j in range(1, 6)
+                ),
+                Import.of(("", ("utils",), 7, 1)),
+                Import.of(("utils", (), 8, 0)),
+            ),
+        )
+        for i in range(100_000)
+    ]  # fmt: skip
+    paths = [f"p{i}/utils.py" for i in range(300)]
+    made = Graph.of(outlines, [*paths, *(one.path for one in outlines)])
+    assert len(made.external) + len(made.internal) > 100_000
