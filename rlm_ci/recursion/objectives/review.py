@@ -1,0 +1,329 @@
+"""Deep review: analyzers in every leaf, a model on top where there is one, nothing unopened.
+
+Options follow from ``options``; the results depend on them, the texts and the model alone.
+"""
+
+from __future__ import annotations
+
+from posixpath import splitext
+
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.findings import Evidence, Finding, Severity
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
+from rlm_ci.recursion.review import analyzers, dedup, refuting
+from rlm_ci.recursion.review.analyzers import Analyzer
+from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
+from rlm_ci.recursion.review.architecture import draw
+from rlm_ci.recursion.review.finder import Looked, look
+from rlm_ci.recursion.review.touched import UNTOUCHED, is_touched, marked
+from rlm_ci.texts import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.nodes import Node, Probe, Task
+    from rlm_ci.recursion.objective import Ask
+    from rlm_ci.recursion.review.touched import Ranges
+
+NAME = "review"
+DOMAINS = ("security", "quality", "performance", "docs", ARCHITECTURE)
+#: Raised whenever the same texts would give other results.
+_VERSION = 1
+#: How sure we are that a leaf holds no other faults: of files that no analyzer knows, of those
+#: that one does, and of those that a model has read.
+_UNREAD, _ANALYZED, _READ = 0.3, 0.6, 0.9
+#: Notes that a node keeps of its children's.
+_NOTES = 200
+#: Endings of names that are told apart, and characters of one.
+_KINDS = 30
+_ENDING = 12
+
+
+def options(
+    *,
+    domains: Sequence[str] = DOMAINS,
+    analyzers: Sequence[Mapping[str, Any]] = (),
+    ruff: str = "auto",
+    refute_level: str = "high",
+    changed: Ranges | None = None,
+) -> dict[str, Any]:
+    """All that a review depends on besides texts and model, as JSON.
+
+    ``analyzers`` are the rows of the settings; ``ruff`` is auto, on or off. Raises ConfigError for
+    a row that cannot work, UnavailableError where ruff is asked for by name and is not there.
+    """
+    unknown = sorted(set(domains) - set(DOMAINS))
+    if unknown or not domains:
+        raise ConfigError(
+            f"unknown domain {unknown[0][:80]!r}" if unknown else "no domain is named",
+            where="review.domains",
+            hint=f"known are {', '.join(DOMAINS)}",
+        )
+    rows = [_configured(row, number) for number, row in enumerate(analyzers, 1)]
+    builtin = None if ruff == "off" else _builtin(ruff)
+    if builtin is not None:
+        rows.insert(0, builtin)
+    names = [row.name for row in rows]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(
+            f"two analyzers have the name {twice[:80]!r}",
+            where="review.analyzers",
+            hint='name each differently; the built-in ruff is off by review.ruff = "off"',
+        )
+    return {
+        "version": _VERSION,
+        "domains": [one for one in DOMAINS if one in domains],
+        "analyzers": [row.to_dict() for row in rows],
+        "refute_level": refute_level,
+        "changed": None
+        if changed is None
+        else {path: [list(one) for one in changed[path]] for path in sorted(changed)},
+    }
+
+
+def _builtin(ruff: str) -> Analyzer | None:
+    found = analyzers.builtin()
+    if found is None and ruff == "on":
+        raise UnavailableError(
+            "ruff is not installed",
+            where="review.ruff",
+            hint='pip install ruff, or let it be: review.ruff = "auto"',
+        )
+    return found
+
+
+def _configured(row: Mapping[str, Any], number: int) -> Analyzer:
+    """A row of the settings. Raises ConfigError."""
+    place = f"[[review.analyzers]] number {number}"
+    name, command = row["name"], tuple(row.get("command") or ())
+    plain = name.replace("-", "").replace("_", "")
+    if not (plain.isascii() and plain.isalnum() and name == name.casefold() and len(name) <= 40):
+        raise ConfigError(
+            f"an analyzer cannot be called {name[:80]!r}",
+            where=place,
+            hint="use small letters, digits and hyphens",
+        )
+    if not command or not all(isinstance(word, str) and word for word in command):
+        raise ConfigError(
+            f"the analyzer {name} has no command",
+            where=place,
+            hint='say what to run: command = ["tool", "--format", "sarif", "{files}"]',
+        )
+    if not any(word == "{files}" or "{folder}" in word for word in command):
+        raise ConfigError(
+            f"the command of the analyzer {name} names no files",
+            where=place,
+            hint="put {files}, as a word of its own, or {folder} where it takes them",
+        )
+    return Analyzer(
+        name,
+        command,
+        tuple(row.get("files") or ()),
+        row.get("domain") or "quality",
+        row.get("max_severity") or "high",
+    )
+
+
+def analyse(task: Task) -> dict[str, Any]:
+    """What the analyzers find in a leaf: plain computing, in any process."""
+    chosen = [Analyzer.from_dict(row) for row in task.options["analyzers"]]
+    done = analyzers.analyse(task, chosen, task.options["domains"])
+    return {
+        "findings": [one.to_dict() for one in done.findings],
+        "counts": [getattr(done.counts, name) for name in done.counts._fields],
+        "failed": [list(one) for one in done.failed],
+        "seen": sorted(done.seen),
+        "notes": list(done.notes),
+    }
+
+
+class Review:
+    """The objective; ``options`` are what the function of that name gives."""
+
+    name = NAME
+    domain = None
+    analyse = staticmethod(analyse)
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = options
+        self._changed: Ranges | None = options["changed"]
+        label = options["refute_level"]
+        self._level = None if label == "off" else Severity.from_label(label)
+        self._analyzers = [Analyzer.from_dict(row) for row in options["analyzers"]]
+
+    def settled(self, _probe: Probe) -> str | None:
+        """A review looks at everything."""
+        return None
+
+    def risk(self, probe: Probe) -> float:
+        """Where there is more, there is more to find."""
+        return float(probe.size)
+
+    # ── leaves ──
+
+    def judge(
+        self, node: Node, task: Task, analysis: Mapping[str, Any], ask: Ask | None
+    ) -> NodeResult:
+        found, elsewhere = self._analyzed(analysis)
+        looked, verdicts = Looked(), dict.fromkeys(refuting.VERDICTS, 0.0)
+        claims: tuple[Finding, ...] = ()
+        notes: tuple[str, ...] = ()
+        doubted: tuple[tuple[str, str], ...] = ()
+        domains = self._asked(node)
+        if ask is not None and domains:
+            names = [one.name for one in self._analyzers]
+            looked = look(ask, task.texts, domains, self._changed, names)
+            claims = tuple(one.finding for one in dedup.merge(_traced(looked.findings, node)))
+            weighed = refuting.weigh(ask, claims, task.texts, self._level)
+            claims, verdicts = weighed.findings, dict(weighed.verdicts)
+            notes, doubted = weighed.notes, weighed.uncovered
+        both = (marked(one, self._changed) for one in (*found, *claims))
+        merged = dedup.merge(_traced(both, node))
+        failed = [
+            (path, f"the analyzer {name} gave nothing: {why}")
+            for name, path, why in analysis["failed"]
+        ]
+        uncovered = tuple(dict.fromkeys((*failed, *looked.uncovered, *doubted)))
+        known = frozenset(analysis["seen"])
+        metrics = {
+            "files": sum(text.line_start == 1 for text in task.texts),  # a sliced one counts once
+            "looked": sum(
+                text.line_start == 1 and (ask is not None or text.path in known)
+                for text in task.texts
+            ),
+            "bytes": sum(len(text.content) for text in task.texts),
+            "claims": len(looked.findings),
+            "merged": len(found) + len(claims) - len(merged),
+            "elsewhere": elsewhere,
+            **verdicts,
+        }
+        return NodeResult(
+            node.id,
+            PARTIAL if uncovered else COMPLETED,
+            _summary(merged, int(metrics["files"])),
+            _confidence(task, known, is_read=ask is not None),
+            merged,
+            notes=(*analysis["notes"], *looked.notes, *notes),
+            uncovered=uncovered,
+            counts=_sum([Evidence(*analysis["counts"]), looked.counts]),
+            metrics=metrics,
+            data={
+                "unseen": {} if ask is not None else _kinds(task, known),
+                # What its name does not tell, which is rare: scripts without an ending.
+                "scripts": sorted(known - analyzers.known(self._analyzers, sorted(known))),
+            },
+        )
+
+    def _analyzed(self, analysis: Mapping[str, Any]) -> tuple[list[Finding], int]:
+        """What the analyzers found, and how many more of it nobody needs to hear."""
+        found = [Finding.from_dict(one) for one in analysis["findings"]]
+        if self._changed is None:
+            return dedup.gathered(found), 0
+        # What an analyzer says of a file that the change leaves alone is no news, and trifles
+        # on lines that it leaves alone are none either.
+        news = [one for one in found if _is_news(one, self._changed)]
+        return news, len(found) - len(news)
+
+    def _asked(self, node: Node) -> list[str]:
+        """The domains that a model looks for in a leaf: structure only where there is no more."""
+        return [
+            one for one in self.options["domains"] if one != ARCHITECTURE or node.parent is None
+        ]
+
+    # ── nodes that were split ──
+
+    def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
+        found = dedup.merge(one for child in children for one in child.findings)
+        counts = _sum([child.counts for child in children])
+        notes = tuple(dict.fromkeys(note for child in children for note in child.notes))
+        uncovered: tuple[tuple[str, str], ...] = ()
+        if ask is not None and node.parent is None and ARCHITECTURE in self.options["domains"]:
+            drawn = draw(ask, found)
+            found = dedup.merge((*found, *drawn.found))
+            counts = _sum([counts, drawn.counts])
+            notes = (*notes, *drawn.notes)
+            uncovered = ((".", drawn.uncovered),) if drawn.uncovered else ()
+        if len(notes) > _NOTES:
+            notes = (*notes[:_NOTES], f"and {len(notes) - _NOTES:,} more notes")
+        metrics: dict[str, float] = {}
+        for child in children:
+            for name, number in child.metrics.items():
+                metrics[name] = metrics.get(name, 0) + number
+        return NodeResult(
+            node.id,
+            COMPLETED,
+            _summary(found, int(metrics.get("files", 0))),
+            1.0,  # no less than its children's together, which is the solver's to say
+            found,
+            notes=notes,
+            uncovered=uncovered,
+            counts=counts,
+            metrics=metrics,
+            data={
+                "unseen": _added(child.data.get("unseen", {}) for child in children),
+                "scripts": sorted(
+                    {path for child in children for path in child.data.get("scripts", ())}
+                ),
+            },
+        )
+
+
+def _kinds(task: Task, known: Container[str]) -> dict[str, int]:
+    """How many files nobody looks at, by the endings of their names."""
+    endings = [
+        splitext(text.path)[1][:_ENDING] or "others"
+        for text in task.texts
+        if text.line_start == 1 and text.path not in known
+    ]
+    return _added({ending: 1} for ending in endings)
+
+
+def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The sums by name, those of rare names together."""
+    sums: dict[str, int] = {}
+    for one in counts:
+        for name, number in one.items():
+            sums[name] = sums.get(name, 0) + number
+    order = sorted(sums, key=lambda name: (name == "others", -sums[name], name))
+    rare = sum(sums.pop(name) for name in order[_KINDS:])
+    if rare:
+        sums["others"] = sums.get("others", 0) + rare
+    return dict(sorted(sums.items()))
+
+
+def _is_news(finding: Finding, changed: Ranges) -> bool:
+    if finding.evidence[0].path not in changed:
+        return False
+    is_trifle = finding.severity == Severity.INFO or finding.suppression is not None
+    return not is_trifle or is_touched(finding, changed)
+
+
+def _traced(found: Iterable[Finding], node: Node) -> list[Traced]:
+    return [Traced(one, (node.id,)) for one in found]
+
+
+def _confidence(task: Task, known: Container[str], *, is_read: bool) -> float:
+    """How sure we are that there is nothing else in a leaf: the mean over its bytes."""
+    total = weighted = 0.0
+    for text in task.texts:
+        size = len(text.content) + 1
+        sure = _READ if is_read else _ANALYZED if text.path in known else _UNREAD
+        total += size
+        weighted += size * sure
+    return round(weighted / total, 4) if total else 1.0
+
+
+def _sum(counts: Sequence[Evidence]) -> Evidence:
+    return Evidence(*(sum(getattr(one, name) for one in counts) for name in Evidence._fields))
+
+
+def _summary(found: Sequence[Traced], files: int) -> str:
+    open_ones = [one.finding for one in found if one.finding.suppression is None]
+    waved = sum(one.finding.suppression == UNTOUCHED for one in found)
+    told = f"{count(len(open_ones), 'finding')} in {count(files, 'file')}"
+    worst = max((one.severity for one in open_ones), default=None)
+    told += f", the gravest {worst.label}" if worst is not None else ""
+    return f"{told}; {waved:,} {UNTOUCHED}" if waved else told

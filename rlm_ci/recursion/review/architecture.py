@@ -1,0 +1,141 @@
+"""What all findings together say of a repository's structure: claims that rest on them alone."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci import resources
+from rlm_ci.errors import LimitError
+from rlm_ci.findings import Evidence, Finding, Severity
+from rlm_ci.recursion.nodes import Traced
+from rlm_ci.recursion.review.questions import REPAIR, ask_object
+from rlm_ci.recursion.review.windows import LEAST, fence, name
+from rlm_ci.texts import clip, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.objective import Ask
+
+DOMAIN = "architecture"
+_TEMPLATE = "prompts/review-architecture.md.j2"
+_MESSAGE = 1_000
+_CLAIMS = 10
+#: Places that a claim keeps of each of its findings, and in all.
+_EACH = 2
+_PLACES = 12
+_SUREST = 0.9
+_SEVERITIES = ("medium", "low", "info")
+
+
+class Drawn(Value):
+    """The claims that stand; how many pointers they offered; what there is to tell.
+
+    ``uncovered`` is the reason where nobody could be asked.
+    """
+
+    found: tuple[Traced, ...] = ()
+    counts: Evidence = Evidence()
+    notes: tuple[str, ...] = ()
+    uncovered: str = ""
+
+
+def draw(ask: Ask, found: Sequence[Traced]) -> Drawn:
+    """Ask what ``found`` shows together. Raises RemoteError."""
+    if len(found) < 2:
+        return Drawn()
+    render = resources.load_template(_TEMPLATE)
+    told: dict[str, Any] = {"fence": fence(""), "listing": ""}
+    room = ask.max_bytes - len(render(told).encode()) - REPAIR
+    lines: list[str] = []
+    for number, one in enumerate(found, 1):
+        line = _line(number, one.finding)
+        room -= len(line.encode("utf-8", "replace")) + 1
+        if room < 0 or (number == 1 and room < LEAST):
+            break
+        lines.append(line)
+    if len(lines) < 2:
+        return Drawn()
+    listing = "\n".join(lines)
+    prompt = render({"fence": fence(listing), "listing": listing})
+    try:
+        answer = ask_object(ask, "architecture-1", prompt, _misfit)
+    except LimitError as error:
+        return Drawn(uncovered=f"budget: architecture not looked at, no room in {error.budget}")
+    if answer is None:
+        return Drawn(notes=("architecture: the model's answer could not be read, twice",))
+    notes: tuple[str, ...] = ()
+    if len(lines) < len(found):
+        told_of = f"{len(lines):,} of {len(found):,} findings"
+        notes = (f"architecture: the model was shown {told_of}, the gravest first",)
+    return _opened(answer["claims"], found[: len(lines)], ask.model, notes)
+
+
+def _line(number: int, finding: Finding) -> str:
+    place = finding.evidence[0]
+    rule = finding.rule.partition("/")[2]
+    where = f"{name(place.path)}:{place.line_start or ''}"
+    return f"{number}. {finding.severity.label} {rule} {where} {printable(finding.message)[:300]}"
+
+
+def _misfit(answer: Mapping[str, Any]) -> str:
+    claims = answer.get("claims")
+    if not isinstance(claims, list) or len(claims) > _CLAIMS:
+        return f"claims must be a list of at most {_CLAIMS}"
+    for claim in claims:
+        if not isinstance(claim, dict):
+            return "a claim must be an object"
+        if claim.get("severity") not in _SEVERITIES:
+            return f"severity must be one of {', '.join(_SEVERITIES)}"
+        if not isinstance(claim.get("message"), str) or not claim["message"].strip():
+            return "message must be a text"
+        if not isinstance(claim.get("rule"), str):
+            return "rule must be a text"
+        sure: Any = claim.get("confidence")
+        if type(sure) not in (int, float) or not 0 <= sure <= 1:
+            return "confidence must be a number from 0 to 1"
+        of = claim.get("of")
+        if not isinstance(of, list) or not all(type(one) is int for one in of):
+            return "of must be a list of numbers"
+    return ""
+
+
+def _opened(
+    claims: Sequence[Mapping[str, Any]], found: Sequence[Traced], model: str, notes: tuple[str, ...]
+) -> Drawn:
+    kept, offered, rejected = [], 0, 0
+    for claim in claims:
+        numbers = list(dict.fromkeys(claim["of"]))
+        known = [found[one - 1] for one in numbers if 1 <= one <= len(found)]
+        offered += len(numbers)
+        rejected += len(numbers) - len(known)
+        if len(known) < 2:
+            continue
+        rule = re.sub(r"[^a-z0-9]+", "-", claim["rule"].casefold()).strip("-")[:60] or "unnamed"
+        places = [place for one in known for place in one.finding.evidence[:_EACH]]
+        severity = min(
+            Severity.from_label(claim["severity"]), max(one.finding.severity for one in known)
+        )
+        finding = Finding(
+            f"review/architecture-{rule}",
+            severity,
+            clip(claim["message"].strip(), _MESSAGE),
+            evidence=tuple(dict.fromkeys(places))[:_PLACES],
+            domain=DOMAIN,
+            confidence=round(min(_SUREST, float(claim["confidence"])), 3),
+            # What rests on accepted findings alone accuses nobody.
+            suppression=next(
+                (one.finding.suppression for one in known if one.finding.suppression), None
+            )
+            if all(one.finding.suppression for one in known)
+            else None,
+            source=f"model:{re.sub(r'[^!-_a-~]+', '-', model) or 'unnamed'}",
+        )
+        kept.append(Traced(finding, tuple(sorted({node for one in known for node in one.nodes}))))
+    if len(kept) < len(claims):
+        dropped = len(claims) - len(kept)
+        notes = (*notes, f"architecture: {dropped} of {len(claims)} claims rest on no findings")
+    return Drawn(tuple(kept), Evidence(offered, offered - rejected, 0, rejected), notes)

@@ -1,0 +1,283 @@
+"""Findings that say the same become one, which keeps the evidence and the lineage of all.
+
+The same are: one rule at the same lines, in the same words or of a model; and, whoever said it
+by whatever name, overlapping lines and similar words. The more the places agree, the less the
+words need to. The result depends on the findings alone, not on the order in which they came.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from rlm_ci.findings import Location, Severity
+from rlm_ci.recursion.nodes import Traced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rlm_ci.findings import Finding
+
+#: How much of the shorter text's words must be shared: at the same lines and in the same domain,
+#: at overlapping lines, and across domains.
+_SAME_LINES = 0.3
+_OVERLAPPING = 0.5
+_ACROSS = 0.7
+#: Places that one finding keeps, and characters of what another one said.
+_PLACES = 20
+_SAID = 300
+#: Lines between two places that two sources may mean as one.
+_NEAR = 2
+#: Findings that one is compared with of a line: more stand on it where lines mean nothing.
+_MANY = 100
+#: Lines from which a place is compared with all others of its file.
+_LONG = 64
+#: No two sources make a thing certain.
+_SUREST = 0.99
+
+_NUMBER = re.compile(r"\b[A-Z]+[0-9]+\b")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: Words that tell nothing about what is wrong.
+_EMPTY = frozenset((
+    "a", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "being", "both",
+    "but", "by", "can", "cause", "check", "code", "could", "detect", "do", "does", "each",
+    "ensure", "file", "for", "from", "function", "had", "has", "have", "here", "if", "in",
+    "instead", "into", "is", "it", "its", "line", "may", "method", "might", "more", "must",
+    "no", "not", "of", "on", "one", "only", "or", "other", "possible", "potential",
+    "probable", "require", "should", "so", "some", "such", "than", "that", "the", "their",
+    "them", "then", "there", "these", "they", "this", "those", "to", "too", "use", "used",
+    "user", "using", "value", "via", "was", "were", "when", "where", "which", "while", "will",
+    "with", "without", "would", "you",
+))  # fmt: skip
+_ENDINGS = ("ations", "ation", "ings", "ions", "ing", "ion", "ies", "ed", "es", "s", "y", "e")
+#: Words for one thing, by their stems.
+_SYNONYMS = {
+    "concaten": "build", "construct": "build", "built": "build", "interpolat": "build",
+    "format": "build", "deserializ": "pickl", "unpickl": "pickl", "insecur": "unsaf",
+    "vulnerabl": "unsaf", "danger": "unsaf", "execut": "run", "invok": "run", "eval": "eval",
+    "subproces": "shell", "command": "shell", "credential": "password", "secret": "password",
+    "untrust": "input", "attacker": "input", "catch": "except", "exception": "except",
+    "swallow": "ignor", "silenc": "ignor", "hidden": "ignor", "hide": "ignor", "loop": "iterat",
+    "slow": "quadrat", "md5": "hash", "sha1": "hash", "weak": "unsaf",
+}  # fmt: skip
+
+
+def merge(found: Iterable[Traced]) -> tuple[Traced, ...]:
+    """All that was found, each thing once, ranked: the worst and surest first."""
+    by_path: dict[str, _Kept] = {}
+    for one in sorted(found, key=_rank):
+        place = one.finding.evidence[0] if one.finding.evidence else Location("")
+        by_path.setdefault(place.path, _Kept()).add(one)
+    return tuple(sorted((one for kept in by_path.values() for one in kept.all), key=_rank))
+
+
+class _Kept:
+    """The findings of one file, each thing once; known by their lines, since there may be many."""
+
+    def __init__(self) -> None:
+        self.all: list[Traced] = []
+        self._at: dict[int, dict[str, list[int]]] = {}
+        self._long: list[int] = []
+        self._told: dict[tuple[object, ...], int] = {}
+
+    def add(self, one: Traced) -> None:
+        finding = one.finding
+        start, end = _lines(finding) if finding.evidence else (0, 0)
+        exact = (finding.source, finding.rule, start, end, finding.message)
+        best = self._told.get(exact)
+        if best is None:
+            same = [
+                index
+                for index in self._candidates(finding, start, end)
+                if _is_same(finding, self.all[index].finding)
+            ]
+            if same:
+                best = min(same, key=lambda index: _distance(finding, self.all[index].finding))
+        if best is not None:
+            self.all[best] = _united(self.all[best], one)
+            return
+        self._told[exact] = len(self.all)
+        if end - start >= _LONG:
+            self._long.append(len(self.all))
+        else:
+            for line in range(start, end + 1):
+                self._at.setdefault(line, {}).setdefault(finding.source, []).append(len(self.all))
+        self.all.append(one)
+
+    def _candidates(self, finding: Finding, start: int, end: int) -> list[int]:
+        """Those that may mean the same: near, and of a tool those of all others."""
+        if end - start >= _LONG:
+            return list(range(len(self.all)))[:_MANY]
+        is_tool = not finding.source.startswith("model:")
+        near: set[int] = set()
+        for line in range(start - _NEAR, end + _NEAR + 1):
+            for source, indexes in self._at.get(line, {}).items():
+                if not (is_tool and source == finding.source):
+                    near.update(indexes[:_MANY])
+        return sorted(near | set(self._long[:_MANY]))
+
+
+def rank(finding: Finding) -> tuple[object, ...]:
+    """The order in which findings are read: what fails first, then the worst and surest."""
+    place = finding.evidence[0] if finding.evidence else Location("")
+    return (
+        finding.suppression is not None,
+        -finding.severity,
+        -(finding.confidence or 0.0),
+        place.path.encode("utf-8", "surrogateescape"),
+        place.line_start or 0,
+        place.line_end or 0,
+        finding.rule,
+        finding.message,
+        finding.source,
+    )
+
+
+def _rank(one: Traced) -> tuple[object, ...]:
+    return (*rank(one.finding), one.nodes)
+
+
+def _is_same(one: Finding, other: Finding) -> bool:
+    if not one.evidence or not other.evidence:
+        return one.rule == other.rule and one.message == other.message
+    lines, others = _lines(one), _lines(other)
+    same_rule = one.rule == other.rule
+    if one.source == other.source and not one.source.startswith("model:"):
+        # A tool knows what it tells apart.
+        return same_rule and lines == others and one.message == other.message
+    gap = max(lines[0] - others[1], others[0] - lines[1], 0)
+    if gap > _NEAR or (gap and one.source == other.source):
+        return False
+    if lines == others and same_rule:
+        return True
+    words, more = _words(one), _words(other)
+    fewer = min(len(words), len(more))
+    shared = len(words & more)
+    if not fewer or not shared:
+        return False
+    alike = shared / fewer
+    if gap:  # a model often names the line above, or the one that follows
+        return one.domain == other.domain and shared > 2 and alike >= _OVERLAPPING
+    if one.domain != other.domain:
+        return shared > 1 and alike >= _ACROSS
+    if lines == others:
+        return alike >= _SAME_LINES
+    return (shared > 1 and alike >= _OVERLAPPING) or (same_rule and alike >= _SAME_LINES)
+
+
+def _distance(one: Finding, other: Finding) -> int:
+    if not one.evidence or not other.evidence:
+        return 0
+    lines, others = _lines(one), _lines(other)
+    return abs(lines[0] - others[0]) + abs(lines[1] - others[1])
+
+
+def _lines(finding: Finding) -> tuple[int, int]:
+    place = finding.evidence[0]
+    start = place.line_start or 0
+    return start, place.line_end or start
+
+
+@lru_cache(maxsize=4096)
+def _words(finding: Finding) -> frozenset[str]:
+    """What a finding is about: the stems of its message, and of its rule's name."""
+    name = finding.rule.partition("/")[2]
+    if finding.source.startswith("analyzer:"):  # its number says nothing, and the hint begins so
+        name = _NUMBER.sub("", (finding.hint or "").partition(":")[0])
+    text = f"{finding.message} {name.replace('-', ' ')}"
+    return frozenset(
+        stem
+        for word in _WORD.findall(text)
+        if len(word) > 2 and word.casefold() not in _EMPTY and (stem := _stem(word.casefold()))
+    )
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)]
+            break
+    return _SYNONYMS.get(word, word)
+
+
+def _united(first: Traced, second: Traced) -> Traced:
+    """Two that say the same: an analyzer's name for it stays, and what the other said is kept."""
+    one, other = first.finding, second.finding
+    if other.source.startswith("analyzer:") and not one.source.startswith("analyzer:"):
+        one, other = other, one
+    places = dict.fromkeys((*one.evidence, *other.evidence))
+    spans = {(place.path, place.line_start, place.line_end, place.side) for place in one.evidence}
+    kept = [
+        place for place in places
+        if place in one.evidence
+        or (place.path, place.line_start, place.line_end, place.side) not in spans
+    ]  # fmt: skip
+    # Of what two accepted, the one that fails somebody counts.
+    accepted = None if None in (one.suppression, other.suppression) else one.suppression
+    return Traced(
+        one.replace(
+            severity=Severity(max(one.severity, other.severity)),
+            confidence=_surer(one, other),
+            evidence=tuple(kept[:_PLACES]),
+            hint=_told(one, other),
+            suggested_fix=one.suggested_fix or other.suggested_fix,
+            suppression=accepted,
+        ),
+        tuple(sorted({*first.nodes, *second.nodes})),
+    )
+
+
+def _surer(one: Finding, other: Finding) -> float | None:
+    """Two sources that do not know each other make a thing likelier; one that repeats does not."""
+    sure, also = one.confidence, other.confidence
+    if sure is None or also is None:
+        return sure if also is None else also
+    if one.source == other.source:
+        return max(sure, also)
+    return min(_SUREST, round(1 - (1 - sure) * (1 - also), 3))
+
+
+def _told(one: Finding, other: Finding) -> str | None:
+    if one.source == other.source or other.message == one.message:
+        return one.hint or other.hint
+    said = f"`{other.source}` says too: {other.message[:_SAID]}"
+    if one.hint and said in one.hint:
+        return one.hint
+    return f"{one.hint}; {said}" if one.hint else said
+
+
+_MORE = "more of the kind in this file)"
+_COUNT = re.compile(rf" \(and [0-9,]+ {re.escape(_MORE)}$")
+
+
+def without_count(message: str) -> str:
+    """The message of a finding as it was before it was ``gathered`` with others."""
+    return _COUNT.sub("", message)
+
+
+def gathered(found: Sequence[Finding], at_least: int = 3) -> list[Finding]:
+    """Minor findings of one rule in one file as a single one with all of their places.
+
+    A person wants to hear once that a file has forty of them.
+    """
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for one in found:
+        minor = one.severity <= Severity.LOW and len(one.evidence) == 1
+        key = (
+            (one.rule, one.evidence[0].path, one.suppression, one.severity)
+            if minor
+            else (id(one),)
+        )  # fmt: skip
+        groups.setdefault(key, []).append(one)
+    kept: list[Finding] = []
+    for group in groups.values():
+        if len(group) < at_least:
+            kept += group
+            continue
+        group.sort(key=rank)
+        first = group[0]
+        told = f"{first.message} (and {len(group) - 1:,} {_MORE}"
+        places = tuple(one.evidence[0] for one in group[:_PLACES])
+        kept.append(first.replace(message=told, evidence=places))
+    return kept

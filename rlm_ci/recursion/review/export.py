@@ -1,0 +1,425 @@
+"""What a review leaves behind: its part of the report, and the files of ``artifacts/review/``.
+
+Everything follows from the root's result and the report: no clock, no name of a machine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from rlm_ci import resources
+from rlm_ci.findings import INCOMPLETE, NOT_RUN, Part, Severity, fingerprints
+from rlm_ci.markdown import code, fence, prose
+from rlm_ci.recursion.nodes import FAILED, PARTIAL
+from rlm_ci.recursion.review import analyzers
+from rlm_ci.recursion.review.analyzers import Analyzer
+from rlm_ci.recursion.review.clusters import clusters
+from rlm_ci.recursion.review.dedup import rank, without_count
+from rlm_ci.recursion.review.refuting import VERDICTS
+from rlm_ci.recursion.review.touched import UNTOUCHED
+from rlm_ci.texts import count, encodable, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.findings import Finding, Location, Report
+    from rlm_ci.recursion.nodes import NodeResult
+
+    #: The address of a place, None where there is none.
+    Link = Callable[[Location], str | None]
+    #: The leaves that a finding comes from.
+    Lineage = dict[Finding, tuple[str, ...]]
+
+PART = "review"
+#: How the hint of an analyzer's finding begins: the rule, and the address of its page.
+_PAGE = re.compile(r"([^:]{1,200}): (https://[A-Za-z0-9._~/#?=&%+-]{1,200})(?=;|$)")
+#: Why a file is not covered that no analyzer knows, where no model is set.
+NOBODY = "no_analyzer: no analyzer knows it, and no model is set"
+#: Endings of names that a summary tells.
+_KINDS = 5
+#: GitLab's words for severities.
+_GITLAB = {
+    Severity.CRITICAL: "blocker", Severity.HIGH: "critical", Severity.MEDIUM: "major",
+    Severity.LOW: "minor", Severity.INFO: "info",
+}  # fmt: skip
+#: Of each list, so many entries stand in ``report.md``; ``findings.json`` has all of them.
+_MOST = 1_000
+_ROWS = 40
+_NOT_SEEN = 100
+#: Lines of a quote that are shown.
+_QUOTED = 12
+
+
+def part(result: NodeResult, options: Mapping[str, Any], model: str | None = None) -> Part:
+    """A review's part of the report: ``result`` is the root's, ``options`` the objective's."""
+    state, summary = None, result.summary
+    metrics = result.metrics
+    files, looked = int(metrics.get("files", 0)), int(metrics.get("looked", 0))
+    if result.status == FAILED:
+        state = NOT_RUN
+    elif files and not looked:
+        told = "no analyzer knows these files, and no model is set"
+        summary = f"nobody looked at {count(files, 'file')}: {told}"
+        # Of a change that is no code, there is nothing to say; of a repository, that is no answer.
+        state = NOT_RUN if options["changed"] is None else None
+    else:
+        if nobody := _by_nobody(result):
+            summary = f"{summary}; {nobody}"
+        if result.status == PARTIAL or result.uncovered:
+            state = INCOMPLETE
+            missing = len({path for path, _ in result.uncovered})
+            summary = f"{summary}; {count(missing, 'file')} not looked at in full"
+    found = tuple(one.finding for one in result.findings)
+    told_metrics: dict[str, Any] = {
+        "files": files,
+        "looked": looked,
+        "confidence": result.confidence,
+        "clusters": len(clusters(sorted(found, key=rank))),
+        "analyzers": [f"{one['name']} {one['version']}".strip() for one in options["analyzers"]],
+        "domains": list(options["domains"]),
+        "model": model,
+        **{
+            name: int(metrics.get(name, 0)) for name in ("claims", "merged", "elsewhere", *VERDICTS)
+        },
+    }
+    return Part(PART, summary, told_metrics, found, state, evidence=result.counts)
+
+
+def unseen(
+    paths: Sequence[str],
+    options: Mapping[str, Any],
+    model: str | None,
+    result: NodeResult | None = None,
+) -> tuple[tuple[str, str], ...]:
+    """Those of ``paths`` that nobody looks at, each with the reason: part of the coverage.
+
+    ``result`` is the root's, which knows of scripts what their names do not tell.
+    """
+    if model is not None:
+        return ()
+    known = analyzers.known([Analyzer.from_dict(row) for row in options["analyzers"]], paths)
+    known |= frozenset(result.data.get("scripts", ()) if result else ())
+    return tuple((path, NOBODY) for path in paths if path not in known)
+
+
+def _by_nobody(result: NodeResult) -> str:
+    """``5 files by nobody (3 .c, 2 .md)``, "" where somebody looked at each."""
+    kinds: Mapping[str, int] = result.data.get("unseen", {})
+    if not kinds:
+        return ""
+    order = sorted(kinds, key=lambda name: (name == "others", -kinds[name], name))
+    told = ", ".join(f"{kinds[name]:,} {printable(name)}" for name in order[:_KINDS])
+    more = ", …" if len(order) > _KINDS else ""
+    return f"{count(sum(kinds.values()), 'file')} looked at by nobody ({told}{more})"
+
+
+def artifacts(
+    result: NodeResult,
+    report: Report,
+    *,
+    title: str,
+    sarif: Callable[[Report], str],
+    link: Link = lambda _place: None,
+    redact: Callable[[Report], Report] = lambda report: report,
+    mask: Callable[[str], str] = lambda text: text,
+) -> dict[str, str]:
+    """The files of ``artifacts/review/`` by name.
+
+    ``report`` holds the part that ``part`` gave, suppressions applied; ``sarif`` renders it.
+    ``redact`` and ``mask`` take secrets out of it and of other texts: before anything is
+    rendered, since what is escaped cannot be told any more.
+    """
+    nodes = {one.finding.replace(suppression=None): one.nodes for one in result.findings}
+    raw = [one for one in report.findings if _is_ours(one)]
+    report = redact(report)
+    lineage: Lineage = {}
+    for one, before in zip((one for one in report.findings if _is_ours(one)), raw, strict=True):
+        lineage[one] = nodes.get(before.replace(suppression=None), ())
+    result = result.replace(
+        notes=tuple(map(mask, result.notes)),
+        uncovered=tuple((mask(path), mask(why)) for path, why in result.uncovered),
+    )
+    findings = sorted((one for one in report.findings if _is_ours(one)), key=rank)
+    return {
+        "report.md": _page(result, report, findings, title, link),
+        "findings.json": _findings(result, report, findings, lineage),
+        "clusters.json": _json([one.to_dict() for one in clusters(findings)]),
+        "codequality.json": _code_quality(findings),
+        "review.sarif": sarif(report),
+    }
+
+
+def _is_ours(finding: Finding) -> bool:
+    return finding.rule.partition("/")[0] == PART
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=True, sort_keys=True) + "\n"
+
+
+def _marks(findings: Sequence[Finding]) -> list[str]:
+    """The fingerprints, as the report has them: its own order decides between equals."""
+    ordered = sorted(range(len(findings)), key=lambda index: _as_reported(findings[index]))
+    marks = [""] * len(findings)
+    for index, mark in zip(
+        ordered, fingerprints(findings[index] for index in ordered), strict=True
+    ):
+        marks[index] = mark
+    return marks
+
+
+def _as_reported(finding: Finding) -> tuple[Any, ...]:
+    place = finding.evidence[0] if finding.evidence else None
+    return (
+        -finding.severity,
+        place.path if place else "",
+        (place.line_start or 0) if place else 0,
+        finding.rule,
+        finding.subject or "",
+    )
+
+
+def _findings(
+    result: NodeResult, report: Report, findings: Sequence[Finding], lineage: Lineage
+) -> str:
+    of = {
+        number: one.id for one in clusters(findings) for number in one.members
+    }  # fmt: skip
+    told = report.to_dict()
+    return _json({
+        "schema_version": 1,
+        "subject": told["subject"],
+        "confidence": result.confidence,
+        "findings": [
+            {
+                **one.to_dict(),
+                "fingerprint": mark,
+                "cluster": of[number],
+                "nodes": list(lineage[one]),
+            }
+            for number, (one, mark) in enumerate(zip(findings, _marks(findings), strict=True))
+        ],
+        "coverage": told["coverage"],
+        "evidence": {
+            name: getattr(result.counts, name) for name in result.counts._fields
+        },
+        "verdicts": {name: int(result.metrics.get(name, 0)) for name in VERDICTS},
+        "notes": [encodable(note) for note in result.notes],
+    })  # fmt: skip
+
+
+def _code_quality(findings: Sequence[Finding]) -> str:
+    """GitLab's form: what somebody accepted is not in it, nor what has no place in a file."""
+    rows = []
+    for finding, mark in zip(findings, _marks(findings), strict=True):
+        if finding.suppression is None and finding.evidence:
+            place = finding.evidence[0]
+            start = place.line_start or 1
+            lines = {"begin": start, "end": max(start, place.line_end or start)}
+            rows.append({
+                "description": printable(finding.message),
+                "check_name": finding.rule,
+                "fingerprint": mark,
+                "severity": _GITLAB[finding.severity],
+                "location": {"path": encodable(place.path), "lines": lines},
+            })  # fmt: skip
+    return _json(rows)
+
+
+# ── report.md ──
+
+
+def _page(
+    result: NodeResult, report: Report, findings: Sequence[Finding], title: str, link: Link
+) -> str:
+    open_ones = [one for one in findings if one.suppression is None]
+    grave = [one for one in open_ones if one.severity >= Severity.MEDIUM]
+    minor = [one for one in open_ones if one.severity < Severity.MEDIUM]
+    own = next(one for one in report.parts if one.id == PART)
+    levels = [(level, sum(one.severity == level for one in open_ones)) for level in Severity]
+    missing = len({path for path, _ in result.uncovered if path != "."})
+    render = resources.load_template("review/report.md.j2")
+    groups = [one for one in clusters(findings) if one.accepted < len(one.members)]
+    return render({
+        "title": prose(title),
+        "commit": code(report.subject.head[:12]) if report.subject.head else "",
+        "summary": prose(own.summary),
+        "domains": ", ".join(own.metrics["domains"]),
+        "analyzers": ", ".join(map(prose, own.metrics["analyzers"])) or "none",
+        "model": code(own.metrics["model"]) if own.metrics["model"] else "none",
+        "levels": [f"{number:,} {level.label}" for level, number in reversed(levels) if number],
+        "clusters": [
+            {
+                "title": prose(_short(one.title), cell=True),
+                "rule": code(one.rule.partition("/")[2], cell=True),
+                "severity": one.severity.label,
+                "domain": one.domain or "",
+                "places": one.places,
+                "files": len(one.paths),
+            }
+            for one in groups[:_ROWS]
+        ],
+        "more_clusters": max(0, len(groups) - _ROWS),
+        "grave": [_entry(one, link) for one in grave[:_MOST]],
+        "minor": _minor(minor[:_MOST], link),
+        "left": max(0, len(grave) - _MOST) + max(0, len(minor) - _MOST),
+        "accepted": _accepted(findings),
+        "unseen": [
+            f"{code(path)}: {prose(why)}" for path, why in result.uncovered[:_NOT_SEEN]
+        ],
+        "more_unseen": max(0, len(result.uncovered) - _NOT_SEEN),
+        "omitted": _by_reason(report.coverage.omitted, result.uncovered),
+        "notes": [prose(note) for note in result.notes[:_NOT_SEEN]],
+        "more_notes": max(0, len(result.notes) - _NOT_SEEN),
+        "files": count(int(own.metrics["files"]), "file"),
+        "looked": f"{max(0, own.metrics['looked'] - missing):,}",
+        "confidence": f"{100 * result.confidence:.0f} %",
+        "counts": result.counts,
+        "verdicts": [
+            f"{int(own.metrics[name]):,} {name}" for name in VERDICTS if own.metrics[name]
+        ],
+    })  # fmt: skip
+
+
+def _entry(finding: Finding, link: Link) -> dict[str, Any]:
+    sure = finding.confidence
+    return {
+        "severity": finding.severity.label,
+        "message": prose(_sentence(finding.message)),
+        "place": _place(finding.evidence[0], link),
+        "more": [_place(one, link) for one in finding.evidence[1:]],
+        "about": ", ".join(
+            one
+            for one in (
+                code(finding.rule.partition("/")[2]),
+                finding.domain or "",
+                code(finding.source),
+                "" if sure is None else f"{100 * sure:.0f} % sure",
+            )
+            if one
+        ),
+        "quote": _quoted(finding.evidence[0].quote),
+        "hint": _hint(finding),
+        "fix": fence(finding.suggested_fix) if finding.suggested_fix else "",
+    }
+
+
+def _hint(finding: Finding) -> str:
+    """A hint; the page of a rule is a link, since the analyzer and no stranger names it."""
+    hint = finding.hint or ""
+    page = _PAGE.match(hint) if finding.source.startswith("analyzer:") else None
+    if page is None:
+        return prose(hint) if hint else ""
+    rest = hint[page.end() :]
+    return f"[{prose(page[1])}](<{page[2]}>){prose(rest) if rest else ''}"
+
+
+def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
+    """Minor findings by kind: a message that all share is said once, a path once a line."""
+    groups: dict[tuple[Severity, str], list[Finding]] = {}
+    for one in findings:
+        groups.setdefault((one.severity, one.rule), []).append(one)
+    kinds = []
+    for (severity, rule), some in groups.items():
+        messages = {without_count(one.message) for one in some}
+        by_path: dict[str, list[str]] = {}
+        for one in sorted(some, key=_as_reported):
+            path = one.evidence[0].path
+            places = ", ".join(
+                _lines(place, link) if place.path == path else _place(place, link)
+                for place in one.evidence
+            )
+            said = "" if len(messages) == 1 else f": {prose(_sentence(one.message))}"
+            by_path.setdefault(path, []).append(f"{places}{said}")
+        left = sum(_left(one) for one in some)
+        kinds.append({
+            "title": prose(_sentence(min(messages))) if len(messages) == 1 else "",
+            "rule": code(rule.partition("/")[2]),
+            "about": f"{severity.label}, {some[0].domain or 'no domain'}, {code(some[0].source)}",
+            "hint": _hint(some[0]),
+            "files": [
+                f"{code(_named(path))}: {(', ' if len(messages) == 1 else ' ').join(told)}"
+                for path, told in by_path.items()
+            ],
+            "left": left,
+        })  # fmt: skip
+    return kinds
+
+
+def _left(finding: Finding) -> int:
+    """How many places a gathered finding has that are not among its evidence."""
+    said = finding.message[len(without_count(finding.message)) :]
+    number = "".join(char for char in said if char.isdigit())
+    return max(0, int(number) + 1 - len(finding.evidence)) if number else 0
+
+
+def _named(path: str) -> str:
+    return path if len(path) <= 300 else f"…{path[-299:]}"
+
+
+def _place(place: Location, link: Link) -> str:
+    start, end = place.line_start, place.line_end
+    lines = "" if start is None else f":{start}" if end in (None, start) else f":{start}-{end}"
+    shown = code(f"{_named(place.path)}{lines}")
+    address = link(place)
+    return f"[{shown}](<{address}>)" if address else shown
+
+
+def _lines(place: Location, link: Link) -> str:
+    """The lines of a place whose path has been said."""
+    start, end = place.line_start, place.line_end
+    lines = "whole file" if start is None else f"{start}" if end in (None, start) else (
+        f"{start}-{end}"
+    )  # fmt: skip
+    address = link(place)
+    return f"[{lines}](<{address}>)" if address else lines
+
+
+def _quoted(quote: str | None) -> str:
+    if not quote or not quote.strip():
+        return ""
+    lines = quote.split("\n")
+    more = f"\n… {count(len(lines) - _QUOTED, 'more line')}" if len(lines) > _QUOTED else ""
+    shown = [line if len(line) <= 300 else f"{line[:299]}…" for line in lines[:_QUOTED]]
+    return fence("\n".join(shown) + more)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 100 else f"{line[:99]}…"
+
+
+def _sentence(text: str) -> str:
+    line = " ".join(text.split())
+    return line if line.endswith((".", "!", "?", ")", "…", ":")) else f"{line}."
+
+
+def _accepted(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """What does not count, by reason and rule: a reader sees what is silenced, and how much."""
+    groups: dict[tuple[str, str], int] = {}
+    for one in findings:
+        if one.suppression is not None:
+            key = (one.suppression, one.rule)
+            groups[key] = groups.get(key, 0) + max(1, len(one.evidence))
+    order = sorted(groups, key=lambda key: (key[0] == UNTOUCHED, -groups[key], key))
+    return [
+        {"rule": code(rule.partition("/")[2], cell=True), "places": groups[reason, rule],
+         "reason": prose(_short(reason), cell=True)}
+        for reason, rule in order[:_NOT_SEEN]
+    ]  # fmt: skip
+
+
+def _by_reason(
+    omitted: Iterable[tuple[str, str]], uncovered: Iterable[tuple[str, str]]
+) -> list[str]:
+    """How many files were left out for each reason, the most frequent first."""
+    told = set(uncovered)
+    reasons: dict[str, int] = {}
+    for pair in omitted:
+        if pair not in told:
+            reasons[pair[1]] = reasons.get(pair[1], 0) + 1
+    order = sorted(reasons, key=lambda reason: (-reasons[reason], reason))
+    return [f"{count(reasons[reason], 'file')}: {prose(reason)}" for reason in order[:_ROWS]]

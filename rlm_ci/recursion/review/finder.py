@@ -1,0 +1,180 @@
+"""A model looks for faults in the texts of a leaf, and everything that it points to is opened."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci import resources
+from rlm_ci.errors import LimitError
+from rlm_ci.evidence import REANCHORED, REJECTED, VERIFIED, Anchored, anchor
+from rlm_ci.findings import Evidence, Finding, Location, Severity
+from rlm_ci.recursion.review.questions import REPAIR, ask_object
+from rlm_ci.recursion.review.windows import LEAST, fence, name, windows
+from rlm_ci.texts import clip, count, encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.nodes import Text
+    from rlm_ci.recursion.objective import Ask
+    from rlm_ci.recursion.review.windows import Ranges, Window
+
+_TEMPLATE = "prompts/review.md.j2"
+_SCHEMA = "review-claim.schema.json"
+#: Claims of one answer that are looked at.
+_CLAIMS = 60
+#: Characters of what a model says of a fault that are kept.
+_MESSAGE = 1_000
+_FIX = 2_000
+#: What a model is sure of is not certain.
+_SUREST = 0.95
+
+
+class Looked(Value):
+    """What came of it. ``uncovered`` are pairs of path and reason, ``notes`` for the report."""
+
+    findings: tuple[Finding, ...] = ()
+    counts: Evidence = Evidence()
+    uncovered: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def look(
+    ask: Ask,
+    texts: Sequence[Text],
+    domains: Sequence[str],
+    changed: Ranges | None,
+    analyzers: Sequence[str] = (),
+) -> Looked:
+    """Ask for the faults in ``texts``, window by window. Raises RemoteError.
+
+    No rule of a model begins with one of the names ``analyzers``, which have their own.
+    """
+    render = resources.load_template(_TEMPLATE)
+    told = {
+        "domains": ", ".join(domains),
+        "example": domains[0],
+        "is_change": changed is not None,
+        "fence": fence(""),
+        "listing": "",
+    }
+    room = ask.max_bytes - len(render(told).encode()) - REPAIR
+    if room < LEAST:
+        why = f"a prompt of {ask.max_bytes:,} bytes has no room for it"
+        return Looked(uncovered=tuple((text.path, why) for text in texts))
+    cut = windows(texts, room, changed)
+    opener = _Opener(texts, domains, ask.model, analyzers)
+    uncovered = list(cut.missing)
+    for number, window in enumerate(cut.windows, 1):
+        prompt = render({**told, "fence": fence(window.listing), "listing": window.listing})
+        try:
+            answer = ask_object(ask, f"find-{number}", prompt, _misfit)
+        except LimitError as error:
+            rest = cut.windows[number - 1 :]
+            uncovered += _unseen(rest, texts, f"budget: no room in {error.budget}")
+            break
+        if answer is None:
+            uncovered += _unseen([window], texts, "the model's answer could not be read, twice")
+        else:
+            opener.take(answer["findings"])
+    return Looked(
+        tuple(opener.findings), opener.counts(), tuple(dict.fromkeys(uncovered)), opener.notes()
+    )
+
+
+def _misfit(answer: Mapping[str, Any]) -> str:
+    """What is wrong with an answer of which nothing can be used."""
+    claims = answer.get("findings")
+    if not isinstance(claims, list):
+        return "findings must be a list"
+    wrong = ""
+    for claim in claims:
+        told = resources.misfit(claim, _SCHEMA)
+        if not told:
+            return ""
+        wrong = wrong or told
+    return wrong
+
+
+def _unseen(some: Sequence[Window], texts: Sequence[Text], why: str) -> list[tuple[str, str]]:
+    return [(texts[one.text].path, why) for window in some for one in window.shown]
+
+
+class _Opener:
+    """Takes what a model claims, and keeps what stands in the texts."""
+
+    def __init__(
+        self, texts: Sequence[Text], domains: Sequence[str], model: str, analyzers: Sequence[str]
+    ) -> None:
+        self._texts: dict[str, list[Text]] = {}
+        for text in texts:  # slices of one file share its path
+            for known in {text.path, encodable(text.path), name(text.path)}:
+                self._texts.setdefault(known, []).append(text)
+        self._domains = domains
+        self._source = f"model:{re.sub(r'[^!-_a-~]+', '-', model) or 'unnamed'}"
+        self._analyzers = tuple(f"{one}-" for one in analyzers)
+        self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
+        self._dropped = self._odd = 0
+        self.findings: list[Finding] = []
+
+    def take(self, claims: Sequence[Mapping[str, Any]]) -> None:
+        """Keep what holds; one claim that is out of form costs no other."""
+        for number, claim in enumerate(claims):
+            if number >= _CLAIMS or resources.misfit(claim, _SCHEMA):
+                self._odd += 1
+                self._outcomes[REJECTED] += 1
+                continue
+            place = self._open(claim)
+            others = [self._open(one) for one in claim.get("also", ())]
+            if place is None:
+                self._dropped += 1
+            elif claim["domain"] in self._domains:
+                self.findings.append(self._finding(claim, place, others))
+
+    def counts(self) -> Evidence:
+        return Evidence(sum(self._outcomes.values()), *self._outcomes.values())
+
+    def notes(self) -> tuple[str, ...]:
+        told = (
+            (self._dropped, "what was quoted does not stand in the files"),
+            (self._odd, "not in the form that was asked for"),
+        )
+        return tuple(
+            f"{count(number, 'claim')} of the model dropped: {why}"
+            for number, why in told
+            if number
+        )
+
+    def _open(self, claim: Mapping[str, Any]) -> Location | None:
+        path, quote = claim["path"], claim["quote"]
+        place = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
+        best = Anchored(None, REJECTED, "the path is not there")
+        for text in self._texts.get(path, ()):
+            known = place.replace(path=text.path)
+            found = anchor(known, text.content, text.blob, text.line_start)
+            if best.location is None or found.outcome == VERIFIED:
+                best = found
+        self._outcomes[best.outcome] += 1
+        return best.location
+
+    def _finding(
+        self, claim: Mapping[str, Any], place: Location, others: Sequence[Location | None]
+    ) -> Finding:
+        rule = re.sub(r"[^a-z0-9]+", "-", claim["rule"].casefold()).strip("-")[:60] or "unnamed"
+        if rule.startswith(self._analyzers) and self._analyzers:
+            rule = f"model-{rule}"
+        fix = claim.get("suggested_fix")
+        places = dict.fromkeys((place, *(one for one in others if one is not None)))
+        return Finding(
+            f"review/{rule}",
+            Severity.from_label(claim["severity"]),
+            clip(claim["message"].strip(), _MESSAGE),
+            evidence=tuple(places),
+            domain=claim["domain"],
+            confidence=round(min(_SUREST, float(claim["confidence"])), 3),
+            suggested_fix=fix[:_FIX] if fix else None,
+            source=self._source,
+        )

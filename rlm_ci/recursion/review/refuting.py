@@ -1,0 +1,134 @@
+"""A second, independent look at what a model claims: it is asked to refute it.
+
+Whoever looks is shown the claim and the lines, and nothing of how the claim came about.
+"""
+
+from __future__ import annotations
+
+from rlm_ci import resources
+from rlm_ci.errors import LimitError
+from rlm_ci.recursion.review.questions import REPAIR, ask_object
+from rlm_ci.recursion.review.windows import fence, name, numbered
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.findings import Finding, Severity
+    from rlm_ci.recursion.nodes import Text
+    from rlm_ci.recursion.objective import Ask
+
+UPHELD = "upheld"
+REFUTED = "refuted"
+UNSURE = "unsure"
+#: Nobody looked: a budget had no room, or there is no room in a prompt.
+UNEXAMINED = "unexamined"
+VERDICTS = (UPHELD, REFUTED, UNSURE, UNEXAMINED)
+
+_TEMPLATE = "prompts/review-refute.md.j2"
+#: Lines around the place that are shown at most.
+_AROUND = 150
+#: What is left of the confidence in a claim that nobody could uphold.
+_DOUBT = 0.6
+_TOLD = 200
+
+
+class Weighed(Value):
+    """The findings that are left; how often each verdict was given; what to tell of the others.
+
+    ``uncovered`` are pairs of path and reason where a budget had no room for a second look.
+    """
+
+    findings: tuple[Finding, ...]
+    verdicts: Mapping[str, float]
+    notes: tuple[str, ...]
+    uncovered: tuple[tuple[str, str], ...] = ()
+
+
+def weigh(
+    ask: Ask, findings: Sequence[Finding], texts: Sequence[Text], level: Severity | None
+) -> Weighed:
+    """Have each of ``findings`` from ``level`` on refuted, if it can be. Raises RemoteError."""
+    kept: list[Finding] = []
+    verdicts: dict[str, float] = dict.fromkeys(VERDICTS, 0)
+    notes: list[str] = []
+    uncovered: list[tuple[str, str]] = []
+    number, spent = 0, ""
+    for finding in findings:
+        if level is None or finding.severity < level:
+            kept.append(finding)
+            continue
+        number += 1
+        verdict, reason = UNEXAMINED, ""
+        if not spent:
+            try:
+                verdict, reason = _look(ask, f"refute-{number}", finding, texts)
+            except LimitError as error:
+                spent = f"budget: a grave claim without a second look, no room in {error.budget}"
+        if spent:
+            uncovered.append((finding.evidence[0].path, spent))
+        verdicts[verdict] += 1
+        if verdict == REFUTED:
+            notes.append(_told(finding, reason))
+        elif verdict == UPHELD:
+            kept.append(finding)
+        else:
+            doubted = round((finding.confidence or 0.0) * _DOUBT, 3)
+            kept.append(finding.replace(confidence=doubted))
+    left = tuple(dict.fromkeys(uncovered))
+    return Weighed(tuple(kept), verdicts, tuple(notes), left)
+
+
+def _look(ask: Ask, place: str, finding: Finding, texts: Sequence[Text]) -> tuple[str, str]:
+    render = resources.load_template(_TEMPLATE)
+    primary = finding.evidence[0]
+    told: dict[str, Any] = {
+        "severity": finding.severity.label,
+        "place": f"{name(primary.path)}, lines {primary.line_start}-{primary.line_end}",
+        "claim": printable(finding.message),
+        "fence": fence(""),
+        "listing": "",
+    }
+    room = ask.max_bytes - len(render(told).encode()) - REPAIR
+    around = _AROUND
+    while True:
+        listing = "\n\n".join(_lines(finding, texts, around))
+        if len(listing.encode("utf-8", "replace")) <= room:
+            break
+        if around == 0:
+            return UNEXAMINED, ""
+        around //= 2
+    mark = fence(listing, told["claim"])
+    answer = ask_object(ask, place, render({**told, "fence": mark, "listing": listing}), _misfit)
+    return (UNSURE, "") if answer is None else (answer["verdict"], answer["reason"])
+
+
+def _lines(finding: Finding, texts: Sequence[Text], around: int) -> list[str]:
+    """The lines around each place of a finding, as many as asked for."""
+    listed = []
+    for place in finding.evidence:
+        start = place.line_start or 1
+        end = place.line_end or start
+        for text in texts:
+            lines = numbered(text, None, start - around, end + around) if (
+                text.path == place.path
+            ) else []  # fmt: skip
+            if lines:
+                listed.append("\n".join((f"=== {name(text.path)} ===", *lines)))
+    return listed
+
+
+def _misfit(answer: Mapping[str, Any]) -> str:
+    if answer.get("verdict") not in (UPHELD, REFUTED, UNSURE):
+        return "verdict must be one of upheld, refuted, unsure"
+    return "" if isinstance(answer.get("reason"), str) else "reason must be a text"
+
+
+def _told(finding: Finding, reason: str) -> str:
+    place = finding.evidence[0]
+    claim = printable(finding.message)[:_TOLD]
+    why = printable(reason)[:_TOLD]
+    return f"refuted: {name(place.path)}:{place.line_start}: {claim} ({why or 'no reason given'})"

@@ -1,0 +1,181 @@
+"""The built-in analyzer: which of ruff's rules a maintainer wants to hear of, and how loudly.
+
+ruff calls everything an error. The default fail level is high, so nothing is high here that is
+usually fine: only what raises whenever it is run, and what opens a door in plain words. Rules of
+taste are not asked for at all.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.findings import Severity
+from rlm_ci.values import Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Final
+
+NAME: Final = "ruff"
+FILES: Final = ("*.py", "*.pyi", "*.pyw")
+#: What its SARIF calls a file that cannot be parsed.
+SYNTAX: Final = "invalid-syntax"
+
+#: Rules by domain, severity and how often they are right, in tenths.
+_TABLE: Final[Mapping[tuple[str, str, int], str]] = {
+    ("security", "high", 9): "PLE2502 S501 S502",
+    ("security", "medium", 8): "S103 S201 S306 S503 S505 S506 S507 S508 S509 S609 S612",
+    ("security", "medium", 5): (
+        "S102 S105 S106 S107 S304 S305 S307 S308 S323 S602 S605 S608 S611 S702"
+    ),
+    ("security", "low", 4): (
+        "PLE2510 PLE2512 PLE2513 PLE2514 PLE2515 S104 S108 S202 S301 S302 S303 S312 S314 S315 "
+        "S316 S317 S318 S319 S321 S324 S504 S601 S604 S610 S701"
+    ),
+    ("security", "info", 3): "S704",
+    ("quality", "high", 9): (
+        "F501 F502 F503 F505 F506 F507 F508 F509 F521 F524 F525 PLE1300 PLE1307"
+    ),
+    ("quality", "medium", 9): (
+        "ASYNC105 B002 B003 B016 B025 B029 B030 F404 F407 F601 F602 F621 F622 F631 F632 F633 F634 "
+        "F701 F702 F704 F706 F707 F823 F901 PLE0100 PLE0115 PLE0116 PLE0117 PLE0118 PLE0237 "
+        "PLE0241 PLE0303 PLE0304 PLE0305 PLE0307 PLE0308 PLE0309 PLE1132 PLE1142 PLE1205 PLE1206 "
+        "PLE1507 PLE1519 PLE1520 PLE1700 PLW0133 PLW0177 PLW0245 PLW0711 PLW1501 RUF008 RUF016 "
+        "RUF040 RUF064"
+    ),
+    ("quality", "medium", 7): "ASYNC100 B005 B012 B032 B035 B039 F821 PIE794 PLE0643 RUF006 S113",
+    ("quality", "low", 8): (
+        "B004 B006 B011 B013 B014 B021 B022 B033 B034 E721 E722 F402 F504 F522 F523 F722 F811 "
+        "F822 LOG002 LOG004 LOG007 LOG014 PLE0101 PLE0302 PLE0604 PLE0605 PLE0704 PLE1310 PLW0127 "
+        "PLW0128 PLW0129 PLW0131 PLW0211 PLW0406 PLW1507 PLW1508 RUF009 RUF018 RUF024 RUF030 "
+        "RUF032 RUF033 RUF034 RUF060 RUF071"
+    ),
+    ("quality", "low", 5): "B015 B020 B023 B031 DTZ003 DTZ004 PLW1509 S110 S112 T100",
+    ("quality", "info", 8): "B018 B026 B904 F401 F541 F841 F842 PLW1510 SIM115",
+    ("performance", "medium", 8): "ASYNC210 ASYNC212 ASYNC220 ASYNC221 ASYNC222 ASYNC250 ASYNC251",
+    ("performance", "low", 6): "ASYNC110 ASYNC116 ASYNC230 ASYNC240 B019 PLW2101 RUF017",
+    ("performance", "info", 8): "PERF101 PERF102 PERF401 PERF402 PERF403 RUF015",
+    ("docs", "info", 9): "D101 D103 D419",
+}  # fmt: skip
+
+#: Rules of a domain that hold in tests all the same: what hides there from readers.
+_EVERYWHERE: Final = frozenset(("PLE2502", "PLE2510", "PLE2512", "PLE2513", "PLE2514", "PLE2515"))
+#: What a test does on purpose: compare and express for nothing, fetch without a deadline.
+_NOT_IN_TESTS: Final = frozenset(
+    ("B011", "B015", "B018", "B904", "F811", "PLW0129", "PLW1510", "RUF018", "S110",
+     "S112", "S113", "SIM115")
+)  # fmt: skip
+#: Rules that need the whole file; a slice of one cannot tell.
+_OF_WHOLE_FILES: Final = frozenset(("F401", "F404", "F811", "F821", "F822", "F823", SYNTAX))
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
+_TEST = re.compile(r"(?:^|/)(?:tests?|testing)/|(?:^|/)(?:test_[^/]*|[^/]*_tests?|conftest)\.pyi?$")
+#: Modules that exist to import for others.
+_FORWARDING = re.compile(r"(?:^|/)(?:__init__|_?compat)\.pyi?$|\.pyi$")
+_OF_FORWARDERS: Final = frozenset(("F401", "PLW0127"))
+#: A text that may be a secret: long, without a space, letters and digits mixed.
+_SECRET = re.compile(
+    r"""["'](?=[^"'\s]*[A-Za-z])(?=[^"'\s]*[0-9])[A-Za-z0-9+/=_.!@#$%^&*-]{12,}["']"""
+)
+_PASSWORDS: Final = frozenset(("S105", "S106", "S107"))
+#: What Python 2 knew; code that still runs under both asks first which one it is.
+_OLD_NAMES = re.compile(
+    r"`(?:unicode|basestring|unichr|long|xrange|raw_input|reduce|reload|file|cmp|execfile|"
+    r"StandardError|WindowsError)`"
+)
+_SHELLS: Final = frozenset(("S602", "S605"))
+
+
+class Weight(Row):
+    """What a rule's finding is worth."""
+
+    domain: str
+    severity: Severity
+    confidence: float
+
+
+def readable(content: bytes) -> bytes:
+    """A file in UTF-8, which is all that ruff reads, by the encoding that it declares.
+
+    Raises ValueError, with why, for one whose lines would have other numbers then.
+    """
+    from io import BytesIO
+    from tokenize import detect_encoding
+
+    if _LONE_RETURN.search(content):
+        raise ValueError("its lines end with carriage returns alone")
+    try:
+        encoding = detect_encoding(BytesIO(content).readline)[0]
+        if encoding not in ("utf-8", "utf-8-sig"):
+            decoded = content.decode(encoding)
+            if decoded.count("\n") != content.count(b"\n"):
+                raise ValueError(f"in its encoding, {encoding}, it has other lines")
+            return decoded.encode("utf-8", "replace")
+    except (SyntaxError, LookupError, UnicodeError):  # Python would not run it either
+        pass
+    return content.decode("utf-8", "replace").encode()
+
+
+def rules() -> tuple[str, ...]:
+    """All that are asked for, in order."""
+    return tuple(sorted(_WEIGHTS))
+
+
+def command(program: str, chosen: Collection[str], *, heed_noqa: bool) -> tuple[str, ...]:
+    """How to start it with the rules ``chosen``, without the files.
+
+    Nothing of a repository's own settings is in force. Unless ``heed_noqa``, what a comment
+    ``noqa`` silences is told as well.
+    """
+    return (
+        program, "check", "--isolated", "--no-cache", "--quiet", "--exit-zero",
+        "--output-format", "sarif", "--target-version", "py314",
+        "--select", ",".join(chosen),
+        *(() if heed_noqa else ("--ignore-noqa",)), "--",
+    )  # fmt: skip
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test by its name."""
+    return _TEST.search(path) is not None
+
+
+def weigh(rule: str, path: str, message: str, lines: str, *, whole: bool) -> Weight | None:
+    """What a finding of ``rule`` in ``path`` is worth, None where nobody wants to hear of it.
+
+    ``lines`` is what stands at its place; ``whole`` is False for a slice of a file.
+    """
+    if not whole and rule in _OF_WHOLE_FILES:
+        return None
+    tested = is_test(path)
+    if rule == SYNTAX:  # a template, or of another version, as likely as broken
+        return Weight("quality", Severity.LOW if tested else Severity.MEDIUM, 0.6)
+    weight = _WEIGHTS.get(rule)
+    if weight is None:
+        return None
+    if tested and rule not in _EVERYWHERE:
+        if weight.domain in ("security", "docs") or rule in _NOT_IN_TESTS:
+            return None
+        return weight.replace(severity=min(weight.severity, Severity.LOW))
+    if rule in _OF_FORWARDERS and _FORWARDING.search(path):
+        return None
+    if rule in _PASSWORDS and not _SECRET.search(lines):
+        return None
+    if rule == "F821" and _OLD_NAMES.search(message):
+        return weight.replace(severity=Severity.INFO)
+    if rule == "F507" and "has 0 placeholder" in message:  # of a mapping, that is no error
+        return weight.replace(severity=Severity.MEDIUM)
+    if rule in _SHELLS and "seems safe" in message:
+        return weight.replace(severity=Severity.INFO)
+    return weight
+
+
+def _weights() -> dict[str, Weight]:
+    return {
+        code: Weight(domain, Severity.from_label(severity), tenths / 10)
+        for (domain, severity, tenths), codes in _TABLE.items()
+        for code in codes.split()
+    }
+
+
+_WEIGHTS: Final[Mapping[str, Weight]] = _weights()

@@ -1,0 +1,226 @@
+"""What an analyzer prints, SARIF 2.1.0, read with doubt: any tool may have written anything."""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci.texts import printable
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+#: Results that one printout may have; places of one result that are opened.
+MOST = 20_000
+_PLACES = 5
+#: Characters of a message, and of a rule's name or address.
+_MESSAGE = 1000
+_NAME = 200
+#: A region of more lines is pointed to by its first one: a whole class is no place.
+_REGION = 12
+#: Rules that tools tag so are about security, whatever else they say.
+_SECURITY = "security"
+
+
+class SarifError(ValueError):
+    """Why a printout is of no use, in words."""
+
+
+class Spot(Row):
+    """A place as a tool names it: lines of the text with this number, None for the whole file."""
+
+    text: int
+    line_start: int | None
+    line_end: int | None
+
+
+class Result(Value):
+    """One result. ``level`` is error, warning or note; ``score`` a security severity, 0 to 10.
+
+    ``suppression`` is the justification of one that the tool was told to leave alone.
+    """
+
+    rule: str
+    name: str
+    message: str
+    level: str
+    spots: tuple[Spot, ...]
+    help: str = ""
+    score: float | None = None
+    is_security: bool = False
+    suppression: str | None = None
+
+
+class Printout(Value):
+    """The results whose places are known, how many others there were, what the tool complains of.
+
+    ``failed`` is its own word for why it could not look at everything, ``version`` what it says
+    that it is.
+    """
+
+    results: tuple[Result, ...]
+    rejected: int
+    failed: str = ""
+    version: str = ""
+
+
+def read(data: bytes, find: Callable[[str], int | None]) -> Printout:
+    """Read a printout; ``find`` gives the number of the text that an address means, if any.
+
+    Raises SarifError.
+    """
+    try:
+        log = json.loads(data)
+    except (ValueError, RecursionError):
+        raise SarifError("what it printed is no JSON") from None
+    if not isinstance(log, dict) or not isinstance(log.get("runs"), list):
+        raise SarifError("what it printed is no SARIF: it has no runs")
+    results: list[Result] = []
+    rejected, failed, version = 0, "", ""
+    for run in filter(_is_dict, log["runs"]):
+        failed = failed or _complaint(run)
+        version = version or _text(_dict(_dict(run.get("tool")).get("driver")).get("version"))
+        rules = _rules(run)
+        for record in filter(_is_dict, _list(run.get("results"))):
+            if record.get("kind", "fail") != "fail":
+                continue
+            if len(results) + rejected >= MOST:
+                raise SarifError(f"it has more than {MOST:,} results")
+            result = _result(record, rules, find)
+            if result is None:
+                rejected += 1
+            else:
+                results.append(result)
+    return Printout(tuple(results), rejected, failed, version)
+
+
+def _is_dict(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any, limit: int = _NAME) -> str:
+    """A text of one line; what is no text is none."""
+    if not isinstance(value, str):
+        return ""
+    return printable(" ".join(value[: 4 * limit].split()))[:limit]
+
+
+def _components(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    tool = _dict(run.get("tool"))
+    yield _dict(tool.get("driver"))
+    yield from filter(_is_dict, _list(tool.get("extensions")))
+
+
+def _rules(run: Mapping[str, Any]) -> dict[str | int, dict[str, Any]]:
+    """The rules of a run by id, and those of its driver by index too."""
+    found: dict[str | int, dict[str, Any]] = {}
+    for component in _components(run):
+        for index, rule in enumerate(_list(component.get("rules"))):
+            if isinstance(rule, dict):
+                found.setdefault(index, rule)
+                if isinstance(rule.get("id"), str):
+                    found.setdefault(rule["id"], rule)
+    return found
+
+
+def _result(
+    record: Mapping[str, Any],
+    rules: Mapping[str | int, dict[str, Any]],
+    find: Callable[[str], int | None],
+) -> Result | None:
+    spots = tuple(
+        spot
+        for place in _list(record.get("locations"))[:_PLACES]
+        if (spot := _spot(_dict(place), find)) is not None
+    )
+    reference = _dict(record.get("rule"))
+    key = record.get("ruleId") or reference.get("id")
+    index = record.get("ruleIndex", reference.get("index"))
+    rule = rules.get(key) if isinstance(key, str) else None
+    if rule is None and type(index) is int:
+        rule = rules.get(index)
+    rule = rule or {}
+    message = _message(_dict(record.get("message")), rule)
+    if not spots or not message:
+        return None
+    properties = _dict(rule.get("properties"))
+    default = _dict(rule.get("defaultConfiguration")).get("level")
+    level = record.get("level", default)
+    score = _score(properties.get("security-severity"))
+    return Result(
+        _text(key) or _text(rule.get("id")),
+        _text(properties.get("name")) or _text(rule.get("name")),
+        message,
+        level if level in ("error", "warning", "note", "none") else "warning",
+        spots,
+        _text(rule.get("helpUri")),
+        score,
+        score is not None or _SECURITY in _list(properties.get("tags")),
+        _suppression(record),
+    )
+
+
+def _message(message: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
+    text = message.get("text")
+    if not isinstance(text, str) and isinstance(message.get("id"), str):
+        strings = _dict(rule.get("messageStrings"))
+        text = _dict(strings.get(message["id"])).get("text")
+        for number, argument in enumerate(_list(message.get("arguments"))[:10]):
+            if isinstance(text, str):
+                text = text.replace(f"{{{number}}}", str(argument)[:_NAME])
+    return _text(text, _MESSAGE)
+
+
+def _score(value: Any) -> float | None:
+    """What GitHub calls security-severity: a number, written as a text."""
+    try:
+        score = float(value) if isinstance(value, (str, int, float)) else -1.0
+    except (ValueError, OverflowError):
+        return None
+    return score if 0 <= score <= 10 else None
+
+
+def _suppression(record: Mapping[str, Any]) -> str | None:
+    for one in filter(_is_dict, _list(record.get("suppressions"))):
+        if one.get("status", "accepted") == "accepted":
+            return _text(one.get("justification"), _MESSAGE) or "suppressed in the tool's own way"
+    return None
+
+
+def _spot(place: Mapping[str, Any], find: Callable[[str], int | None]) -> Spot | None:
+    physical = _dict(place.get("physicalLocation"))
+    address = _dict(physical.get("artifactLocation")).get("uri")
+    text = find(address) if isinstance(address, str) else None
+    if text is None:
+        return None
+    region = _dict(physical.get("region"))
+    start, end = region.get("startLine"), region.get("endLine")
+    if type(start) is not int:
+        return Spot(text, None, None)
+    if type(end) is not int or end < start:
+        end = start
+    if end > start and region.get("endColumn") == 1:  # it ends before that line
+        end -= 1
+    return Spot(text, start, end if end - start < _REGION else start)
+
+
+def _complaint(run: Mapping[str, Any]) -> str:
+    """Why a tool says that it did not finish; "" when it did."""
+    for invocation in filter(_is_dict, _list(run.get("invocations"))):
+        if invocation.get("executionSuccessful") is False:
+            for told in filter(_is_dict, _list(invocation.get("toolExecutionNotifications"))):
+                said = _text(_dict(told.get("message")).get("text"))
+                if said:
+                    return said
+            return "it says that it did not finish"
+    return ""

@@ -1,0 +1,143 @@
+"""A folder for an analyzer: texts of a leaf as files, under names that nothing stumbles over.
+
+Files by which tools are configured have no place in that of a tool that would obey them, because
+a change must not tell its own judge what to say; and since tools look for them, and some languages
+for modules, where they are started, that is an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from fnmatch import fnmatchcase
+
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+#: Parts of a path that no tool, shell, address or file system reads as anything else.
+_PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]{0,99}")
+_ENDING = re.compile(r"\.[A-Za-z0-9]{1,8}$")
+#: Bytes of a whole path below which it is kept.
+_LONGEST = 200
+#: Names of files that configure tools, or that tell them what to pass over.
+_CONFIGURING = (
+    "pyproject.toml", "setup.cfg", "tox.ini", "ruff.toml", "mypy.ini", "pylintrc", "pytest.ini",
+    "package.json", "package-lock.json", "*.config.js", "*.config.cjs", "*.config.mjs",
+    "*.config.ts", "*.config.cts", "*.config.mts", "*.config.json", "tsconfig*.json", "biome.json*",
+    "deno.json*", "eslint*.json", "clippy.toml", "Cargo.toml", "build.rs", "sonar-*.properties",
+    "phpcs.xml*", "phpstan.neon*", "psalm.xml*", "checkstyle*.xml", "semgrep.y*ml",
+    ".*rc", ".*rc.*", ".*ignore", ".*.yml", ".*.yaml", ".*.toml", ".*.json*", ".*.js", ".*.cjs",
+    ".*.mjs", ".*.ts", ".*.xml", ".*.ini", ".*.cfg", ".flake8", ".bandit", ".yamllint", ".semgrep",
+    ".editorconfig", ".gitattributes", ".clang-*", ".pre-commit-*", ".prettier*", ".eslint*",
+)  # fmt: skip
+
+
+class Given(Row):
+    """A file to write: the number of its text, its path, and what it holds."""
+
+    text: int
+    path: str
+    content: bytes
+
+
+class Held(Value):
+    """A file of the scratch folder: its full name, and the number of its text."""
+
+    name: str
+    text: int
+
+
+class Scratch:
+    """The folder as a context manager. ``root`` holds the files, ``empty`` nothing."""
+
+    def __init__(self, files: Sequence[Given]) -> None:
+        self._files = files
+        self._known: dict[str, int] = {}
+        self.held: tuple[Held, ...] = ()
+
+    def __enter__(self) -> Self:
+        from tempfile import mkdtemp
+
+        self._top = os.path.realpath(mkdtemp(prefix="rlm-ci-"))
+        self.root = os.path.join(self._top, "files")
+        self.empty = os.path.join(self._top, "empty")
+        self.printout = os.path.join(self._top, "out.sarif")
+        try:
+            for folder in (self.root, self.empty):
+                os.mkdir(folder, 0o700)
+            self.held = tuple(self._write())
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        from shutil import rmtree
+
+        rmtree(self._top, ignore_errors=True)
+
+    def find(self, address: str) -> int | None:
+        """The number of the text that a SARIF address means, None when it is none of ours."""
+        from urllib.parse import unquote
+
+        scheme, colon, rest = address.partition(":")
+        if colon and scheme.casefold() == "file":
+            path = unquote(rest, errors="surrogateescape")
+            path = "/" + path.lstrip("/")
+            if os.name == "nt":
+                path = path.lstrip("/")
+        elif colon and len(scheme) > 1:
+            return None
+        else:
+            path = unquote(address, errors="surrogateescape")
+        for folder in (self.root, self.empty):
+            number = self._known.get(_normal(os.path.join(folder, path)))
+            if number is not None:
+                return number
+        return None
+
+    def _write(self) -> list[Held]:
+        held = []
+        for number, name, content in self._files:
+            parts = name.split("/")
+            path = os.path.join(self.root, *parts) if _is_plain(name, parts) else ""
+            if not path or not _put(path, content):
+                ending = _ENDING.search(parts[-1])
+                path = os.path.join(self.root, f"odd-{number}{ending[0] if ending else ''}")
+                _put(path, content)
+            self._known[_normal(path)] = number
+            held.append(Held(path, number))
+        return held
+
+
+def _normal(path: str) -> str:
+    return os.path.normcase(os.path.normpath(path))
+
+
+def _is_plain(path: str, parts: Sequence[str]) -> bool:
+    return len(path) <= _LONGEST and all(
+        _PLAIN.fullmatch(part) and set(part) != {"."} for part in parts
+    )
+
+
+def configures(path: str) -> bool:
+    """Whether a tool may obey the file at ``path``, or run it."""
+    parts = path.split("/")
+    if "node_modules" in parts:  # what is there would be run, by those who look for plugins
+        return True
+    return any(fnmatchcase(parts[-1], one) for one in _CONFIGURING)
+
+
+def _put(path: str, content: bytes) -> bool:
+    """Write a file that was not there; False where a name stands in the way."""
+    with suppress(FileExistsError, NotADirectoryError):
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        with open(path, "xb") as file:
+            file.write(content)
+        return True
+    return False

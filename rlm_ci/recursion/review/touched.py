@@ -1,0 +1,109 @@
+"""The lines that a change touches, and what of a review lies on them.
+
+What was there before is not the author's doing: a finding away from these lines is shown, marked,
+and fails nobody.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.review import ruff
+from rlm_ci.recursion.syntax.languages import language
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.findings import Finding, Location
+    from rlm_ci.patches import Hunk
+
+    #: For each changed path the first and last lines of what it changes, in order.
+    Ranges = Mapping[str, Sequence[Sequence[int]]]
+
+#: Why a finding on other lines does not fail.
+UNTOUCHED = "on lines that this change does not touch"
+
+
+#: A line behind the last one of any file.
+_END = 1 << 31
+
+
+def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
+    """The changed lines of each file of a change, those that were only moved included.
+
+    What was a text or a test and becomes code by its new name is new as a whole: nobody has
+    looked at it as code before.
+    """
+    found = changed_lines(*change.hunks())
+    for one in change.files():
+        if one.status[:1] == "D":
+            found.pop(one.path, None)
+            continue
+        found.setdefault(one.path, [])
+        moved = one.status[:1] in ("R", "C") and one.old_path
+        if one.status[:1] == "T" or (moved and _kind(one.old_path) != _kind(one.path)):
+            found[one.path] = [[1, _END]]
+    return found
+
+
+def _kind(path: str) -> tuple[str, bool]:
+    return language(path), ruff.is_test(path)
+
+
+def changed_lines(
+    hunks: Mapping[str, Sequence[Hunk]], unknown: Iterable[str] = ()
+) -> dict[str, list[list[int]]]:
+    """The changed lines of each path, new side; where lines went, the two around the gap.
+
+    ``unknown`` are changed files whose patch cannot be read: all of them counts as changed.
+    """
+    found: dict[str, list[list[int]]] = {path: [[1, _END]] for path in unknown}
+    for path, some in hunks.items():
+        touched: set[int] = set()
+        for hunk in some:
+            at, gap = hunk.new_start, 0  # the number that the next line of the new side has
+            for line in hunk.lines:
+                if line.kind == "-":
+                    gap = at
+                    continue
+                if line.kind == "+":
+                    touched.add(at)
+                elif gap:  # lines went, and none came in their place
+                    touched.update(one for one in (gap - 1, gap) if one > 0)
+                at, gap = at + 1, 0
+            if gap:
+                touched.update(one for one in (gap - 1, gap) if one > 0)
+        found[path] = _runs(sorted(touched))
+    return found
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return runs
+
+
+def marked(finding: Finding, changed: Ranges | None) -> Finding:
+    """``finding``, with the reason why it cannot fail if none of its places is touched."""
+    if changed is None or finding.suppression is not None or is_touched(finding, changed):
+        return finding
+    return finding.replace(suppression=UNTOUCHED)
+
+
+def is_touched(finding: Finding, changed: Ranges) -> bool:
+    """Whether any of the places of ``finding`` is on a changed line."""
+    return any(_overlaps(place, changed) for place in finding.evidence)
+
+
+def _overlaps(place: Location, changed: Ranges) -> bool:
+    ranges = changed.get(place.path)
+    if ranges is None:
+        return False
+    if place.line_start is None:
+        return True
+    end = place.line_end or place.line_start
+    return any(first <= end and place.line_start <= last for first, last in ranges)

@@ -1,0 +1,503 @@
+"""Analyzers over the texts of a leaf: ruff as it is, and programs that print what they like."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recursion.reviewing import FILE_GROUP, FILE_SLICE, by_file, leaf, reviewed, text
+
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.findings import Severity
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
+from rlm_ci.recursion.objectives.review import options
+from rlm_ci.recursion.review import analyzers, export, ruff, sarif, scratch
+from rlm_ci.recursion.review.touched import UNTOUCHED
+
+SHOP = '''"""The shop."""
+
+import pickle
+import sqlite3
+
+
+def orders(name, seen=[]):
+    seen.append(name)
+    rows = sqlite3.connect("db").execute("SELECT * FROM orders WHERE name = '%s'" % name)
+    return rows, "%d of %d" % (1,)
+
+
+def load(data):
+    assert data
+    return pickle.loads(data)  # noqa: S301
+'''
+
+
+def rules(result: NodeResult) -> dict[str, tuple[str, int | None]]:
+    """Severity and line of each rule that was found."""
+    return {
+        one.finding.rule.removeprefix("review/"): (
+            one.finding.severity.label,
+            one.finding.evidence[0].line_start,
+        )
+        for one in result.findings
+    }
+
+
+# ── ruff ──
+
+
+def test_ruff_finds_what_a_maintainer_wants_to_hear_of() -> None:
+    result = by_file({"shop/orders.py": SHOP}, domains=("security", "quality", "performance"))
+    assert rules(result) == {
+        "ruff-f507": ("high", 10),
+        "ruff-s608": ("medium", 9),
+        "ruff-b006": ("low", 7),
+        "ruff-s301": ("low", 15),
+    }
+    assert result.status == COMPLETED
+    assert result.counts.rejected == 0
+    assert result.counts.offered == result.counts.verified == 4
+    wrong = result.findings[0].finding
+    assert wrong.source == "analyzer:ruff"
+    assert wrong.evidence[0].quote == '    return rows, "%d of %d" % (1,)'
+    assert wrong.hint is not None
+    assert "https://docs.astral.sh/ruff/rules/" in wrong.hint
+
+
+def test_what_a_comment_silences_is_shown_as_accepted() -> None:
+    result = by_file({"a.py": SHOP, "b.py": "# ruff: noqa\nimport os\n\nexec('1')\n"})
+    silent = {one.finding.rule: one.finding.suppression for one in result.findings}
+    assert silent["review/ruff-s301"] == "a comment in the file tells ruff to be silent"
+    assert silent["review/ruff-s102"] == "a comment in the file tells ruff to be silent"
+    assert silent["review/ruff-s608"] is None
+
+
+def test_nothing_that_the_change_brings_commands_ruff() -> None:
+    result = by_file(
+        {
+            "shop.py": SHOP,
+            "pyproject.toml": '[tool.ruff]\nexclude = ["*"]\nlint.select = []\n',
+            "ruff.toml": 'exclude = ["*"]\n',
+            ".ruff.toml": 'exclude = ["*"]\n',
+            ".gitignore": "*\n",
+        }
+    )
+    assert "ruff-s608" in rules(result)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "-rf.py", "--config=x.py", "a b/ü%20#?.py", "new\nline.py", "quo\"te'.py", "\udcff.py",
+        "file:.py", ".py.py", "a/" * 120 + "deep.py", "$(touch x).py", "C:/x.py", "{files}.py",
+        "CON.py", "é/é.py", "node_modules.py", "...py",
+    ],
+)  # fmt: skip
+def test_a_file_of_any_name_is_looked_at_under_its_own(path: str) -> None:
+    result = reviewed([text(path, SHOP), text("plain.py", "x = 1\n")])
+    found = {one.finding.evidence[0].path for one in result.findings}
+    assert found == {path}
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        (b"# -*- coding: latin-1 -*-\n", b"x = '\xe9'\n"),
+        (b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n", b"x = '\x80'\n"),
+        (b"", b"x = '\xe9'\n"),  # no encoding, and no UTF-8
+        (b"# coding: no-such-one\n", b"x = '\xe9'\n"),
+        (b"# coding: ascii\n", b"x = '\xe9'\n"),
+        (b"\xef\xbb\xbf", "x = 'é'\n".encode()),
+        (b"# coding: rot13\n", b""),
+    ],
+)
+def test_no_encoding_hides_a_file(head: bytes, line: bytes) -> None:
+    content = head + line + b"exec(x)\n"
+    (found,) = reviewed([text("a.py", content)], domains=("security",)).findings
+    assert found.finding.evidence[0].quote == "exec(x)"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"# coding: unicode_escape\n#\\u000aexec(x)\n", "in its encoding, unicode_escape"),
+        (b"x = 1\rexec(x)\r", "its lines end with carriage returns alone"),
+    ],
+)
+def test_a_file_whose_lines_are_others_than_they_look_is_told(content: bytes, why: str) -> None:
+    result = reviewed([text("a.py", content)])
+    assert result.status == PARTIAL
+    assert why in result.uncovered[0][1]
+
+
+def test_python_is_known_by_its_first_line_too() -> None:
+    script = text("bin/tool", "#!/usr/bin/env python3\nexec('1')\n")
+    window = text("app.pyw", "exec('1')\n")
+    shell = text("bin/other", "#!/bin/sh\nexec true\n")
+    result = reviewed([script, window, shell], domains=("security",))
+    assert {one.finding.evidence[0].path for one in result.findings} == {"bin/tool", "app.pyw"}
+    assert result.metrics["looked"] == 2
+    paths = ["bin/tool", "app.pyw", "bin/other"]
+    assert [path for path, _ in export.unseen(paths, options(), None, result)] == ["bin/other"]
+
+
+def test_names_that_differ_in_case_alone_are_two_files() -> None:
+    result = reviewed([text("Shop.py", "exec('1')\n"), text("shop.py", "\nexec('1')\n")])
+    assert {
+        (one.finding.evidence[0].path, one.finding.evidence[0].line_start)
+        for one in result.findings
+    } == {("Shop.py", 1), ("shop.py", 2)}
+
+
+def test_tests_are_not_scolded_for_being_tests() -> None:
+    result = by_file({"tests/test_shop.py": SHOP, "pkg/conftest.py": SHOP})
+    assert {rule for rule in rules(result) if rule.startswith("ruff-s")} == set()
+    assert rules(result)["ruff-f507"][0] == "low"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ('password = "hunter2"', False),
+        ('token_begin = "begin"', False),
+        ('password = "ab12-CD34-ef56-GH78"', True),
+        ('TOKEN = "a token of our thanks"', False),
+        ('TOKEN_URL = "https://auth.example/oauth2/v4/token"', False),
+    ],
+)
+def test_a_password_must_look_like_one(line: str, *, is_told: bool) -> None:
+    found = rules(by_file({"a.py": f"{line}\n"}))
+    assert ("ruff-s105" in found) == is_told
+
+
+def test_a_safe_shell_is_no_news_and_an_open_one_is() -> None:
+    code = 'import subprocess\nsubprocess.run("ls", shell=True)\n'
+    assert rules(by_file({"a.py": code}))["ruff-s602"][0] == "info"
+    code = "import subprocess\n\ndef go(x):\n    subprocess.run(x, shell=True)\n"
+    assert rules(by_file({"a.py": code}))["ruff-s602"][0] == "medium"
+
+
+def test_a_file_that_does_not_parse_is_told_once_and_gently() -> None:
+    result = by_file({"old.py": 'print "x"\nprint "y"\nprint "z"\n'})
+    assert set(rules(result)) == {"ruff-invalid-syntax"}
+    assert max(one.finding.severity for one in result.findings) == Severity.MEDIUM
+    assert len(result.findings) == 1
+
+
+def test_a_slice_of_a_file_is_judged_as_one() -> None:
+    part = text("big.py", "    return os.path\n\ndef f(x=[]):\n    exec(x)\n", line_start=101)
+    found = rules(reviewed([part], kind=FILE_SLICE))
+    assert found == {}  # what cannot be parsed alone may be well as a part
+    part = text("big.py", "def f(x=[]):\n    exec(y)\n", line_start=101)
+    assert rules(reviewed([part], kind=FILE_SLICE, domains=("security", "quality"))) == {
+        "ruff-s102": ("medium", 102),
+        "ruff-b006": ("low", 101),
+    }
+
+
+def test_minor_findings_of_a_kind_are_one_with_many_places() -> None:
+    code = "".join(f"def f{number}(x=[]):\n    return x\n\n\n" for number in range(30))
+    (found,) = [one.finding for one in by_file({"a.py": code}, domains=("quality",)).findings]
+    assert found.message.endswith("(and 29 more of the kind in this file)")
+    assert [place.line_start for place in found.evidence] == [1 + 4 * one for one in range(20)]
+
+
+def test_every_rule_that_is_asked_for_is_one_of_ruff_and_nothing_usual_is_high() -> None:
+    found = analyzers.builtin()
+    assert found is not None
+    assert found.rules == ruff.rules()
+    high = {
+        rule for rule in ruff.rules()
+        if (weight := ruff.weigh(rule, "a.py", "", "'abcdefgh12345'", whole=True))
+        and weight.severity >= Severity.HIGH
+    }  # fmt: skip
+    assert high <= {
+        "PLE2502", "S501", "S502", "F501", "F502", "F503", "F505", "F506", "F507", "F508", "F509",
+        "F521", "F524", "F525", "PLE1300", "PLE1307",
+    }  # fmt: skip
+
+
+def test_a_change_answers_for_its_own_lines() -> None:
+    texts = [text("shop.py", SHOP), text("other.py", SHOP)]
+    result = reviewed(texts, changed={"shop.py": [[8, 10]]}, domains=("security", "quality"))
+    assert {one.finding.evidence[0].path for one in result.findings} == {"shop.py"}
+    waved = {one.finding.rule: one.finding.suppression for one in result.findings}
+    assert waved["review/ruff-s608"] is None
+    assert waved["review/ruff-b006"] == UNTOUCHED
+    # Those of the other file, and what is accepted on lines that are not touched.
+    assert result.metrics["elsewhere"] == 5
+    assert result.summary.endswith(f"; 1 {UNTOUCHED}")
+
+
+def test_another_version_than_the_run_began_with_is_not_mixed_in() -> None:
+    chosen = options()
+    chosen["analyzers"][0]["version"] = "0.0.1"
+    task = leaf([text("a.py", SHOP)], chosen)
+    known = [analyzers.Analyzer.from_dict(row) for row in chosen["analyzers"]]
+    done = analyzers.analyse(task, known, chosen["domains"])
+    assert done.findings == ()
+    assert "and was 0.0.1 when the run began" in done.failed[0][2]
+
+
+# ── any other program ──
+
+TOOL = """
+import json, os, sys
+files = sys.argv[2:]
+{body}
+"""
+
+
+def tool(tmp_path: Path, body: str, *more: str, **row: Any) -> dict[str, Any]:
+    """An analyzer of the settings that is this script."""
+    path = tmp_path / "tool.py"
+    path.write_text(TOOL.format(body=body))
+    command = [sys.executable, str(path), *(more or ("x", "{files}"))]
+    return {"name": "tool", "command": command, **row}
+
+
+def log(results: str, rules: str = "[]") -> str:
+    return (
+        f"results = {results}\n"
+        "print(json.dumps({'runs': [{'tool': {'driver': {'name': 't', 'rules': "
+        f"{rules}"
+        "}}, 'results': results}]}))"
+    )
+
+
+def at(uri: str, line: int = 2, **more: object) -> str:
+    region = {"startLine": line, **more}
+    return (
+        "{'ruleId': 'Big.Rule_1', 'level': 'error', 'message': {'text': 'It is wrong'}, "
+        "'locations': [{'physicalLocation': {'artifactLocation': {'uri': "
+        f"{uri}}}, 'region': {region}}}}}]}}"
+    )
+
+
+FILES = [text("src/a.go", "package a\nfunc A() {}\n"), text("ü b.go", "package b\nvar B = 1\n")]
+
+
+def test_any_program_that_prints_sarif_takes_part(tmp_path: Path) -> None:
+    uris = ["files[0]", "'file://' + files[1]", "os.path.relpath(files[0], '../files')"]
+    row = tool(tmp_path, log(f"[{', '.join(at(uri) for uri in uris)}]"))
+    result = reviewed(FILES, analyzers=[row], ruff="off", domains=("quality",))
+    (first, second) = [one.finding for one in result.findings]
+    assert first.rule == second.rule == "review/tool-big-rule-1"
+    assert first.severity == Severity.HIGH
+    assert first.source == "analyzer:tool"
+    assert {one.evidence[0].path: one.evidence[0].quote for one in (first, second)} == {
+        "src/a.go": "func A() {}", "ü b.go": "var B = 1",
+    }  # fmt: skip
+    assert result.counts.verified == 3  # one place was named twice
+    assert result.metrics["looked"] == 2
+
+
+def test_what_points_elsewhere_is_rejected_and_counted(tmp_path: Path) -> None:
+    uris = ["'/etc/passwd'", "'../../etc/passwd'", "'https://x.example/a.go'", "'file:///'", "7"]
+    results = [at(uri) for uri in uris]
+    results += [at("files[0]", line) for line in (0, -1, 4, 10**12)]
+    results += ["{}", "{'message': {'text': 'no place'}}", "7", "None"]
+    row = tool(tmp_path, log(f"[{', '.join(results)}]"))
+    result = reviewed(FILES, analyzers=[row], ruff="off")
+    assert result.findings == ()
+    assert (result.counts.verified, result.counts.rejected) == (0, 11)
+    assert result.status == COMPLETED
+
+
+def test_the_end_of_a_file_is_its_last_line(tmp_path: Path) -> None:
+    row = tool(tmp_path, log(f"[{at('files[0]', 3)}]"))
+    (found,) = reviewed(FILES, analyzers=[row], ruff="off").findings
+    assert found.finding.evidence[0].quote == "func A() {}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "level", "severity", "domain"),
+    [
+        ("{'properties': {'security-severity': '9.8'}}", "note", "critical", "security"),
+        ("{'properties': {'security-severity': '5'}}", "error", "medium", "security"),
+        ("{'properties': {'security-severity': 'nan'}}", "error", "high", "docs"),
+        ("{'properties': {'tags': ['security']}}", "warning", "medium", "security"),
+        ("{'defaultConfiguration': {'level': 'note'}}", None, "low", "docs"),
+        ("{}", None, "medium", "docs"),
+    ],
+)
+def test_a_tools_own_words_decide_what_its_findings_weigh(
+    tmp_path: Path, rule: str, level: str | None, severity: str, domain: str
+) -> None:
+    result = at("files[0]").replace("'level': 'error', ", f"'level': {level!r}, " if level else "")
+    row = tool(
+        tmp_path, log(f"[{result}]", f"[dict({rule}, id='Big.Rule_1')]"), domain="docs",
+        max_severity="critical",
+    )  # fmt: skip
+    (found,) = reviewed(FILES, analyzers=[row], ruff="off").findings
+    assert (found.finding.severity.label, found.finding.domain) == (severity, domain)
+
+
+def test_a_tool_cannot_be_louder_than_it_may(tmp_path: Path) -> None:
+    row = tool(tmp_path, log(f"[{at('files[0]')}]"), max_severity="low")
+    (found,) = reviewed(FILES, analyzers=[row], ruff="off").findings
+    assert found.finding.severity == Severity.LOW
+
+
+def test_a_tool_may_write_to_a_file_and_look_at_the_folder(tmp_path: Path) -> None:
+    body = (
+        "out, folder = sys.argv[1].split('=')[1], files[0]\n"
+        f"files = [os.path.join(folder, 'src', 'a.go')]\nresults = [{at('files[0]')}]\n"
+        "open(out, 'w').write(json.dumps({'runs': [{'results': results}]}))"
+    )
+    row = tool(tmp_path, body, "--out={sarif}", "{folder}")
+    assert len(reviewed(FILES, analyzers=[row], ruff="off").findings) == 1
+
+
+def test_a_tool_starts_in_an_empty_folder_without_our_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    told = tmp_path / "told.json"
+    body = (
+        f"open({str(told)!r}, 'w').write(json.dumps([os.listdir('.'), dict(os.environ),"
+        " sorted(os.listdir(os.path.dirname(files[0])))]))\n" + log("[]")
+    )
+    texts = [
+        text("a.js", "x\n"), text("eslint.config.js", "x\n"), text(".eslintrc.json", "{}"),
+        text("package.json", "{}"), text("node_modules/p/index.js", "x\n"), text(".env", "A=1\n"),
+    ]  # fmt: skip
+    result = reviewed(texts, analyzers=[tool(tmp_path, body)], ruff="off")
+    assert result.status == COMPLETED
+    hidden = ["eslint.config.js", ".eslintrc.json", "package.json", "node_modules/p/index.js"]
+    assert result.notes == tuple(
+        f"tool was not shown {path}: it could command it" for path in hidden
+    )
+    assert result.metrics["looked"] == 2
+    here, known, there = json.loads(told.read_text())
+    assert here == []
+    assert "OPENAI_API_KEY" not in known
+    assert there == [".env", "a.js"]
+
+
+def test_names_that_fit_no_command_are_parted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analyzers, "_NAMES", 200)
+    row = tool(tmp_path, "assert len(files) < 6\n" + log(f"[{at('one', 1)} for one in files]"))
+    texts = [text(f"src/module_{number}.go", "package a\n") for number in range(9)]
+    result = reviewed(texts, analyzers=[row], ruff="off")
+    assert result.uncovered == ()
+    assert len(result.findings) == 9
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("print('Segmentation fault')", "Segmentation fault"),
+        ("sys.exit('no such option: --sarif')", "no such option: --sarif"),
+        ("sys.exit(3)", "it printed nothing and ended with 3"),
+        ("print('{\"runs\":')", "what it printed is no JSON"),
+        ("print('{\"runs\": ' + '[' * 100000)", "what it printed is no JSON"),
+        ("print('{}')", "what it printed is no SARIF: it has no runs"),
+        ("import time; time.sleep(60)", "it took more than 1 seconds"),
+        ("print('{' + ' ' * 3000000)", "it printed more than 1 MiB"),
+    ],
+)
+def test_a_tool_that_fails_is_told_for_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str
+) -> None:
+    monkeypatch.setattr(analyzers, "_SECONDS", 1.0)
+    monkeypatch.setattr(analyzers, "_PRINTED", 1 << 20)
+    if why.startswith("it took") is False:
+        monkeypatch.setattr(analyzers, "_SECONDS", 60.0)
+    texts = [*FILES, text("a.py", SHOP)]
+    result = reviewed(texts, analyzers=[tool(tmp_path, body, files=["*.go"])])
+    assert result.status == PARTIAL
+    assert result.uncovered == tuple(
+        (path, f"the analyzer tool gave nothing: {why}") for path in ("src/a.go", "ü b.go")
+    )
+    assert "ruff-s608" in rules(result)  # the others are heard all the same
+
+
+def test_a_tool_that_says_that_it_did_not_finish_is_believed(tmp_path: Path) -> None:
+    body = (
+        "print(json.dumps({'runs': [{'invocations': [{'executionSuccessful': False, "
+        "'toolExecutionNotifications': [{'message': {'text': 'out of memory'}}]}], "
+        f"'results': [{at('files[0]')}]}}]}}))"
+    )
+    result = reviewed(FILES, analyzers=[tool(tmp_path, body)], ruff="off")
+    assert len(result.findings) == 1
+    assert result.uncovered[0] == ("src/a.go", "the analyzer tool gave nothing: out of memory")
+
+
+def test_a_program_that_is_not_there_is_told() -> None:
+    row = {"name": "gone", "command": ["no-such-tool-anywhere", "{files}"]}
+    result = reviewed(FILES, analyzers=[row], ruff="off")
+    assert result.uncovered[0][1] == (
+        "the analyzer gone gave nothing: no-such-tool-anywhere is not on PATH"
+    )
+
+
+def test_too_many_results_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sarif, "MOST", 10)
+    row = tool(tmp_path, log(f"[{at('files[0]')}] * 11"))
+    result = reviewed(FILES, analyzers=[row], ruff="off")
+    assert result.uncovered[0][1].endswith("it has more than 10 results")
+
+
+# ── the settings ──
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ({"name": "Tool", "command": ["x", "{files}"]}, "cannot be called"),
+        ({"name": "", "command": ["x", "{files}"]}, "cannot be called"),
+        ({"name": "a/b", "command": ["x", "{files}"]}, "cannot be called"),
+        ({"name": "tool", "command": []}, "has no command"),
+        ({"name": "tool", "command": ["x"]}, "names no files"),
+        ({"name": "tool", "command": ["x", "--all={files}"]}, "names no files"),
+        ({"name": "ruff", "command": ["ruff", "{files}"]}, "two analyzers have the name"),
+    ],
+)
+def test_a_row_that_cannot_work_is_refused(row: dict[str, Any], what: str) -> None:
+    with pytest.raises(ConfigError, match=what):
+        options(analyzers=[row])
+
+
+def test_an_unknown_domain_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown domain 'style'"):
+        options(domains=("style",))
+    with pytest.raises(ConfigError, match="no domain is named"):
+        options(domains=())
+
+
+def test_ruff_that_is_asked_for_by_name_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyzers, "locate", lambda _program: None)
+    assert options()["analyzers"] == []
+    with pytest.raises(UnavailableError, match="ruff is not installed"):
+        options(ruff="on")
+
+
+def test_options_name_no_place_of_this_machine() -> None:
+    told = json.dumps(options())
+    assert sys.prefix not in told
+    assert json.loads(told) == options()
+
+
+def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert by_file({"a.py": SHOP}, kind=FILE_GROUP).findings
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(RuntimeError), scratch.Scratch([scratch.Given(0, "a", b"x")]):
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_leaf_without_anything_to_analyse_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen = options()
+    monkeypatch.setattr(scratch, "_put", lambda *_: pytest.fail("a folder was made"))
+    task = leaf([text("a.md", "# A\n")], chosen)
+    known = [analyzers.Analyzer.from_dict(row) for row in chosen["analyzers"]]
+    assert analyzers.analyse(task, known, chosen["domains"]) == analyzers.Analysis()

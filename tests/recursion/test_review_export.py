@@ -1,0 +1,266 @@
+"""What a review leaves behind: the part, the page, and the files for other programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cmarkgfm
+import pytest
+from recursion.reviewing import (
+    GRAVE,
+    SHOP,
+    TEXTS,
+    TOTAL,
+    Asking,
+    answering,
+    by_file,
+    claim,
+    closing,
+    leaf,
+    reviewed,
+    text,
+    verdict,
+)
+
+from rlm_ci import resources, suppressions
+from rlm_ci.findings import (
+    INCOMPLETE,
+    NOT_RUN,
+    Coverage,
+    Report,
+    Severity,
+    Subject,
+    fingerprints,
+)
+from rlm_ci.publishing import render
+from rlm_ci.recursion.objectives.review import Review, analyse, options
+from rlm_ci.recursion.review import export
+from rlm_ci.redaction import Redactor
+
+if TYPE_CHECKING:
+    from llm.server import ModelServer
+
+    from rlm_ci.findings import Location
+    from rlm_ci.recursion.nodes import NodeResult
+
+__all__ = ["closing"]
+
+CASES = Path(__file__).parent.parent / "cases" / "review"
+COMMIT = "c" * 40
+
+
+def reported(result: NodeResult, chosen: dict[str, Any] | None = None, **more: Any) -> Report:
+    part = export.part(result, chosen or options(), more.pop("model", None))
+    part = suppressions.apply(part, more.pop("entries", ()))
+    return Report(
+        Subject("acme/shop", head=COMMIT),
+        Severity.HIGH,
+        (part,),
+        coverage=Coverage(3, 2, (("logo.png", "binary"), ("dist/x.js", "generated"))),
+        evidence=result.counts,
+    )
+
+
+def link(place: Location) -> str | None:
+    return f"https://git.example/acme/shop/blob/{COMMIT}/x#L{place.line_start}"
+
+
+def files(result: NodeResult, report: Report | None = None) -> dict[str, str]:
+    return export.artifacts(
+        result, report or reported(result), title="acme/shop", link=link,
+        sarif=lambda one: render(one, "sarif"),
+    )  # fmt: skip
+
+
+def test_the_files_are_there_and_follow_their_schemas() -> None:
+    result = by_file({"shop.py": SHOP, "b.py": "exec('1')\nexec('2')  # noqa: S102\n"})
+    report = reported(result)
+    made = files(result, report)
+    assert set(made) == {
+        "report.md", "findings.json", "clusters.json", "codequality.json", "review.sarif",
+    }  # fmt: skip
+    found = json.loads(made["findings.json"])
+    assert resources.misfit(found, "findings.schema.json") == ""
+    in_report = {one["fingerprint"] for one in report.to_dict()["findings"]}
+    assert {one["fingerprint"] for one in found["findings"]} == in_report
+    assert in_report == set(fingerprints(report.findings))
+    assert all(one["nodes"] == ["leaf"] for one in found["findings"])
+    groups = json.loads(made["clusters.json"])
+    assert {one["cluster"] for one in found["findings"]} == {one["id"] for one in groups}
+    for group in groups:
+        for number in group["findings"]:
+            assert found["findings"][number]["cluster"] == group["id"]
+    log = json.loads(made["review.sarif"])
+    assert len(log["runs"][0]["results"]) == len(found["findings"])
+    assert Report.from_dict(json.loads(json.dumps(report.to_dict()))).to_dict() == report.to_dict()
+
+
+def test_gitlab_gets_its_own_words_and_nothing_that_was_accepted() -> None:
+    result = by_file({"b.py": "exec('1')\nexec('2')  # noqa: S102\nprint('%d' % (1, 2))\n"})
+    rows = json.loads(files(result)["codequality.json"])
+    assert [(one["check_name"], one["severity"], one["location"]) for one in rows] == [
+        ("review/ruff-f507", "critical", {"path": "b.py", "lines": {"begin": 3, "end": 3}}),
+        ("review/ruff-s102", "major", {"path": "b.py", "lines": {"begin": 1, "end": 1}}),
+    ]
+    assert len({one["fingerprint"] for one in rows}) == 2
+    assert all(one["description"] for one in rows)
+
+
+def test_nobody_who_looked_is_not_a_clean_bill() -> None:
+    go = {"main.go": "package main\n"}
+    result = by_file(go)
+    part = export.part(result, options())
+    assert (part.state, part.findings) == (NOT_RUN, ())
+    assert "nobody looked at 1 file" in part.summary
+    # Of a change that no analyzer knows, there is nothing to say.
+    changed = options(changed={"main.go": [[1, 1]]})
+    assert export.part(by_file(go, changed={"main.go": [[1, 1]]}), changed).state is None
+    assert export.part(by_file({}), options()).state is None
+
+
+def test_files_that_nobody_looks_at_are_told_and_not_covered(llm: ModelServer) -> None:
+    some = {"a.py": "x = 1\n", "c/1.c": "int x;\n", "c/2.c": "int y;\n", "README": "Read me\n"}
+    result = by_file(some)
+    part = export.part(result, options())
+    told = "0 findings in 4 files; 3 files looked at by nobody (2 .c, 1 others)"
+    assert (part.summary, part.state) == (told, None)
+    nobody = export.unseen(list(some), options(), None)
+    assert [path for path, _ in nobody] == ["c/1.c", "c/2.c", "README"]
+    assert {why for _, why in nobody} == {export.NOBODY}
+    assert export.unseen(list(some), options(), "m-1") == ()
+    llm.script(lambda _asked: answering())
+    result = reviewed([text(path, content) for path, content in some.items()], Asking(llm))
+    assert export.part(result, options(), "m-1").summary == "0 findings in 4 files"
+
+
+def test_what_was_not_looked_at_makes_it_incomplete(llm: ModelServer) -> None:
+    llm.script(["no", "no"])
+    result = reviewed(TEXTS, Asking(llm))
+    report = reported(result, model="m-1")
+    assert report.parts[0].state == INCOMPLETE
+    assert report.exit_code() == 3
+    page = files(result, report)["report.md"]
+    assert "`shop.py`: the model's answer could not be read, twice" in page
+    assert "1 file: binary" in page
+
+
+def test_suppressions_of_the_settings_are_shown() -> None:
+    result = by_file({"b.py": "exec('1')\n"})
+    entry = {"rule": "review/ruff-s102", "path": "*.py", "reason": "a sandbox", "until": None}
+    report = reported(result, entries=[entry])
+    made = files(result, report)
+    (found,) = json.loads(made["findings.json"])["findings"]
+    assert found["suppression"] == "a sandbox"
+    assert found["nodes"] == ["leaf"]
+    assert "| `ruff-s102` | 1 | a sandbox |" in made["report.md"]
+    assert json.loads(made["codequality.json"]) == []
+
+
+HOSTILE = (
+    "<script>alert(1)</script> [click](https://evil.example) ![x](https://evil.example/p.png) "
+    "@maintainer #1 `code` | cell\n\n# heading\n```\nfence\n<!-- rlm-ci:report -->\x1b[31m\u202e"
+)
+
+
+def test_nothing_from_outside_is_more_than_text(llm: ModelServer) -> None:
+    path = "a|b`c](https://evil.example)<img src=x>\n# h.py"
+    code = f"value = 1\nother = '''{HOSTILE}'''\n"
+    wrong = claim(
+        1, "value = 1", HOSTILE, path=path.replace("\n", "\\n"), suggested_fix=HOSTILE,
+        severity="medium",
+    )  # fmt: skip
+    minor = {**wrong, "line_start": 2, "quote": code.split("\n")[1], "severity": "low"}
+    llm.script([answering(wrong, minor)])
+    result = reviewed([text(path, code)], Asking(llm), ruff="off")
+    assert len(result.findings) == 2
+    page = files(result, reported(result, model="m<b>"))["report.md"]
+    html = cmarkgfm.github_flavored_markdown_to_html(page)
+    for tag in ("<script", "<img", "<b>", 'evil.example"', "<h1>heading", "<!--"):
+        assert tag not in html, tag
+    running = re.sub(r"<(pre|code)>.*?</\1>", "", html, flags=re.DOTALL)
+    assert "@maintainer" not in running
+    assert "@\u200bmaintainer" in running
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert html.count("<a href=") == html.count('<a href="https://git.example/')
+
+
+def test_a_large_review_is_still_a_page_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(export, "_MOST", 10)
+    code = "".join(f"exec('{number}')\n" for number in range(30))
+    result = by_file({"a.py": code})
+    made = files(result)
+    assert made["report.md"].count("### ") == 10
+    assert "20 more findings stand in `findings.json`." in made["report.md"]
+    assert len(json.loads(made["findings.json"])["findings"]) == 30
+
+
+def test_gathered_trifles_are_listed_once_a_file() -> None:
+    code = "".join(f"def f{number}(x=[]):\n    return x\n\n\n" for number in range(30))
+    page = files(by_file({"a.py": code, "b.py": code}, domains=("quality",)))["report.md"]
+    assert page.count("### `ruff-b006`") == 1
+    assert page.count("Do not use mutable data structures for argument defaults.") == 1
+    assert "- and 20 more places" in page
+
+
+def test_a_minor_finding_of_many_files_names_each(llm: ModelServer) -> None:
+    also = {"path": "CONTRIBUTING.md", "line_start": 1, "line_end": 1, "quote": "# Contributing"}
+    llm.script([answering({**TOTAL, "severity": "low", "also": [also]})])
+    page = files(reviewed(TEXTS, Asking(llm), ruff="off"))["report.md"]
+    assert "- `shop.py`: [16](<" in page
+    assert "), [`CONTRIBUTING.md:1`](<" in page
+
+
+def test_the_page_of_a_rule_is_a_link() -> None:
+    page = files(by_file({"b.py": "exec('1')\n"}))["report.md"]
+    address = "https://docs.astral.sh/ruff/rules/exec-builtin"
+    assert f"[S102 exec-builtin](<{address}>)" in page
+
+
+def test_secrets_are_taken_out_before_anything_is_escaped(llm: ModelServer) -> None:
+    token = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    content = f"go('{token}', '@*_#')\nother_line_here()\n"
+    wrong = claim(
+        1, content.split("\n", maxsplit=1)[0], f"The token {token} is in the code", path="a.py"
+    )
+    minor = claim(2, "other_line_here()", f"Also {token}", path="a.py", severity="low")
+    lost = claim(2, "not there at all", f"Lost {token}", path="a.py", severity="critical")
+    llm.script([answering(wrong, minor, lost)])
+    result = reviewed([text("a.py", content)], Asking(llm), ruff="off")
+    redactor = Redactor({})
+    made = export.artifacts(
+        result.replace(notes=(f"a note on {token}",)), reported(result), title="t",
+        sarif=lambda one: render(one, "sarif"), redact=redactor.report, mask=redactor.text,
+    )  # fmt: skip
+    for name, shown in made.items():
+        assert "A1b2" not in shown, name
+    found = json.loads(made["findings.json"])["findings"]
+    assert [one["nodes"] for one in found] == [["leaf"], ["leaf"]]
+
+
+def test_golden(llm: ModelServer) -> None:
+    """The same texts and answers give these bytes, on any machine."""
+    llm.script([
+        answering(
+            {**TOTAL, "line_start": 3}, GRAVE,
+            claim(1, "no such line stands anywhere"),
+            claim(5, "def query(db, name):", "SQL injection through the name that is formatted",
+                  domain="security", rule="sql-injection"),
+        ),
+        verdict("upheld", "the name is not escaped"),
+    ])  # fmt: skip
+    chosen = options(domains=("security", "quality"))
+    task = leaf(TEXTS, chosen)
+    result = Review(chosen).judge(task.node, task, analyse(task), Asking(llm))
+    for row in chosen["analyzers"]:
+        row["version"] = "1"  # what this version of it finds here, others find too
+    made = files(result, reported(result, chosen, model="m-1"))
+    del made["review.sarif"]  # has its own tests
+    for name, content in made.items():
+        expected = CASES / "expected" / name
+        assert content == expected.read_text(encoding="utf-8"), name
