@@ -1,0 +1,328 @@
+"""The page of a module, as its template sees it: texts that are neutral already, and links."""
+
+from __future__ import annotations
+
+from rlm_ci.markdown import code, prose
+from rlm_ci.recursion.wiki import notes as kinds
+from rlm_ci.recursion.wiki.modules import CONTAINERS, is_inner, public
+from rlm_ci.recursion.wiki.paths import folder_of, is_test
+from rlm_ci.recursion.wiki.readme import plain
+from rlm_ci.recursion.wiki.surroundings import neighbourhood
+from rlm_ci.recursion.wiki.wording import listed, paragraph, sentence, signature
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.chronicle import Chronicle
+    from rlm_ci.recursion.syntax import Symbol
+    from rlm_ci.recursion.syntax.graph import Edge, Graph
+    from rlm_ci.recursion.wiki.claims import Place, Register
+    from rlm_ci.recursion.wiki.facts import Facts
+    from rlm_ci.recursion.wiki.modules import Layout, Module
+    from rlm_ci.recursion.wiki.state import Said
+    from rlm_ci.recursion.wiki.surroundings import Surroundings
+
+#: Names that are listed of one file, members of one class, notes of one kind, links of one kind.
+_NAMES, _MEMBERS, _NOTES, _LINKS, _EXPORTS = 120, 40, 12, 30, 80
+#: Lines from which on a file should have a test that imports it.
+LARGE = 300
+
+
+class World(Value):
+    """All that pages are written from; each needs to know something of the others."""
+
+    files: Mapping[str, Facts]
+    layout: Layout
+    omitted: Sequence[tuple[str, str]]
+    chronicle: Chronicle | None
+    titles: Mapping[str, str]
+    names: Mapping[str, str]
+    around: Surroundings
+    untested: frozenset[str]
+    prose: Mapping[str, tuple[Said, ...]]
+    graph: Graph
+
+    def inner(self, path: str) -> Sequence[Edge]:
+        """The files of the repository that one imports."""
+        found: Sequence[Edge] = self.graph.internal.get(path, ())
+        return found
+
+
+def chapter(module: Module, world: World, register: Register) -> dict[str, Any]:
+    """All that stands on the page."""
+    files = module.files
+    lines = sum(one.outline.lines for one in files)
+    return {
+        "title": prose(module.title),
+        "head": f"{count(len(files), 'file')}, {count(lines, 'line')} of {_languages(files)}",
+        "doc": _documentation(module, register),
+        "said": said(world.prose.get(module.key, ()), register),
+        "files": [] if module.is_file else [_file(one, module, register) for one in files],
+        "diagram": neighbourhood(module, world.around, world.titles),
+        "uses": _others(world.around.out.get(module.key, {}), world, register),
+        "used_by": _others(world.around.into.get(module.key, {}), world, register),
+        "packages": _packages(module, world, register),
+        "entries": entries(files, register),
+        "exports": _exports(module, world, register),
+        "api": [group for one in files if (group := _api(one, module, register)) is not None],
+        "invariants": notes(files, kinds.INVARIANTS, register),
+        "risks": [*notes(files, kinds.RISKS, register), *_untested(files, world, register)],
+    }
+
+
+def _languages(files: Sequence[Facts]) -> str:
+    counts: dict[str, int] = {}
+    for one in files:
+        name = one.outline.language
+        counts[name] = counts.get(name, 0) + one.outline.lines
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    return prose(listed(names, 3))
+
+
+def said(claims: Sequence[Said], register: Register) -> list[dict[str, str]]:
+    """What a model has said, each sentence with the place that it holds by."""
+    return [
+        {"text": prose(one.text), "link": register.link(one.path, one.line_start, one.line_end)}
+        for one in claims
+    ]
+
+
+def documenting(files: Sequence[Facts], folder: str) -> Facts | None:
+    """The file whose documentation is the module's: its door, or the only one."""
+    doors = ("__init__.py", "mod.rs", "lib.rs", "index.ts", "index.js", "doc.go", "main.go")
+    inside = [one for one in files if folder_of(one.path) == folder and one.outline.doc]
+    for door in doors:
+        for one in inside:
+            if one.path.rpartition("/")[2] == door:
+                return one
+    if sum(one.outline.lines > 0 for one in files) == 1:
+        return inside[0] if inside else None
+    if inside and all(one.outline.language == "Go" for one in inside):
+        return inside[0]
+    return None
+
+
+def _documentation(module: Module, register: Register) -> dict[str, str] | None:
+    one = documenting(module.files, module.folder)
+    if one is None:
+        return None
+    outline = one.outline
+    return {
+        "text": paragraph(outline.doc),
+        "link": register.link(one.path, outline.doc_start, outline.doc_end),
+    }
+
+
+def _file(one: Facts, module: Module, register: Register) -> dict[str, str]:
+    outline = one.outline
+    shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
+    doc = ""
+    if outline.doc:
+        link = register.link(one.path, outline.doc_start, outline.doc_end, cell=True)
+        doc = f"{sentence(outline.doc, cell=True)} {link}"
+    else:
+        doc = main_names(one)
+    return {
+        "name": code(printable(shown), cell=True),
+        "lines": f"{outline.lines:,}",
+        "names": str(len(public(one))) if not is_inner(shown) else "inner",
+        "doc": doc,
+    }
+
+
+def main_names(one: Facts) -> str:
+    """What a file defines, where it does not say itself what it is."""
+    tops = [
+        symbol
+        for _, symbol in public(one)
+        if "." not in symbol.name and symbol.kind not in ("constant", "variable")
+    ]
+    tops.sort(key=lambda symbol: symbol.kind not in CONTAINERS)
+    return listed([code(printable(symbol.name), cell=True) for symbol in tops], 4)
+
+
+def _others(found: Mapping[str, Place], world: World, register: Register) -> list[dict[str, str]]:
+    return [
+        {
+            "title": prose(world.titles[key]),
+            "page": f"{world.names[key]}.md",
+            "link": register.link(*found[key]),
+        }
+        for key in sorted(found)
+    ]
+
+
+def _packages(module: Module, world: World, register: Register) -> list[dict[str, str]]:
+    used = world.around.packages.get(module.key, ())
+    return [
+        {"name": code(printable(one.package)), "link": register.link(*one.place)} for one in used
+    ]
+
+
+def entries(
+    files: Sequence[Facts], register: Register, most: int | None = None
+) -> list[dict[str, str]]:
+    """Where something begins to run, the first ``most``; tests are told elsewhere."""
+    found = [(one, entry) for one in files for entry in one.outline.entries if entry.kind != "test"]
+    return [
+        {
+            "kind": prose(entry.kind),
+            "name": code(printable(entry.name)),
+            "link": register.link(
+                one.path, entry.line_start, min(entry.line_end, entry.line_start + 11)
+            ),
+        }
+        for one, entry in found[:most]
+    ]
+
+
+def entry_count(files: Sequence[Facts]) -> int:
+    return sum(entry.kind != "test" for one in files for entry in one.outline.entries)
+
+
+# ── names ──
+
+
+def _exports(module: Module, world: World, register: Register) -> str:
+    """Names that a package's door takes from files within, and so gives out."""
+    door = f"{module.key}/__init__.py" if module.key else "__init__.py"
+    one = next((one for one in module.files if one.path == door), None)
+    if one is None:
+        return ""
+    targets: dict[int, list[str]] = {}
+    for edge in world.inner(door):
+        targets.setdefault(edge.line, []).append(edge.target)
+    found: dict[str, tuple[Facts, int]] = {}
+    for wanted in one.outline.imports:
+        for path in targets.get(wanted.line, ()):
+            other = world.files.get(path)
+            if other is None or is_test(path):
+                continue
+            for number, symbol in enumerate(other.outline.symbols):
+                if symbol.name in wanted.names and not symbol.name.startswith("_"):
+                    found.setdefault(symbol.name, (other, number))
+    return _linked([(name, *found[name]) for name in sorted(found)], _EXPORTS, register)
+
+
+def _linked(names: Sequence[tuple[str, Facts, int]], most: int, register: Register) -> str:
+    """Names with their places; only what is shown is a claim."""
+    shown = [
+        f"{code(printable(name))} {_link(one, number, register)}"
+        for name, one, number in names[:most]
+    ]
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shown) + more
+
+
+def _api(one: Facts, module: Module, register: Register) -> dict[str, Any] | None:
+    shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
+    symbols = [] if is_inner(shown) else public(one)
+    if not symbols:
+        return None
+    rows: list[dict[str, Any]] = []
+    holders: dict[str, dict[str, Any]] = {}
+    names: list[tuple[str, Facts, int]] = []
+    for number, symbol in symbols:
+        outer = symbol.name.rpartition(".")[0]
+        if symbol.kind in ("constant", "variable"):
+            if outer not in holders:
+                names.append((symbol.name, one, number))
+            continue
+        if len(rows) == _NAMES:
+            break
+        if outer in holders:
+            members = holders[outer]["members"]
+            if len(members) < _MEMBERS:
+                members.append(_row(one, number, symbol, register))
+            else:
+                holders[outer]["more"] += 1
+            continue
+        row = _row(one, number, symbol, register)
+        if symbol.kind in CONTAINERS:
+            holders[symbol.name] = row
+        rows.append(row)
+    return {
+        "file": code(printable(shown)),
+        "rows": rows,
+        "more": _left(symbols, rows, names),
+        "constants": _linked(names, _LINKS, register),
+    }
+
+
+def _left(
+    symbols: Sequence[object], rows: Sequence[dict[str, Any]], names: Sequence[object]
+) -> int:
+    """How many names are not listed, where the list had to end."""
+    if len(rows) < _NAMES:
+        return 0
+    inner: list[int] = [len(row["members"]) + row["more"] for row in rows]
+    shown = len(rows) + sum(inner) + len(names)
+    return max(0, len(symbols) - shown)
+
+
+def _row(one: Facts, number: int, symbol: Symbol, register: Register) -> dict[str, Any]:
+    return {
+        "signature": signature(symbol.signature or f"{symbol.kind} {symbol.name}"),
+        "doc": sentence(symbol.doc) if symbol.doc else "",
+        "link": _link(one, number, register),
+        "members": [],
+        "more": 0,
+    }
+
+
+def _link(one: Facts, number: int, register: Register) -> str:
+    return register.link(one.path, *one.heads[number])
+
+
+# ── what it demands and dares ──
+
+
+def notes(
+    files: Sequence[Facts], headings: Mapping[str, str], register: Register, most: int = _NOTES
+) -> list[dict[str, Any]]:
+    """The notes of these kinds, in the order of the headings; the files come in turn."""
+    groups = []
+    for kind, heading in headings.items():
+        found = [(one, note) for one in files for note in one.notes if note.kind == kind]
+        if found:
+            items = [_note(one, note, register) for one, note in found[:most]]
+            groups.append({"heading": heading, "items": items, "more": len(found) - len(items)})
+    return groups
+
+
+def _note(one: Facts, note: kinds.Note, register: Register) -> dict[str, str]:
+    link = register.link(one.path, note.line_start, note.line_end)
+    within = code(printable(note.within)) if note.within else ""
+    if note.kind == kinds.RAISES:
+        name, _, condition = note.text.partition(": ")
+        text = f"{within} raises {code(printable(name))} if {code(printable(condition))}"
+        text += f": “{prose(plain(note.detail))}”" if note.detail else ""
+    elif note.kind == kinds.CHOICES:
+        text = f"{code(printable(note.text))}: {code(printable(note.detail))}"
+    elif note.kind == kinds.MARKER:
+        text = prose(note.text)
+    elif note.kind == kinds.ENVIRONMENT and note.detail:
+        text = code(printable(note.detail)) + (f" in {within}" if within else "")
+    else:
+        text = code(printable(note.text)) + (
+            f" in {within}" if within and note.kind in kinds.RISKS else ""
+        )
+    return {"text": text, "link": link}
+
+
+def _untested(files: Sequence[Facts], world: World, register: Register) -> list[dict[str, Any]]:
+    items = [
+        {
+            "text": f"{code(printable(one.path.rpartition('/')[2]))} has "
+            f"{count(one.outline.lines, 'line')}",
+            "link": register.link(one.path, 1, one.outline.lines),
+        }
+        for one in files
+        if one.path in world.untested
+    ]
+    heading = "Large, and imported by no test"
+    return [{"heading": heading, "items": items, "more": 0}] if items else []

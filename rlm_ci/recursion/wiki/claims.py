@@ -1,0 +1,166 @@
+"""Places that a page's claims rest on: each is a link in the page, and can be opened again."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from rlm_ci.errors import DamagedError
+from rlm_ci.findings import Location
+from rlm_ci.markdown import code
+from rlm_ci.texts import printable
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rlm_ci.recursion.corpus import Corpus, File
+
+#: Stands for the commit until it is known which one a page is made at. No text of a repository
+#: can hold it: what cannot be seen is written out.
+COMMIT = "\0"
+#: Lines of a place that are quoted; of a longer one only its path, lines and content are held.
+QUOTED = 60
+_BATCH = 16 << 20
+_KEPT = re.compile(r"[A-Za-z0-9_.~/-]")
+
+
+class Place(Row):
+    path: str
+    line_start: int
+    line_end: int
+
+
+class Claim(Row):
+    """A place, and a hash of the lines that stand there."""
+
+    place: Place
+    quote: str
+
+
+class Target(Value):
+    """Where links lead: to a commit on a ``server``, else to files below ``base``.
+
+    ``base`` is the way from the folder of ``index.md`` to the top of the repository; where there
+    is none, "", nothing is linked.
+    """
+
+    server: str = ""
+    repository: str = ""
+    base: str = "."
+
+    def at(self, commit: str | None) -> Target:
+        """The same for what is not committed: no server has that."""
+        return self if commit else Target(base=self.base)
+
+    def url(self, place: Place, *, deep: bool) -> str:
+        """Where the place can be read; "" for nowhere."""
+        if not self.base and not (self.server and self.repository):
+            return ""
+        if self.server and self.repository:
+            start = f"{self.server.rstrip('/')}/{escaped(self.repository)}/blob/{COMMIT}/"
+        else:
+            base = self.base.removeprefix("./").strip("/")
+            start = f"{'../' if deep else ''}{'' if base in ('', '.') else f'{base}/'}"
+        return f"{start}{escaped(place.path)}#{lines_of(place)}"
+
+
+def lines_of(place: Place) -> str:
+    """``L3-L9``, as GitHub's links have it."""
+    return f"L{place.line_start}-L{place.line_end}"
+
+
+def escaped(path: str) -> str:
+    """A path as a part of a URL; bytes that are not UTF-8 are themselves."""
+    return "".join(
+        char if _KEPT.match(char) else "".join(
+            f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape")
+        )
+        for char in path
+    )  # fmt: skip
+
+
+class Register:
+    """The places of one page, collected while it is written."""
+
+    def __init__(self, target: Target, *, deep: bool, folder: str = "") -> None:
+        self._target = target
+        self._deep = deep
+        self._folder = f"{folder}/" if folder else ""
+        self.places: dict[Place, None] = {}
+
+    def link(self, path: str, line_start: int, line_end: int, *, cell: bool = False) -> str:
+        """A link to these lines; paths are shown as from the page's own folder."""
+        place = Place(path, line_start, max(line_start, line_end))
+        self.places[place] = None
+        shown = path.removeprefix(self._folder) or path
+        text = code(printable(f"{shown}#{lines_of(place)}"), cell=cell)
+        url = self._target.url(place, deep=self._deep)
+        return f"[{text}]({url})" if url else text
+
+
+def opened(
+    corpus: Corpus, wanted: Iterable[Place], files: Mapping[str, File]
+) -> dict[Place, Location]:
+    """What stands at each place now. Raises DamagedError for one that is not there."""
+    by_path: dict[str, list[Place]] = {}
+    for place in wanted:
+        by_path.setdefault(place.path, []).append(place)
+    found: dict[Place, Location] = {}
+    for group in _batches(files[path] for path in sorted(by_path) if path in files):
+        for file, content in zip(group, corpus.read(group), strict=True):
+            lines = lines_in(content)
+            for place in by_path.pop(file.path):
+                found[place] = _location(place, file.oid, lines)
+    if by_path:
+        raise _damaged(min(by_path))
+    return found
+
+
+def lines_in(content: bytes) -> list[str]:
+    lines = content.decode("utf-8", "surrogateescape").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [line.rstrip("\r") for line in lines]
+
+
+def _location(place: Place, oid: str, lines: list[str]) -> Location:
+    if not 1 <= place.line_start <= place.line_end <= len(lines):
+        raise _damaged(place.path)
+    quote = None
+    if place.line_end - place.line_start < QUOTED:
+        quote = "\n".join(lines[place.line_start - 1 : place.line_end])
+    return Location(place.path, place.line_start, place.line_end, "new", oid, quote)
+
+
+def _damaged(path: str) -> DamagedError:
+    return DamagedError(
+        "what is kept of a file does not fit its content",
+        where=printable(path),
+        hint="delete the folder of what the wiki keeps, and run it again",
+    )
+
+
+def _batches(files: Iterable[File]) -> Iterator[list[File]]:
+    group: list[File] = []
+    size = 0
+    for file in files:
+        if group and size + file.size > _BATCH:
+            yield group
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield group
+
+
+def claim_of(location: Location) -> Claim:
+    """The claim as the state keeps it. A place that is not quoted is known by its content."""
+    place = Place(location.path, location.line_start or 1, location.line_end or 1)
+    text = location.quote if location.quote is not None else f"\0{location.blob}"
+    return Claim(place, quote_hash(text))
+
+
+def quote_hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]

@@ -1,0 +1,172 @@
+"""What the manifests of a project say that it needs, each with its line."""
+
+from __future__ import annotations
+
+import json
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlm_ci.recursion.wiki.facts import Saying
+
+    Found = Iterator[tuple[str, int]]
+
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*")
+_QUOTED = re.compile(r"""(["'])(.+?)\1""")
+_MOST = 300
+
+
+def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
+    """Names of packages, and how the manifest writes each; () for what is no manifest.
+
+    Where a line holds more than one, the name has to do.
+    """
+    from rlm_ci.recursion.wiki.facts import Saying
+
+    name = path.rpartition("/")[2]
+    reader = _READERS.get(name)
+    if reader is None and re.fullmatch(r"requirements[\w.-]*\.txt", name):
+        reader = _requirements
+    if reader is None:
+        return ()
+    lines = content.decode("utf-8", "surrogateescape").split("\n")
+    found = []
+    for package, number in reader(lines):
+        found.append((package, number))
+        if len(found) == _MOST:
+            break
+    numbers = [number for _, number in found]
+    return tuple(
+        (package, Saying(_written(package, lines, number, numbers), number, number))
+        for package, number in found
+    )
+
+
+def _written(package: str, lines: Sequence[str], number: int, numbers: Sequence[int]) -> str:
+    """A line of a manifest, or the name of the package where others stand on it, too."""
+    text = lines[number - 1].strip().rstrip(",").strip("\"'")
+    return text if numbers.count(number) == 1 and len(text) <= 120 else package
+
+
+_PROJECT = re.compile(r"[A-Za-z0-9@/._-]{1,100}")
+_NAMES = {
+    "pyproject.toml": (r"(?:project|tool\.poetry)", r"name\s*=\s*[\"']([^\"']+)"),
+    "Cargo.toml": ("package", r"name\s*=\s*\"([^\"]+)"),
+    "setup.cfg": ("metadata", r"name\s*=\s*(\S+)"),
+    "package.json": ("", r"\s{0,4}\"name\"\s*:\s*\"([^\"]+)"),
+    "go.mod": ("", r"module\s+(?:\S*/)?([^/\s]+)"),
+}
+
+
+def project(path: str, content: bytes) -> str:
+    """The name that a manifest at the top gives its project, "" where it does not say."""
+    known = _NAMES.get(path)
+    if known is None:
+        return ""
+    table, pattern = known
+    inside = not table
+    for line in content[:100_000].decode("utf-8", "replace").split("\n"):
+        if table and line.startswith("["):
+            inside = bool(re.fullmatch(table, line.strip("[] \r")))
+        elif inside and (found := re.match(pattern, line)):
+            return found[1] if _PROJECT.fullmatch(found[1]) else ""
+    return ""
+
+
+def _requirements(lines: Sequence[str]) -> Found:
+    for number, line in enumerate(lines, 1):
+        match = _REQUIREMENT.match(line.strip())
+        if match and not line.lstrip().startswith(("#", "-")):
+            yield match[0], number
+
+
+def _pyproject(lines: Sequence[str]) -> Found:
+    """``[project] dependencies`` and its optional ones, and Poetry's table."""
+    table, inside = "", False
+    for number, line in enumerate(lines, 1):
+        bare = line.strip()
+        if not inside and bare.startswith("["):
+            table = bare.strip("[] ")
+            continue
+        begins = table == "project" and re.match(r"dependencies\s*=\s*\[", bare)
+        begins = begins or (
+            table == "project.optional-dependencies" and re.match(r"[\"\w.-]+\s*=\s*\[", bare)
+        )
+        if begins:
+            inside = True
+            bare = bare.partition("[")[2]
+        if inside:
+            for _, text in _QUOTED.findall(bare):
+                match = _REQUIREMENT.match(text)
+                if match:
+                    yield match[0], number
+            inside = not re.sub(r"\[[\w,. -]*\]", "", _QUOTED.sub("", bare)).count("]")
+        elif table == "tool.poetry.dependencies":
+            match = re.match(r"([\w.-]+)\s*=", bare)
+            if match and match[1] != "python":
+                yield match[1], number
+
+
+def _package_json(lines: Sequence[str]) -> Found:
+    try:
+        record = json.loads("\n".join(lines))
+    except (ValueError, RecursionError):
+        return
+    tables = ("dependencies", "peerDependencies", "optionalDependencies")
+    for table in tables if isinstance(record, dict) else ():
+        inner = record.get(table)
+        if not isinstance(inner, dict):
+            continue
+        begins = next((n for n, line in enumerate(lines) if f'"{table}"' in line), 0)
+        for name in inner:
+            written = json.dumps(name, ensure_ascii=False)
+            places = (n for n in range(begins, len(lines)) if written in lines[n])
+            number = next(places, None)
+            if number is not None:
+                yield name, number + 1
+
+
+def _cargo(lines: Sequence[str]) -> Found:
+    table = ""
+    for number, line in enumerate(lines, 1):
+        if line.startswith("["):
+            table = line.strip().strip("[]")
+        elif table.endswith("dependencies") and table != "dev-dependencies":
+            match = re.match(r"([\w-]+)\s*[=.]", line)
+            if match:
+                yield match[1], number
+
+
+def _go_mod(lines: Sequence[str]) -> Found:
+    inside = False
+    for number, line in enumerate(lines, 1):
+        bare = line.strip()
+        if bare.startswith("require ("):
+            inside = True
+        elif bare == ")":
+            inside = False
+        elif "// indirect" not in bare:
+            match = re.match(r"(?:require\s+)?(\S+)\s+v\d", bare)
+            if match and (inside or bare.startswith("require")):
+                yield match[1], number
+
+
+def _setup_cfg(lines: Sequence[str]) -> Found:
+    inside = False
+    for number, line in enumerate(lines, 1):
+        begins = re.match(r"install_requires\s*=", line)
+        inside = bool(begins) or (inside and line.startswith((" ", "\t")))
+        match = _REQUIREMENT.match((line[begins.end() :] if begins else line).strip())
+        if inside and match:
+            yield match[0], number
+
+
+_READERS = {
+    "pyproject.toml": _pyproject,
+    "package.json": _package_json,
+    "Cargo.toml": _cargo,
+    "go.mod": _go_mod,
+    "setup.cfg": _setup_cfg,
+}

@@ -1,0 +1,306 @@
+"""What the wiki knows of one file, found from its content alone: so it holds as long as that."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from base64 import b64decode, b64encode
+
+from rlm_ci.recursion.syntax import Outline
+from rlm_ci.recursion.wiki.declarations import declared, project
+from rlm_ci.recursion.wiki.notes import Note
+from rlm_ci.recursion.wiki.other_notes import other_notes
+from rlm_ci.recursion.wiki.paths import is_test
+from rlm_ci.recursion.wiki.python_notes import python_notes
+from rlm_ci.recursion.wiki.readme import introduction, is_readme
+from rlm_ci.redaction import SIGN, Redactor
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.syntax import Symbol
+
+    Mask = Callable[[str], str]
+
+
+class Saying(Row):
+    """A text of the repository, and the lines where it stands."""
+
+    text: str
+    line_start: int
+    line_end: int
+
+
+class Facts(Value):
+    """One file. ``heads`` are, for each symbol of the outline, the lines of its head.
+
+    ``about`` is how a README introduces the project; ``declared`` what a manifest says is needed:
+    the name, and as ``text`` of its place how it is written. ``project`` is the name that it gives.
+    """
+
+    outline: Outline
+    heads: tuple[tuple[int, int], ...] = ()
+    notes: tuple[Note, ...] = ()
+    about: Saying | None = None
+    declared: tuple[tuple[str, Saying], ...] = ()
+    project: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.outline.path
+
+    def masked(self, mask: Mask) -> Facts:
+        """The same with ``mask`` laid over every text that a page may show."""
+        old = self.outline
+        outline = old.replace(
+            doc=mask(old.doc),
+            symbols=tuple(
+                one.replace(signature=mask(one.signature), doc=mask(one.doc)) for one in old.symbols
+            ),
+            entries=tuple(one.replace(name=mask(one.name)) for one in old.entries),
+        )
+        about = self.about
+        return self.replace(
+            outline=outline,
+            notes=tuple(
+                one.replace(text=mask(one.text), detail=mask(one.detail)) for one in self.notes
+            ),
+            about=None if about is None else about.replace(text=mask(about.text)),
+            declared=tuple(
+                (mask(name), place.replace(text=mask(place.text))) for name, place in self.declared
+            ),
+        )
+
+    def to_list(self) -> list[Any]:
+        """As JSON, short: there may be one for each of a hundred thousand files."""
+        outline = self.outline.to_dict()
+        return [
+            [outline[name] for name in Outline._fields],
+            [list(head) for head in self.heads],
+            [list(note) for note in self.notes],
+            None if self.about is None else list(self.about),
+            [[name, *saying] for name, saying in self.declared],
+            self.project,
+        ]
+
+    @classmethod
+    def from_list(cls, record: Sequence[Any]) -> Facts:
+        outline, heads, notes, about, needed, named = record
+        return cls(
+            Outline.from_dict(dict(zip(Outline._fields, outline, strict=True))),
+            tuple((start, end) for start, end in heads),
+            tuple(Note.of(note) for note in notes),
+            None if about is None else Saying.of(about),
+            tuple((name, Saying.of(place)) for name, *place in needed),
+            named,
+        )
+
+
+def facts_of(path: str, content: bytes) -> Facts:
+    """All of it; nothing that ``content`` may hold raises. What looks like a secret is left out."""
+    text = content.decode("utf-8", "surrogateescape")
+    if _SECRETS.text(text) == text:
+        return _facts(path, content)
+    # Line by line, so that places stay what they are.
+    whole = _PRIVATE_KEY.sub(lambda found: SIGN + "\n" * found[0].count("\n"), text)
+    lines = "\n".join(map(_SECRETS.text, whole.split("\n")))
+    return _facts(path, lines.encode("utf-8", "surrogateescape")).masked(_SECRETS.text)
+
+
+#: Knows the forms of tokens, and no value of this machine: facts are the same everywhere.
+_SECRETS = Redactor({})
+#: A private key to its end, or, without one, as long as lines look like one.
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN[ A-Z]*PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?:(?!-----BEGIN)[\s\S]){0,16000}?-----END[ A-Z]*PRIVATE KEY(?: BLOCK)?-----"
+    r"|(?:\n[^\n]{0,12}[A-Za-z0-9+/=]{20,}[^\n]{0,12})*)"
+)
+
+
+def _facts(path: str, content: bytes) -> Facts:
+    from rlm_ci.recursion.syntax.reading import outline
+
+    read = _described(outline(path, content), content)
+    if is_test(path):  # what a test dares is no risk of the program, and it promises nothing
+        notes: list[Note] = []
+    elif read.language == "Python":
+        notes = python_notes(content)
+    else:
+        notes = other_notes(read.language, content)
+    about = introduction(content) if is_readme(path) else None
+    return Facts(
+        *_sound(read, notes, content), about, declared(path, content), project(path, content)
+    )
+
+
+def _sound(
+    read: Outline, notes: Sequence[Note], content: bytes
+) -> tuple[Outline, tuple[tuple[int, int], ...], tuple[Note, ...]]:
+    """Only what points into the file, lines counted as everybody else counts them.
+
+    Python ends lines at a lone carriage return too; of such a file nothing can be cited.
+    """
+    last = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
+    if b"\r" in content and b"\r" in content.replace(b"\r\n", b""):
+        last = 0
+    read = read.replace(
+        symbols=tuple(one for one in read.symbols if max(one.line_end, one.doc_end) <= last),
+        imports=tuple(one for one in read.imports if one.line <= last),
+        entries=tuple(one for one in read.entries if one.line_end <= last),
+    )
+    if read.doc_end > last or not 0 < read.doc_start <= read.doc_end:
+        read = read.replace(doc="", doc_start=0, doc_end=0)
+    return read, _heads(read, content), tuple(one for one in notes if one.line_end <= last)
+
+
+#: Whose it is does not tell what it is.
+_LEGAL = re.compile(
+    r"(?i)copyright\s*(?:\(c\)|©|\d)|\b(?:mit|bsd|apache) licen[cs]e|spdx-licen[cs]e"
+)
+_RULE = re.compile(rb"\s*([=~^*+#-])\1{2,}\s*")
+
+
+def _described(read: Outline, content: bytes) -> Outline:
+    """Without the title that a documentation may begin with: what follows it tells more."""
+    if not read.doc:
+        return read
+    if _LEGAL.search(read.doc):
+        return read.replace(doc="", doc_start=0, doc_end=0)
+    lines = content.split(b"\n")
+    inside = range(read.doc_start - 1, min(read.doc_end, len(lines)))
+    if not any(_RULE.fullmatch(lines[number]) for number in inside):
+        return read
+    start = read.doc_end
+    while start < len(lines) and not lines[start].strip():
+        start += 1
+    end = start
+    while end < len(lines) and lines[end].strip() and not _ENDS.search(lines[end]):
+        end += 1
+    if end == start or end - start > 30 or _RULE.fullmatch(lines[end - 1]):
+        return read.replace(doc="", doc_start=0, doc_end=0)
+    text = b" ".join(b" ".join(lines[start:end]).split()).decode("utf-8", "surrogateescape")
+    if lines[start].lstrip().startswith((b"..", b":", b">>>")):
+        return read.replace(doc="", doc_start=0, doc_end=0)
+    return read.replace(doc=text, doc_start=start + 1, doc_end=end)
+
+
+#: Where a documentation ends, in the languages whose documentation has titles.
+_ENDS = re.compile(rb"\"\"\"|'''|\*/")
+
+
+def _heads(read: Outline, content: bytes) -> tuple[tuple[int, int], ...]:
+    """Where each symbol is named: its decorators and its body are left out."""
+    lines = content.split(b"\n")
+    return tuple(_head(symbol, lines) for symbol in read.symbols)
+
+
+def _head(symbol: Symbol, lines: Sequence[bytes]) -> tuple[int, int]:
+    name = re.split(r"\.|::|#", symbol.name)[-1].encode("utf-8", "surrogateescape")
+    first = symbol.line_start
+    for number in range(symbol.line_start, min(symbol.line_end, symbol.line_start + 40) + 1):
+        line = lines[number - 1] if number <= len(lines) else b""
+        if name in line and not line.lstrip().startswith((b"@", b"#[", b"//", b"/*", b"*")):
+            first = number
+            break
+    last = first
+    if symbol.doc and symbol.doc_start > first and symbol.doc_end - first <= 60:
+        last = symbol.doc_end
+    elif symbol.doc and 0 < symbol.doc_start < first and first - symbol.doc_start <= 60:
+        first = symbol.doc_start
+    return first, min(last, len(lines))
+
+
+# ── many files, packed ──
+
+
+def pack(files: Iterable[Facts]) -> str:
+    """Facts as one text: a result travels to its parent, to the parent's parent, and so on."""
+    records = [one.to_list() for one in files]
+    text = json.dumps(records, ensure_ascii=True, separators=(",", ":"))
+    return b64encode(zlib.compress(text.encode("ascii"), 6)).decode("ascii")
+
+
+def unpack(packed: str) -> list[Facts]:
+    """Raises ValueError for what ``pack`` has not written."""
+    try:
+        records = json.loads(zlib.decompress(b64decode(packed, validate=True)))
+        return [Facts.from_list(record) for record in records]
+    except (zlib.error, TypeError, KeyError) as error:
+        raise ValueError(f"these are no facts: {error}") from None
+
+
+def merged(packs: Iterable[str], known: Mapping[str, Facts] | None = None) -> dict[str, Facts]:
+    """Facts by path, those of ``known`` first; slices of one file become one again."""
+    found = dict(known or {})
+    seen: dict[str, list[Facts]] = {}
+    for packed in packs:
+        for one in unpack(packed):
+            seen.setdefault(one.path, []).append(one)
+    for path, parts in seen.items():
+        found[path] = parts[0] if len(parts) == 1 else _joined(parts)
+    return found
+
+
+def shifted(one: Facts, by: int) -> Facts:
+    """The same with all lines ``by`` further down: of a slice, as lines of its file."""
+    if not by:
+        return one
+    old = one.outline
+
+    def moved(line: int) -> int:
+        return line + by if line else 0
+
+    symbols = tuple(
+        symbol.replace(
+            line_start=symbol.line_start + by,
+            line_end=symbol.line_end + by,
+            doc_start=moved(symbol.doc_start),
+            doc_end=moved(symbol.doc_end),
+        )
+        for symbol in old.symbols
+    )
+    outline = old.replace(
+        # Only the beginning of a file documents the file.
+        doc="", doc_start=0, doc_end=0,
+        lines=old.lines + by,
+        symbols=symbols,
+        imports=tuple(found.replace(line=found.line + by) for found in old.imports),
+        entries=tuple(
+            entry.replace(line_start=entry.line_start + by, line_end=entry.line_end + by)
+            for entry in old.entries
+        ),
+    )  # fmt: skip
+    return Facts(
+        outline,
+        tuple((start + by, end + by) for start, end in one.heads),
+        tuple(
+            note.replace(line_start=note.line_start + by, line_end=note.line_end + by)
+            for note in one.notes
+        ),
+    )
+
+
+def _joined(parts: Sequence[Facts]) -> Facts:
+    """The facts of slices of one file, in the order of their lines."""
+    ordered = sorted(parts, key=lambda part: part.outline.lines)
+    first = ordered[0].outline
+    states = {part.outline.state for part in ordered}
+    outline = first.replace(
+        state=states.pop() if len(states) == 1 else "partly",
+        lines=ordered[-1].outline.lines,
+        symbols=tuple(symbol for part in ordered for symbol in part.outline.symbols),
+        imports=tuple(found for part in ordered for found in part.outline.imports),
+        entries=tuple(entry for part in ordered for entry in part.outline.entries),
+    )
+    return Facts(
+        outline,
+        tuple(head for part in ordered for head in part.heads),
+        tuple(note for part in ordered for note in part.notes),
+        ordered[0].about,
+        tuple(one for part in ordered for one in part.declared),
+        ordered[0].project,
+    )

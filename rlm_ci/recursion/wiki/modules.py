@@ -1,0 +1,161 @@
+"""Which files make a page: a folder with code, or one file of a folder that has too much."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.recursion.syntax.languages import language
+from rlm_ci.recursion.wiki.paths import folder_of, is_beside, is_test, page_names
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rlm_ci.recursion.syntax import Symbol
+    from rlm_ci.recursion.wiki.facts import Facts
+
+#: Languages that describe and configure rather than compute.
+_DATA = frozenset((
+    "AsciiDoc", "CMake", "CSS", "CSV", "Diff", "Dockerfile", "Gettext", "Git attributes",
+    "Git config", "Go module", "HTML", "INI", "Ignore list", "JSON", "Jinja", "Jupyter Notebook",
+    "Just", "Less", "Makefile", "Markdown", "Meson", "Other", "Procfile", "SCSS", "SVG", "TOML",
+    "TeX", "Text", "XML", "YAML", "reStructuredText",
+))  # fmt: skip
+#: Public names that a folder's page lists; where there are more, files with so many have their own.
+_MANY, _OWN = 200, 15
+#: What only annotations speak of.
+_VARIABLE = re.compile(r"=\s*(?:\w+\.)?(?:TypeVar|ParamSpec|TypeVarTuple)\(")
+CONTAINERS = frozenset(("class", "interface", "struct", "trait", "enum", "type", "module"))
+
+
+class Module(Value):
+    """One page: ``key`` is the path of its folder or file, ``name`` the page's own."""
+
+    key: str
+    name: str
+    files: tuple[Facts, ...]
+    is_file: bool = False
+
+    @property
+    def folder(self) -> str:
+        return folder_of(self.key) if self.is_file else self.key
+
+    @property
+    def title(self) -> str:
+        return self.key or "top level"
+
+
+class Layout(Value):
+    """All files: those of the program by module, tests and what stands beside it by folder."""
+
+    modules: tuple[Module, ...]
+    owner: Mapping[str, Module]
+    tests: Mapping[str, tuple[Facts, ...]]
+    beside: Mapping[str, tuple[Facts, ...]]
+
+
+def is_code(one: Facts) -> bool:
+    return one.outline.language not in _DATA
+
+
+def is_source(path: str) -> bool:
+    """Whether a file is, by its name, a part of the program."""
+    return not is_test(path) and not is_beside(path) and language(path) not in _DATA
+
+
+def is_inner(path: str) -> bool:
+    """Whether a file says by its name that it is not for others."""
+    parts = path.split("/")
+    return any(part.startswith("_") and not part.startswith("__") for part in parts)
+
+
+def public(one: Facts) -> list[tuple[int, Symbol]]:
+    """The public symbols of a file, with their numbers; each definition once."""
+    seen: set[str] = set()
+    found = []
+    hidden: set[str] = set()
+    for number, symbol in enumerate(one.outline.symbols):
+        outer = symbol.name.rpartition(".")[0]
+        inner = symbol.name.rpartition(".")[2]
+        special = inner.startswith("__") and inner.endswith("__")
+        if not symbol.is_public or special or outer in hidden or _VARIABLE.search(symbol.signature):
+            hidden.add(symbol.name)
+            continue
+        if symbol.name not in seen:
+            seen.add(symbol.name)
+            found.append((number, symbol))
+    return found
+
+
+def api_size(one: Facts, folder: str) -> int:
+    """How many names its page lists of a file."""
+    shown = one.path.removeprefix(f"{folder}/") if folder else one.path
+    return 0 if is_inner(shown) else len(public(one))
+
+
+def laid_out(files: Iterable[Facts]) -> Layout:
+    """The pages that these files make; the same files always make the same."""
+    code = sorted((one for one in files if is_code(one)), key=lambda one: one.path)
+    tests = [one for one in code if is_test(one.path)]
+    rest = [one for one in code if not is_test(one.path)]
+    beside = [one for one in rest if is_beside(one.path)]
+    if len(beside) == len(rest):  # a repository of examples is about them
+        beside = []
+    aside = {one.path for one in beside}
+    program = [one for one in rest if one.path not in aside]
+    groups: dict[str, list[Facts]] = {}
+    for one in program:
+        groups.setdefault(folder_of(one.path), []).append(one)
+    groups = _folded(groups)
+    own: list[Facts] = []
+    for key, inner in groups.items():
+        sizes = {one.path: api_size(one, key) for one in inner}
+        if sum(sizes.values()) > _MANY:
+            # A package's door stays on the package's own page.
+            large = {
+                path
+                for path, size in sizes.items()
+                if size >= _OWN and not path.endswith("__init__.py")
+            }
+            own += [one for one in inner if one.path in large]
+            groups[key] = [one for one in inner if one.path not in large]
+    single = {one.path for one in own}
+    names = page_names([*(key for key, inner in groups.items() if inner), *single])
+    modules = [Module(key, names[key], tuple(inner)) for key, inner in groups.items() if inner]
+    modules += [Module(one.path, names[one.path], (one,), is_file=True) for one in own]
+    modules.sort(key=lambda module: module.key)
+    owner = {one.path: module for module in modules for one in module.files}
+    return Layout(tuple(modules), owner, _by_folder(tests), _by_folder(beside))
+
+
+def _folded(groups: dict[str, list[Facts]]) -> dict[str, list[Facts]]:
+    """Folders with nothing to say, deepest first, are told on the page above them."""
+    for key in sorted(groups, key=lambda key: (-key.count("/"), key)):
+        if not key or _speaks(groups[key]):
+            continue
+        above = folder_of(key)
+        while above and above not in groups:
+            above = folder_of(above)
+        if above in groups:
+            groups[above].extend(groups.pop(key))
+    return {key: sorted(groups[key], key=lambda one: one.path) for key in sorted(groups)}
+
+
+def _speaks(files: Iterable[Facts]) -> bool:
+    """Whether there is something to say: names, notes, entries, or more than a stub of a doc."""
+    said = 0
+    for one in files:
+        outline = one.outline
+        said += len(public(one)) + len(one.notes) + 2 * len(outline.entries)
+        said += 2 * bool(outline.doc) + outline.lines // 50
+    return said >= 4
+
+
+def _by_folder(files: Iterable[Facts]) -> dict[str, tuple[Facts, ...]]:
+    """By the topmost folder that holds nothing else of the kind: two levels say enough."""
+    groups: dict[str, list[Facts]] = {}
+    for one in files:
+        parts = folder_of(one.path).split("/")
+        groups.setdefault("/".join(parts[:2]), []).append(one)
+    return {key: tuple(groups[key]) for key in sorted(groups)}

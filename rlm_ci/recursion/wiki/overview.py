@@ -1,0 +1,302 @@
+"""The first page, as its template sees it."""
+
+from __future__ import annotations
+
+from rlm_ci.markdown import code, prose
+from rlm_ci.recursion.wiki import notes as kinds
+from rlm_ci.recursion.wiki.chapter import documenting, entries, entry_count, main_names, said
+from rlm_ci.recursion.wiki.modules import api_size
+from rlm_ci.recursion.wiki.paths import is_test
+from rlm_ci.recursion.wiki.state import WHOLE
+from rlm_ci.recursion.wiki.surroundings import ALL, architecture
+from rlm_ci.recursion.wiki.wording import listed, sentence
+from rlm_ci.texts import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.recursion.chronicle import Chronicle
+    from rlm_ci.recursion.wiki.chapter import World
+    from rlm_ci.recursion.wiki.claims import Register
+    from rlm_ci.recursion.wiki.facts import Facts
+    from rlm_ci.recursion.wiki.modules import Layout, Module
+
+#: What type checkers alone have.
+_TYPES_ONLY = "_typeshed"
+#: Commits from which on a file is a hot spot.
+_OFTEN = 2
+#: Files that can be run by themselves, and are told one by one.
+_DEMOS = 5
+#: Rows of a list on the first page.
+_ENTRIES, _HOT, _OMITTED, _PAGES, _LIBRARY = 40, 12, 40, 12, 60
+
+
+def overview(world: World, register: Register) -> dict[str, Any]:
+    """All that stands on it but its title."""
+    files, layout = world.files, world.layout
+    drawn = architecture(layout, world.around)
+    begins, runnable = _without_demos(_by_kind(files, layout))
+    lines = sum(one.outline.lines for one in files.values())
+    program = [one for module in layout.modules for one in module.files]
+    return {
+        "about": _about(files, register),
+        "head": f"{count(len(files), 'file')} with {count(lines, 'line')}",
+        "said": said(world.prose.get(WHOLE, ()), register),
+        "diagram": drawn.diagram,
+        "boxes_left": drawn.boxes_left and count(drawn.boxes_left, "module"),
+        "arrows_left": drawn.arrows_left and count(drawn.arrows_left, "arrow"),
+        "modules": [_module(module, world, register) for module in layout.modules],
+        "entries": entries(begins, register, _ENTRIES),
+        "runnable": runnable and count(runnable, "file"),
+        "entries_more": max(0, entry_count(begins) - _ENTRIES),
+        "packages": _packages(files, world, register),
+        "library": _library(world),
+        "declared": _declared(files, world, register),
+        "languages": _languages(files),
+        "hot": [] if world.chronicle is None else _hot(world, world.chronicle, register),
+        "invariants": _where(layout, world, kinds.INVARIANTS),
+        "risks": _where(layout, world, kinds.RISKS),
+        "untested": _untested(files, world, register),
+        "tests": _folders(layout.tests),
+        "beside": _folders(layout.beside),
+        "omitted": _omitted(world.omitted),
+        "unparsed": _unparsed(program),
+    }
+
+
+def _about(files: Mapping[str, Facts], register: Register) -> dict[str, str] | None:
+    found = [one for one in files.values() if one.about is not None and "/" not in one.path]
+    found.sort(key=lambda one: (not one.path.lower().endswith(".md"), one.path))
+    for one in found:
+        if one.about is not None:
+            link = register.link(one.path, one.about.line_start, one.about.line_end)
+            return {"text": prose(one.about.text), "link": link}
+    return None
+
+
+def _module(module: Module, world: World, register: Register) -> dict[str, str]:
+    one = documenting(module.files, module.folder)
+    doc = ""
+    if one is not None:
+        outline = one.outline
+        link = register.link(one.path, outline.doc_start, outline.doc_end, cell=True)
+        doc = f"{sentence(outline.doc, cell=True)} {link}"
+    elif len(module.files) == 1:
+        doc = main_names(module.files[0])
+    names = sum(api_size(one, module.folder) for one in module.files)
+    return {
+        "title": prose(module.title, cell=True),
+        "page": f"modules/{module.name}.md",
+        "doc": doc,
+        "files": f"{len(module.files):,}",
+        "lines": f"{sum(one.outline.lines for one in module.files):,}",
+        "names": f"{names:,}",
+        "used_by": f"{len(world.around.into.get(module.key, ())):,}",
+    }
+
+
+def _by_kind(files: Mapping[str, Facts], layout: Layout) -> list[Facts]:
+    """The program's files and the manifests, whose entries are how a user starts something."""
+    order = ("script", "command", "main", "route", "task")
+
+    def key(one: Facts) -> tuple[int, str]:
+        found = [order.index(e.kind) for e in one.outline.entries if e.kind in order]
+        return min(found, default=len(order)), one.path
+
+    aside = {one.path for inner in layout.beside.values() for one in inner}
+    return sorted(
+        (
+            one
+            for one in files.values()
+            if one.outline.entries and one.path not in aside and not is_test(one.path)
+        ),
+        key=key,
+    )
+
+
+def _without_demos(begins: list[Facts]) -> tuple[list[Facts], int]:
+    """Without the files that merely can be run by themselves, where they are many; how many."""
+    demos = {
+        one.path
+        for one in begins
+        if {entry.kind for entry in one.outline.entries} == {"main"}
+        and not one.path.endswith("__main__.py")
+    }
+    if len(demos) <= _DEMOS:
+        return begins, 0
+    return [one for one in begins if one.path not in demos], len(demos)
+
+
+# ── packages ──
+
+
+def _packages(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
+    named = {_key(name) for one in files.values() for name, _ in one.declared}
+    return [
+        {
+            "name": code(printable(one.package), cell=True),
+            "count": f"{one.count:,}",
+            "declared": "yes" if _key(one.package) in named else "",
+            "link": register.link(*one.place, cell=True),
+        }
+        for one in world.around.packages.get(ALL, ())
+        if not one.is_standard and one.package != _TYPES_ONLY
+    ]
+
+
+def _library(world: World) -> str:
+    """What comes with the languages: nothing to install, and nothing to keep current."""
+    names = [
+        code(printable(one.package))
+        for one in world.around.packages.get(ALL, ())
+        if one.is_standard and not one.package.startswith("_")
+    ]
+    return listed(names, _LIBRARY)
+
+
+def _declared(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
+    """What manifests name and no import shows: tools, plugins, what is loaded by its name."""
+    used = {_key(one.package) for one in world.around.packages.get(ALL, ())}
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted(files, key=lambda path: (path.count("/"), path)):
+        if path.count("/") > 1:
+            continue
+        for name, place in files[path].declared:
+            if _key(name) not in used:
+                link = register.link(path, place.line_start, place.line_end)
+                found.setdefault(_key(name), {"text": code(printable(place.text)), "link": link})
+    return [found[key] for key in sorted(found)][:60]
+
+
+#: Packages whose modules have another name.
+_MODULES = {
+    "attrs": "attr", "beautifulsoup4": "bs4", "gitpython": "git", "opencv_python": "cv2",
+    "pillow": "pil", "protobuf": "google", "pycryptodome": "crypto", "pygithub": "github",
+    "pyjwt": "jwt", "pyopenssl": "openssl", "pyserial": "serial", "pysocks": "socks",
+    "pyyaml": "yaml", "scikit_image": "skimage", "scikit_learn": "sklearn",
+}  # fmt: skip
+
+
+def _key(name: str) -> str:
+    """What the name of a package and that of its module have in common."""
+    key = name.lower().replace("-", "_").replace(".", "_")
+    return _MODULES.get(key, key).removeprefix("python_")
+
+
+# ── figures ──
+
+
+def _languages(files: Mapping[str, Facts]) -> list[dict[str, str]]:
+    counts: dict[str, list[int]] = {}
+    for one in files.values():
+        pair = counts.setdefault(one.outline.language, [0, 0])
+        pair[0] += 1
+        pair[1] += one.outline.lines
+    names = sorted(counts, key=lambda name: (-counts[name][1], name))
+    return [
+        {
+            "name": prose(name, cell=True),
+            "files": f"{counts[name][0]:,}",
+            "lines": f"{counts[name][1]:,}",
+        }
+        for name in names
+    ]
+
+
+def _hot(world: World, chronicle: Chronicle, register: Register) -> list[dict[str, str]]:
+    rows = []
+    for path, commits, last, changed in chronicle.hot:
+        one = world.files.get(path)
+        if path not in world.layout.owner or one is None or not one.outline.lines:
+            continue
+        if commits < _OFTEN:  # the import of a whole tree tells nothing
+            continue
+        owners = ", ".join(
+            f"{prose(name, cell=True)} ({share:.0%})" for name, share in chronicle.owners(path)[:3]
+        )
+        rows.append({
+            "file": register.link(path, 1, one.outline.lines, cell=True),
+            "page": f"modules/{world.names[world.layout.owner[path].key]}.md",
+            "commits": f"{commits:,}",
+            "changed": f"{changed:,}",
+            "last": prose(str(last)[:10], cell=True),
+            "owners": owners,
+        })  # fmt: skip
+        if len(rows) == _HOT:
+            break
+    return rows
+
+
+def _where(layout: Layout, world: World, headings: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Of each kind how many there are, and on which pages."""
+    rows = []
+    for kind, heading in headings.items():
+        counts = {
+            module.key: found
+            for module in layout.modules
+            if (found := sum(note.kind == kind for one in module.files for note in one.notes))
+        }
+        if counts:
+            keys = sorted(counts, key=lambda key: (-counts[key], key))
+            pages = [
+                f"[{prose(world.titles[key], cell=True)}](modules/{world.names[key]}.md) "
+                f"({counts[key]:,})"
+                for key in keys[:_PAGES]
+            ]
+            more = f" and {len(keys) - _PAGES} more" if len(keys) > _PAGES else ""
+            rows.append({
+                "heading": heading,
+                "count": f"{sum(counts.values()):,}",
+                "pages": ", ".join(pages) + more,
+            })  # fmt: skip
+    return rows
+
+
+def _untested(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
+    paths = sorted(world.untested, key=lambda path: (-files[path].outline.lines, path))
+    return [
+        {
+            "lines": count(files[path].outline.lines, "line"),
+            "link": register.link(path, 1, files[path].outline.lines),
+        }
+        for path in paths[:_ENTRIES]
+    ]
+
+
+def _folders(groups: Mapping[str, Sequence[Facts]]) -> list[dict[str, str]]:
+    return [
+        {
+            "folder": code(printable(f"{folder}/" if folder else "top level"), cell=True),
+            "files": f"{len(files):,}",
+            "lines": f"{sum(one.outline.lines for one in files):,}",
+        }
+        for folder, files in groups.items()
+    ]
+
+
+def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """What was not looked at, by the word of its reason."""
+    groups: dict[str, list[str]] = {}
+    for path, reason in pairs:
+        groups.setdefault(reason.partition(":")[0], []).append(path)
+    rows = []
+    for word in sorted(groups):
+        names = [code(printable(path)) for path in groups[word][:_OMITTED]]
+        rows.append({
+            "word": prose(word.replace("_", " ")),
+            "count": f"{len(groups[word]):,}",
+            "names": ", ".join(names),
+            "more": max(0, len(groups[word]) - _OMITTED),
+        })  # fmt: skip
+    return rows
+
+
+def _unparsed(program: Sequence[Facts]) -> list[str]:
+    """Languages of the program that nothing here can read, and files that did not parse."""
+    counts: dict[str, int] = {}
+    for one in program:
+        if one.outline.state == "unparsed" and one.outline.lines:
+            counts[one.outline.language] = counts.get(one.outline.language, 0) + 1
+    return [f"{prose(name)} ({count(counts[name], 'file')})" for name in sorted(counts)]

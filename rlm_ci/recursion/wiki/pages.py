@@ -1,0 +1,297 @@
+"""From facts to pages: grouped, written, compared with what was there."""
+
+from __future__ import annotations
+
+import json
+import os
+from hashlib import sha256
+
+from rlm_ci import files as disk
+from rlm_ci.errors import ConfigError
+from rlm_ci.findings import Document
+from rlm_ci.recursion.wiki import VERSION
+from rlm_ci.recursion.wiki.chapter import LARGE, World, chapter
+from rlm_ci.recursion.wiki.claims import COMMIT, Register, Target, claim_of, opened
+from rlm_ci.recursion.wiki.modules import laid_out
+from rlm_ci.recursion.wiki.overview import overview
+from rlm_ci.recursion.wiki.state import NAME, WHOLE, Kept, State
+from rlm_ci.recursion.wiki.surroundings import surroundings
+from rlm_ci.resources import load_template
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.findings import Location
+    from rlm_ci.recursion.chronicle import Chronicle
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.syntax.graph import Graph
+    from rlm_ci.recursion.wiki.facts import Facts, Mask
+    from rlm_ci.recursion.wiki.modules import Layout
+    from rlm_ci.recursion.wiki.state import Prose, Said
+
+INDEX = "index.md"
+#: Functions from which on a file is worth a test of its own.
+_ACTS = 10
+
+
+class Options(Value):
+    """``title`` is the project's name; ``target`` says where links lead.
+
+    ``is_guess``: the title is only a folder's name, and what a manifest says is better.
+    """
+
+    title: str
+    target: Target = Target()
+    is_guess: bool = False
+
+    def digest(self) -> str:
+        target = [self.target.server, self.target.repository, self.target.base]
+        text = json.dumps([VERSION, self.title, self.is_guess, *target])
+        return sha256(text.encode()).hexdigest()
+
+
+class Page(Value):
+    """``name`` is its path below the wiki's folder; ``is_new`` when its bytes differ from before.
+
+    ``evidence`` is what its claims rest on, as it stands at the commit of this run.
+    """
+
+    name: str
+    text: str
+    evidence: tuple[Location, ...]
+    is_new: bool
+
+    def document(self, *, shown: bool = False) -> Document:
+        return Document(f"artifacts/wiki/{self.name}", self.text, self.evidence, shown)
+
+
+class Pages(Value):
+    """All pages, the index first, and the state that they leave."""
+
+    pages: tuple[Page, ...]
+    state: State
+
+    def write(self, folder: str) -> tuple[str, ...]:
+        """Make ``folder`` hold these pages and their state; tells which files it touched.
+
+        A page of an earlier run that is no more is removed; a file that is none of ours stays.
+        Raises ConfigError where a link leads elsewhere, StorageError.
+        """
+        old = State.read(folder)
+        if os.path.islink(os.path.join(folder, "modules")):
+            raise ConfigError(
+                "a page would be written through a link",
+                where=printable(os.path.join(folder, "modules")),
+                hint="remove the link, or name another folder",
+            )
+        touched = []
+        contents = {page.name: page.text.encode() for page in self.pages}
+        contents[NAME] = self.state.to_bytes()
+        disk.make_folder(os.path.join(folder, "modules"))
+        for name, data in contents.items():
+            path = os.path.join(folder, *name.split("/"))
+            if _read(path) != data:
+                disk.write(path, data)
+                touched.append(name)
+        for name, page in sorted(old.pages.items() if old else ()):
+            path = os.path.join(folder, *name.split("/"))
+            left = _read(path) if name not in contents else None
+            if left is not None and sha256(left).hexdigest() == page.sha256:
+                try:
+                    os.unlink(path)
+                except OSError as error:
+                    raise disk.storage_error(error, path) from None
+                touched.append(name)
+        return tuple(touched)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        return disk.read(path, 256 << 20)
+    except disk.UnreadableError:
+        return None
+
+
+def build(
+    facts: Mapping[str, Facts],
+    corpus: Corpus,
+    graph: Graph,
+    options: Options,
+    *,
+    chronicle: Chronicle | None = None,
+    prose: Mapping[str, Prose] | None = None,
+    previous: State | None = None,
+    previous_texts: Mapping[str, str] | None = None,
+    mask: Mask | None = None,
+) -> Pages:
+    """The pages of a corpus, whose files ``facts`` knows.
+
+    A page that says what it said in ``previous``, of the same lines with the same texts, keeps
+    its bytes, and with them the commit that its links lead to: it is taken from
+    ``previous_texts``, by name. ``mask`` takes out of a text what must not be shown. Raises
+    DamagedError where the facts do not fit the contents.
+    """
+    known = {file.path: file for file in corpus.files}
+    facts = {path: facts[path] for path in known if path in facts}
+    if mask is not None:
+        facts = {path: one.masked(mask) for path, one in facts.items()}
+        prose = {key: _masked(one, mask) for key, one in (prose or {}).items()}
+    layout = laid_out(facts.values())
+    names = {module.key: module.name for module in layout.modules}
+    titles = {module.key: module.title for module in layout.modules}
+    world = World(
+        files=facts,
+        layout=layout,
+        omitted=(*corpus.omitted, *((path, "failed") for path in known if path not in facts)),
+        chronicle=chronicle,
+        titles=titles,
+        names=names,
+        around=surroundings(layout, graph),
+        untested=_untested(layout, graph),
+        prose=_placed(prose or {}, facts, layout),
+        graph=graph,
+    )
+    options = options.replace(target=options.target.at(corpus.commit))
+    drafts = _drafts(world, options)
+    places = {place for _, _, register in drafts for place in register.places}
+    locations = opened(corpus, places, known)
+    pages, kept = [], {}
+    for name, body, register in drafts:
+        evidence = tuple(locations[place] for place in sorted(register.places, key=tuple))
+        draft = _Draft(name, body, evidence)
+        old = previous.pages.get(name) if previous is not None else None
+        page, record = _settled(draft, corpus.commit, old, (previous_texts or {}).get(name))
+        pages.append(page)
+        kept[name] = record
+    blobs = {place.path: known[place.path].oid for place in sorted(places, key=tuple)}
+    commit = corpus.commit
+    if previous is not None and previous.tree == corpus.digest:
+        commit = previous.commit
+    state = State(corpus.digest, options.digest(), commit, kept, blobs, dict(prose or {}))
+    return Pages(tuple(pages), state)
+
+
+def _masked(prose: Prose, mask: Mask) -> Prose:
+    return prose.replace(said=tuple(one.replace(text=mask(one.text)) for one in prose.said))
+
+
+def _placed(
+    prose: Mapping[str, Prose], facts: Mapping[str, Facts], layout: Layout
+) -> dict[str, tuple[Said, ...]]:
+    """Each sentence on the page of the file that it holds by; what is about the whole, first."""
+    found: dict[str, list[Said]] = {}
+    for key in sorted(prose):
+        for one in prose[key].said:
+            known = facts.get(one.path)
+            if known is None or one.line_end > known.outline.lines:
+                continue
+            if key == WHOLE:
+                found.setdefault(WHOLE, []).append(one)
+            elif one.path in layout.owner:
+                found.setdefault(layout.owner[one.path].key, []).append(one)
+    return {key: tuple(said) for key, said in found.items()}
+
+
+def _drafts(world: World, options: Options) -> list[tuple[str, str, Register]]:
+    """Names and texts of all pages, the commit not yet filled in, and the places cited."""
+    register = Register(options.target, deep=False)
+    first = overview(world, register)
+    render = load_template("wiki/index.md.j2")
+    drafts = [(INDEX, _tidy(render({**first, "title": _title(world, options)})), register)]
+    render = load_template("wiki/module.md.j2")
+    for module in world.layout.modules:
+        register = Register(options.target, deep=True, folder=module.folder)
+        view = chapter(module, world, register)
+        drafts.append((f"modules/{module.name}.md", _tidy(render(view)), register))
+    return drafts
+
+
+def _title(world: World, options: Options) -> str:
+    from rlm_ci.markdown import prose
+
+    named = [one.project for path, one in sorted(world.files.items()) if one.project]
+    return prose((named[0] if options.is_guess and named else options.title) or "This repository")
+
+
+def _tidy(text: str) -> str:
+    """No line ends in a blank, no two blank lines follow each other, one line break at the end."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        kept = line.rstrip(" ")
+        if kept or (lines and lines[-1]):
+            lines.append(kept)
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+class _Draft(Value):
+    """A page with no commit yet."""
+
+    name: str
+    body: str
+    evidence: tuple[Location, ...]
+
+
+def _settled(
+    draft: _Draft, commit: str | None, old: Kept | None, text: str | None
+) -> tuple[Page, Kept]:
+    """The page as it was, if it says and cites the same; else at this commit."""
+    claims = tuple(map(claim_of, draft.evidence))
+    cited: list[Any] = [[*claim.place, claim.quote] for claim in claims]
+    digest = _hash(json.dumps([draft.body, cited]))
+    # Not what the state says of a page is believed, but what would be made at its commit.
+    if old is not None and old.digest == digest:
+        same = draft.body.replace(COMMIT, old.commit or "")
+        if text == same and old.sha256 == _hash(same):
+            kept = Kept(digest, old.sha256, old.commit, claims)
+            return Page(draft.name, text, draft.evidence, is_new=False), kept
+    text = draft.body.replace(COMMIT, commit or "")
+    page = Page(draft.name, text, draft.evidence, is_new=True)
+    return page, Kept(digest, _hash(text), commit, claims)
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _untested(layout: Layout, graph: Graph) -> frozenset[str]:
+    """Large files of the program that no test imports, where there are tests that import."""
+    tests = {one.path for inner in layout.tests.values() for one in inner}
+    tested = {edge.target for path in tests for edge in graph.internal.get(path, ())}
+    if not tested:
+        return frozenset()
+    large = {
+        one.path
+        for module in layout.modules
+        for one in module.files
+        if one.outline.lines >= LARGE and _acts(one)
+    }
+    stems = {_stem(path) for path in tests}
+    return frozenset(path for path in large - tested if _stem(path) not in stems)
+
+
+def _acts(one: Facts) -> bool:
+    """Whether a file does something: a long table needs no test."""
+    return sum(symbol.kind in ("function", "method") for symbol in one.outline.symbols) >= _ACTS
+
+
+def _stem(path: str) -> str:
+    """What a test is named after: ``test_core.py`` and ``core_test.go`` after ``core``."""
+    name = path.rpartition("/")[2].partition(".")[0].lower()
+    return name.removeprefix("test_").removesuffix("_test").strip("_")
+
+
+def texts_in(folder: str, state: State | None) -> dict[str, str]:
+    """The pages that lie in ``folder`` as ``state`` knows them; one that was edited is not."""
+    found = {}
+    for name in state.pages if state else ():
+        data = _read(os.path.join(folder, *name.split("/")))
+        if data is not None:
+            try:
+                found[name] = data.decode()
+            except UnicodeDecodeError:
+                continue
+    return found

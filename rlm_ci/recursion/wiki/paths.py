@@ -1,0 +1,77 @@
+"""What a path tells: whether it is a test, an example, a part of the program; names of pages."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_TEST_FOLDER = re.compile(r"(?:.*_)?(?:tests?|specs?|__tests__|testdata|fixtures)", re.IGNORECASE)
+_TEST_FILE = re.compile(
+    r"test_.*\.py|.*_tests?\.(?:py|go|rb|c|cc|cpp|rs)|conftest\.py|.*\.(?:test|spec)\.[cm]?[jt]sx?"
+    r"|.*_spec\.rb|.*Tests?\.(?:java|cs|php)"
+)
+#: Folders at the top that hold no part of the program.
+_BESIDE = frozenset((
+    "doc", "docs", "documentation", "example", "examples", "sample", "samples", "demo", "demos",
+    "benchmark", "benchmarks", "bench", "contrib", "website", "site", "scripts", "ci", ".github",
+    "requirements",
+))  # fmt: skip
+#: Files at the top with which a project is built and checked.
+_BUILDING = re.compile(
+    r"(?:setup|noxfile|fabfile|tasks|dodo|conf)\.py|Rakefile|Gemfile|.*\.gemspec|configure"
+    r"|(?:gulpfile|Gruntfile|\.eslintrc)\.[cm]?js|[\w.-]+\.config\.[cm]?[jt]s|build\.(?:rs|gradle)(?:\.kts)?"
+)
+#: Names that some file system keeps for itself.
+_DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
+_LONGEST = 100
+
+
+def is_test(path: str) -> bool:
+    *folders, name = path.split("/")
+    return bool(_TEST_FILE.fullmatch(name)) or any(map(_TEST_FOLDER.fullmatch, folders))
+
+
+def is_beside(path: str) -> bool:
+    """Whether a file belongs to documentation, examples, packaging and the like."""
+    top, inside, _ = path.partition("/")
+    return top.lower() in _BESIDE if inside else bool(_BUILDING.fullmatch(top))
+
+
+def folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def page_names(keys: Iterable[str]) -> dict[str, str]:
+    """A file name, without suffix, for each path of a folder or a file.
+
+    It is made of letters, digits, dots, dashes and underscores; no two differ in case alone; and
+    no name depends on which other paths there are, but for those that would be the same.
+    """
+    wanted = {key: _plain(key) for key in keys}
+    counts: dict[str, int] = {}
+    for name in wanted.values():
+        counts[name.lower()] = counts.get(name.lower(), 0) + 1
+    return {
+        key: _marked(name, key) if counts[name.lower()] > 1 else name
+        for key, name in wanted.items()
+    }
+
+
+def _plain(key: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", key.replace("/", ".")) if key else "top-level"
+    bare = name.strip(".-")
+    altered = name != key.replace("/", ".") and bool(key)
+    if not bare or bare != name or altered or len(name) > _LONGEST or _DEVICES.fullmatch(name):
+        return _marked(bare, key)
+    return name
+
+
+def _marked(name: str, key: str) -> str:
+    """The name with a mark of its own, from the whole path."""
+    mark = sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    name = name[: _LONGEST - 9].strip(".-")
+    return f"{name}-{mark}" if name else f"folder-{mark}"

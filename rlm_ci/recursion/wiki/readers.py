@@ -1,0 +1,33 @@
+"""Who reads the sources: what is known of a file depends on that, too."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+from rlm_ci import __version__
+from rlm_ci.recursion.syntax.grammars import LANGUAGES
+from rlm_ci.recursion.wiki import VERSION
+
+#: Packages of grammars that are called otherwise than their language.
+_PACKAGES = {"C#": "c-sharp", "C++": "cpp", "TSX": "typescript"}
+
+
+@cache
+def readers() -> str:
+    """The versions of this program, of Python, and of the grammars that are installed."""
+    from importlib import import_module
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = [__version__, str(VERSION), ".".join(map(str, sys.version_info[:2]))]
+    try:
+        import_module("tree_sitter")
+    except ImportError:
+        return " ".join([*found, "none"])
+    names = sorted({_PACKAGES.get(name, name.lower()) for name in LANGUAGES})
+    for name in ("tree-sitter", *(f"tree-sitter-{name}" for name in names)):
+        try:
+            found.append(version(name))
+        except PackageNotFoundError:
+            found.append("none")
+    return " ".join(found)

@@ -1,0 +1,77 @@
+"""How a README introduces its project: the first paragraph that is prose."""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.recursion.wiki.facts import Saying
+
+_NAME = re.compile(r"(?i)readme(?:\.(?:md|markdown|rst|txt))?")
+_IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])|\|[\w .-]+\|_?")
+_LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|`([^`<]+) <[^>]*>`__?")
+_TAG = re.compile(r"<[^>]*>")
+_ROLE = re.compile(r":[\w:+-]+:`([^`]+)`|``([^`]+)``")
+#: A line that is no prose: headings, underlines, tables, fences, directives, images, tags.
+_OTHER = re.compile(
+    r"\s*(?:#|=+\s*$|-{3,}|~{3,}|\^{3,}|\*{3,}|`{3}|\.\. |<|\[!?\[|!\[|:\w+:|\||\+[-=])"
+)
+#: Lines that are looked at, and characters of what is quoted.
+_FAR = 200
+_LONGEST = 700
+
+
+def is_readme(path: str) -> bool:
+    return bool(_NAME.fullmatch(path.rpartition("/")[2]))
+
+
+def introduction(content: bytes) -> Saying | None:
+    """The first paragraph of at least four words, as plain text."""
+    from rlm_ci.recursion.wiki.facts import Saying
+
+    lines = content.decode("utf-8", "surrogateescape").split("\n")[:_FAR]
+    start: int | None = None
+    fenced = False
+    for number, line in enumerate([*lines, ""]):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        blank = not line.strip()
+        if start is None:
+            if not (blank or fenced or _OTHER.match(line) or line.startswith(("    ", "\t"))):
+                start = number
+            continue
+        if not blank and not _OTHER.match(line):
+            continue
+        underlined = bool(re.match(r"\s*([=~^*+#-])\1{2,}\s*$", line))
+        written = " ".join(lines[start:number])
+        text = plain(written)
+        if not underlined and len(text.split()) >= 4 and not _is_bar(written):
+            shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+            return Saying(shown, start + 1, number)
+        start = None
+    return None
+
+
+def _is_bar(text: str) -> bool:
+    """Whether it is a row of links, to other languages for instance."""
+    links = len(_LINK.findall(text))
+    return links > 1 and len(re.findall(r"\w+", _TAG.sub("", _LINK.sub("", text)))) < 2 * links
+
+
+def plain(text: str) -> str:
+    """Markdown or reStructuredText without its marks, on one line."""
+    text = _ROLE.sub(_role, _IMAGE.sub(" ", text))
+    text = _LINK.sub(lambda found: found[1] or found[2] or "", text)
+    text = _TAG.sub("", text)
+    text = re.sub(r"\*\*([^*]+)\*\*|__([^_]+)__", lambda found: found[1] or found[2], text)
+    return " ".join(text.split())
+
+
+def _role(found: re.Match[str]) -> str:
+    """What a role of reStructuredText shows: ``:class:`~a.B``` a B, ``:class:`B <a.B>``` too."""
+    text = found[1] or found[2]
+    if found[1]:
+        text = re.sub(r"\s*<[^<>]*>$", "", text)
+        text = text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!")
+    return f"`{text}`"

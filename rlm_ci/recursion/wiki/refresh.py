@@ -1,0 +1,173 @@
+"""One refresh of a wiki: what has to be read again, and the pages that follow from it."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+
+from rlm_ci import files
+from rlm_ci.errors import RlmCiError
+from rlm_ci.recursion.objectives import wiki as objective
+from rlm_ci.recursion.syntax.graph import Graph
+from rlm_ci.recursion.wiki.facts import Facts, merged, pack, unpack
+from rlm_ci.recursion.wiki.pages import build, texts_in
+from rlm_ci.recursion.wiki.paths import folder_of
+from rlm_ci.recursion.wiki.prose import digests
+from rlm_ci.recursion.wiki.readers import readers
+from rlm_ci.recursion.wiki.state import WHOLE, Prose, Said, State
+from rlm_ci.texts import encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.recursion.chronicle import Chronicle
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.nodes import NodeResult
+    from rlm_ci.recursion.wiki.facts import Mask
+    from rlm_ci.recursion.wiki.pages import Options, Pages
+
+#: The file that facts are kept in between runs: a line for each file of the last corpus.
+KEPT = "facts.txt"
+_LIMIT = 1 << 30
+
+
+class Refresh(Value):
+    """``todo`` is what a recursion must look at; it may be empty. ``options`` are its objective's.
+
+    ``known`` are facts of files that have not changed, ``prose`` what still holds of folders.
+    """
+
+    corpus: Corpus
+    todo: Corpus
+    options: Mapping[str, Any]
+    known: Mapping[str, Facts]
+    prose: Mapping[str, Prose]
+    digests: Mapping[str, str]
+    kept: Mapping[str, str]
+
+
+def plan(
+    corpus: Corpus, state: State | None, *, cache: str | None = None, model: str | None = None
+) -> Refresh:
+    """What is to be done for ``corpus``: nothing again that is known from the last run.
+
+    ``cache`` is a folder that may be deleted at any time; ``model`` the name of the one that will
+    be asked, None for none.
+    """
+    keys = {file.path: _key(file.path, file.oid) for file in corpus.files}
+    kept = _load(cache, set(keys.values())) if cache is not None else {}
+    known: dict[str, Facts] = {}
+    for path, key in keys.items():
+        packed = kept.get(key)
+        if packed is not None:
+            try:
+                known[path] = unpack(packed)[0]
+            except (ValueError, IndexError):  # somebody has edited it: as if it were not there
+                del kept[key]
+    marks = digests(corpus.files)
+    before = state.prose if state is not None else {}
+    prose = {
+        folder: one for folder, one in before.items() if folder in marks
+        and one.digest == marks[folder]
+    }  # fmt: skip
+    wanted = {path for path in keys if path not in known}
+    if model is not None:
+        anew = marks.keys() - prose.keys()
+        wanted |= {path for path in keys if folder_of(path) in anew}
+        if not anew and WHOLE in before:
+            prose[WHOLE] = before[WHOLE]
+    said = {folder: one.said for folder, one in prose.items() if folder != WHOLE}
+    return Refresh(
+        corpus,
+        corpus.limited(wanted),
+        objective.options(prose=said if model is not None else None),
+        known,
+        prose,
+        marks,
+        kept,
+    )
+
+
+def finish(
+    work: Refresh,
+    result: NodeResult | None,
+    options: Options,
+    *,
+    chronicle: Chronicle | None = None,
+    state: State | None = None,
+    folder: str | None = None,
+    cache: str | None = None,
+    model: str | None = None,
+    mask: Mask | None = None,
+) -> Pages:
+    """The pages, from what was known and ``result``, None where there was nothing to do.
+
+    ``folder`` holds the pages of ``state``. What is known now is kept in ``cache``. ``mask`` takes
+    out of a text what must not be shown.
+    """
+    data = result.data if result is not None else {"packed": [], "prose": {}, "unfinished": []}
+    facts = merged(data["packed"], work.known)
+    prose = dict(work.prose)
+    for key, rows in data["prose"].items():
+        said = tuple(Said.of(row) for row in rows)
+        # What is not finished is asked again, and so is of no digest.
+        digest = "" if key in data["unfinished"] else work.digests.get(key, "")
+        prose[key] = Prose(digest, model or "", said)
+    graph = Graph.of(
+        [facts[file.path].outline for file in work.corpus.files if file.path in facts],
+        [file.path for file in work.corpus.files],
+    )
+    pages = build(
+        facts,
+        work.corpus,
+        graph,
+        options,
+        chronicle=chronicle,
+        prose=prose,
+        previous=state,
+        previous_texts=texts_in(folder, state) if folder is not None else None,
+        mask=mask,
+    )
+    if cache is not None:
+        _store(cache, work, facts, pages.state)
+    return pages
+
+
+# ── what is kept ──
+
+
+def _key(path: str, oid: str) -> str:
+    """What facts depend on: the file, and whoever reads it."""
+    return sha256(f"{readers()}\0{encodable(path)}\0{oid}".encode()).hexdigest()[:32]
+
+
+def _load(folder: str, wanted: set[str]) -> dict[str, str]:
+    try:
+        data = files.read(os.path.join(folder, KEPT), _LIMIT)
+    except files.UnreadableError:
+        return {}
+    found = {}
+    for line in data.decode("ascii", "replace").splitlines():
+        key, _, packed = line.partition(" ")
+        if key in wanted:
+            found[key] = packed
+    return found
+
+
+def _store(folder: str, work: Refresh, facts: Mapping[str, Facts], state: State) -> None:
+    """Keep what is known of the files of this corpus; that it cannot be kept is no failure."""
+    rows = []
+    for file in work.corpus.files:
+        one = facts.get(file.path)
+        if one is not None:
+            key = _key(file.path, file.oid)
+            rows.append(f"{key} {work.kept.get(key) or pack([one])}\n")
+    try:
+        files.make_folder(folder)
+        files.write(os.path.join(folder, KEPT), "".join(rows).encode("ascii"))
+        state.remember(folder)
+    except RlmCiError:
+        return

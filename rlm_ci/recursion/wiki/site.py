@@ -1,0 +1,201 @@
+"""A static site with search from the pages: made by zensical, and loading nothing from elsewhere.
+
+Zensical runs as a process of its own, in a folder of its own. Mermaid's script comes from an
+installed package, as bytes: it is used only if it is, to the bit, the one that Mermaid published.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from hashlib import sha256
+from importlib.util import find_spec
+
+from rlm_ci import files, process
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.markdown import GAP
+from rlm_ci.recursion.wiki.pages import INDEX
+from rlm_ci.recursion.wiki.state import State
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Found in a folder that an earlier build has made, and that a new one may empty.
+MARKER = ".rlm-ci-site"
+#: ``dist/mermaid.min.js`` of mermaid 11.16.0, as npm has it.
+_MERMAID = "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb9b"
+_SCRIPT = "assets/mermaid.min.js"
+_STYLE = """\
+.md-typeset table:not([class]) th { min-width: 0; }
+.md-typeset table:not([class]) :is(th, td) { padding-inline: .6em; }
+.md-typeset table:not([class]) td:nth-child(2):not([style]) { min-width: 12rem; }
+.md-typeset table:not([class]) td[style] { white-space: nowrap; width: 1%; }
+.md-typeset table:not([class]) td code { word-break: normal; overflow-wrap: anywhere; }
+"""
+#: Zensical writes titles into its pages as they are.
+_NO_MARKUP = str.maketrans({"<": "‹", ">": "›", "&": "＆", '"': "”", "'": "’"})
+#: A link to a file of the repository: on the site there is none.
+_OUTSIDE = re.compile(r"\]\((?!https?://)[^)\s]*#L\d+-L\d+\)")
+_SECONDS = 600.0
+_LIMIT = 64 << 20
+_CONFIG = """\
+[project]
+site_name = {title}
+docs_dir = "pages"
+site_dir = "site"
+use_directory_urls = false
+nav = {nav}
+extra_javascript = {scripts}
+extra_css = ["assets/wiki.css"]
+[project.theme]
+font = false
+features = ["navigation.top", "search.highlight"]
+[project.markdown_extensions.tables]
+[project.markdown_extensions.toc]
+permalink = true
+# Without it, half of what a page escapes would be shown with its backslash, or not be escaped.
+[project.markdown_extensions.pymdownx.escapeall]
+[project.markdown_extensions.pymdownx.superfences]
+{fences}
+"""
+_FENCES = (
+    'custom_fences = [{ name = "mermaid", class = "mermaid", '
+    'format = "pymdownx.superfences.fence_code_format" }]'
+)
+
+
+class Built(Value):
+    """``diagrams`` is False where Mermaid's script is not there: they are shown as text then."""
+
+    pages: int
+    diagrams: bool
+
+
+def build(folder: str, out: str, environment: Mapping[str, str]) -> Built:
+    """Make the site of the wiki in ``folder``; ``out`` is emptied if an earlier build made it.
+
+    Raises UnavailableError without the extra, ConfigError where there is no wiki, or ``out``
+    holds something else, StorageError.
+    """
+    state = State.read(folder)
+    if state is None or INDEX not in state.pages:
+        raise ConfigError(
+            "there is no wiki to make a site of",
+            where=printable(folder),
+            hint="write one first: rlm-ci wiki --out DIR",
+        )
+    if find_spec("zensical") is None:
+        raise UnavailableError(
+            "a site needs zensical, which is not installed",
+            hint="pip install 'rlm-ci[site]'",
+        )
+    _require_ours(out)
+    texts = {name: files.read(os.path.join(folder, *name.split("/")), _LIMIT).decode()
+             for name in sorted(state.pages)}  # fmt: skip
+    script = mermaid_script()
+    with tempfile.TemporaryDirectory(prefix="rlm-ci-site-") as work:
+        pages = os.path.join(work, "pages")
+        for name, text in texts.items():
+            path = os.path.join(pages, *name.split("/"))
+            files.make_folder(os.path.dirname(path))
+            files.write(path, _OUTSIDE.sub("]", text).encode())
+        files.make_folder(os.path.join(pages, "assets"))
+        files.write(os.path.join(pages, "assets", "wiki.css"), _STYLE.encode())
+        if script is not None:
+            files.write(os.path.join(pages, *_SCRIPT.split("/")), script)
+        config = os.path.join(work, "zensical.toml")
+        files.write(config, _config(texts, diagrams=script is not None).encode())
+        _run(config, work, environment)
+        _place(os.path.join(work, "site"), out)
+    return Built(len(texts), script is not None)
+
+
+def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:
+    headings = sorted((_heading(texts[name]), name) for name in texts if name != INDEX)
+    inner = [{heading: name} for heading, name in headings]
+    nav: list[dict[str, object]] = [{"Overview": INDEX}]
+    if inner:
+        nav.append({"Modules": inner})
+    return _CONFIG.format(
+        title=_toml(_heading(texts[INDEX])),
+        nav=_toml(nav),
+        scripts=_toml([_SCRIPT] if diagrams else []),
+        fences=_FENCES if diagrams else "",
+    )
+
+
+def _heading(text: str) -> str:
+    """The title of a page as a text without markup: what Markdown shows of its first line."""
+    line = text.split("\n", 1)[0].removeprefix("# ").replace(GAP, "")
+    line = re.sub(r"</?span>", "", line)
+    return re.sub(r"\\(.)", r"\1", line).translate(_NO_MARKUP)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    # Texts alone, none with a control character. TOML knows no surrogates, paired or not.
+    return json.dumps(value, ensure_ascii=False)
+
+
+def mermaid_script() -> bytes | None:
+    """The script, from a package that has it; what is not Mermaid's own is not used."""
+    spec = find_spec("mermaidx")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        try:
+            data = files.read(os.path.join(place, "assets", "mermaid.js"), _LIMIT)
+        except files.UnreadableError:
+            continue
+        if sha256(data).hexdigest() == _MERMAID:
+            return data
+    return None
+
+
+def _run(config: str, work: str, environment: Mapping[str, str]) -> None:
+    kept = {name: environment[name] for name in ("PATH", "SYSTEMROOT") if name in environment}
+    env = {**kept, "HOME": work, "NO_COLOR": "1", "PYTHONUTF8": "1"}
+    argv = [sys.executable, "-I", "-m", "zensical", "build", "-f", config]
+    ended = process.run(argv, env=env, timeout=_SECONDS, limit=_LIMIT)
+    if ended.returncode != 0 or not os.path.isfile(os.path.join(work, "site", "index.html")):
+        said = printable((ended.stderr or ended.stdout).decode("utf-8", "replace").strip()[-300:])
+        raise UnavailableError(
+            f"zensical made no site: {said or f'it ended with {ended.returncode}'}",
+            hint="pip install --upgrade 'rlm-ci[site]'",
+        )
+
+
+def _require_ours(out: str) -> None:
+    if not os.path.lexists(out):
+        return
+    if not os.path.isdir(out) or os.path.islink(out):
+        raise ConfigError("the site needs a folder", where=printable(out), hint="name another one")
+    if os.listdir(out) and not os.path.isfile(os.path.join(out, MARKER)):
+        raise ConfigError(
+            "the folder for the site holds something else",
+            where=printable(out),
+            hint="name an empty folder, or a new one",
+        )
+
+
+def _place(made: str, out: str) -> None:
+    try:
+        if os.path.isdir(out):
+            for name in os.listdir(out):
+                path = os.path.join(out, name)
+                if os.path.isdir(path) and not os.path.islink(path):
+                    shutil.rmtree(path)
+                else:
+                    os.unlink(path)
+        shutil.copytree(made, out, dirs_exist_ok=True)
+        files.write(os.path.join(out, MARKER), b"made by rlm-ci wiki --site, and emptied by it\n")
+    except OSError as error:
+        raise files.storage_error(error, out) from None

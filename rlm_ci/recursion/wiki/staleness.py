@@ -1,0 +1,96 @@
+"""Which pages of a wiki a change makes stale: it takes lines away that they cite."""
+
+from __future__ import annotations
+
+from rlm_ci.findings import Location
+from rlm_ci.recursion.wiki.claims import QUOTED, lines_in, quote_hash
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.recursion.wiki.claims import Claim
+    from rlm_ci.recursion.wiki.state import State
+
+#: Bytes of a file that are read to see whether what was cited still stands there.
+_LIMIT = 8 << 20
+
+
+class Stale(Value):
+    """A page, and the places that it cites and that are no more: as they were, old side."""
+
+    page: str
+    places: tuple[Location, ...]
+
+
+def stale(state: State, change: ChangeSet) -> tuple[Stale, ...]:
+    """The pages that say something of lines which ``change`` edits or removes.
+
+    Lines that have only moved still say what they said; a page that was stale before is not
+    blamed on the change.
+    """
+    changed = {one.old_path or one.path: one for one in change.files() if one.status != "A"}
+    wanted: dict[str, dict[Claim, list[str]]] = {}
+    for name, page in state.pages.items():
+        for claim in page.claims:
+            if claim.place.path in changed:
+                pages = wanted.setdefault(claim.place.path, {}).setdefault(claim, [])
+                pages.append(name)
+    found: dict[str, list[Location]] = {}
+    for path in sorted(wanted):
+        one = changed[path]
+        old = change.read(path, _LIMIT, old=True)
+        new = None if one.status == "D" else change.read(one.path, _LIMIT)
+        if old is None or (new is None and one.status != "D"):
+            continue  # too large to be cited by lines
+        for claim, place in _gone(wanted[path], path, one.old_oid, (old, new)):
+            for name in wanted[path][claim]:
+                found.setdefault(name, []).append(place)
+    return tuple(Stale(name, tuple(found[name])) for name in sorted(found))
+
+
+def _gone(
+    claims: Iterable[Claim], path: str, blob: str, sides: tuple[bytes, bytes | None]
+) -> list[tuple[Claim, Location]]:
+    """The claims whose lines stand on the old side and on the new one no more."""
+    old = lines_in(sides[0])
+    new = None if sides[1] is None else lines_in(sides[1])
+    before: dict[int, dict[str, list[int]]] = {}
+    after: dict[int, dict[str, list[int]]] = {}
+    gone = []
+    for claim in sorted(claims, key=lambda claim: tuple(claim.place)):
+        start, end = claim.place.line_start, claim.place.line_end
+        length = end - start + 1
+        if length > QUOTED:  # the file as a whole is meant: it may change, but must be there
+            if new is None:
+                gone.append((claim, Location(path, None, None, "old", blob)))
+            continue
+        places = _of(before, old, length).get(claim.quote)
+        if places is None:
+            continue
+        if new is not None and claim.quote in _of(after, new, length):
+            continue
+        first = min(places, key=lambda number: (abs(number - start), number))
+        quote = "\n".join(old[first - 1 : first - 1 + length])
+        gone.append((claim, Location(path, first, first + length - 1, "old", blob, quote)))
+    return gone
+
+
+def _of(
+    known: dict[int, dict[str, list[int]]], lines: Sequence[str], length: int
+) -> dict[str, list[int]]:
+    """The windows of this length, made once."""
+    if length not in known:
+        known[length] = _windows(lines, length)
+    return known[length]
+
+
+def _windows(lines: Sequence[str], length: int) -> dict[str, list[int]]:
+    """The numbers of the first lines of all runs of ``length`` lines, by the hash of their text."""
+    found: dict[str, list[int]] = {}
+    for number in range(len(lines) - length + 1):
+        mark = quote_hash("\n".join(lines[number : number + length]))
+        found.setdefault(mark, []).append(number + 1)
+    return found

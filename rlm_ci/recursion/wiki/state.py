@@ -1,0 +1,226 @@
+"""``wiki.json``: what each page was made of, so that only what says something else is rewritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from hashlib import sha256
+
+from rlm_ci import files
+from rlm_ci.errors import DamagedError
+from rlm_ci.recursion.wiki import VERSION
+from rlm_ci.recursion.wiki.claims import Claim, Place
+from rlm_ci.recursion.wiki.readers import readers
+from rlm_ci.texts import printable
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+NAME = "wiki.json"
+_SCHEMA = "schemas/wiki.schema.json"
+_PAGE = re.compile(r"index\.md|modules/[A-Za-z0-9_][A-Za-z0-9._-]*\.md")
+#: In the folder that is kept between runs: a hash of the last state that was made here.
+_MADE = "made.txt"
+_LIMIT = 256 << 20
+#: The key of what was said of the whole: no folder has that path.
+WHOLE = "/"
+
+
+class Said(Row):
+    """A sentence of a model, and the lines that it holds by."""
+
+    text: str
+    path: str
+    line_start: int
+    line_end: int
+
+
+class Prose(Value):
+    """What a model said of one module, and a hash of what it was shown."""
+
+    digest: str
+    model: str
+    said: tuple[Said, ...]
+
+
+class Kept(Value):
+    """One page: a hash of what it says and cites, one of its bytes, the commit it was made at."""
+
+    digest: str
+    sha256: str
+    commit: str | None
+    claims: tuple[Claim, ...]
+
+
+class State(Value):
+    """``tree`` is the corpus' digest, ``options`` a hash of all else that the pages depend on."""
+
+    tree: str = ""
+    options: str = ""
+    commit: str | None = None
+    pages: Mapping[str, Kept] = {}
+    blobs: Mapping[str, str] = {}
+    prose: Mapping[str, Prose] = {}
+
+    @classmethod
+    def read(cls, folder: str) -> State | None:
+        """What the folder's ``wiki.json`` holds; None where there is none, or another version's.
+
+        Raises DamagedError for one that is no such file.
+        """
+        path = os.path.join(folder, NAME)
+        try:
+            data = files.read(path, _LIMIT)
+        except files.UnreadableError:
+            if os.path.lexists(path):
+                raise _damaged(path, "it cannot be read") from None
+            return None
+        return cls.from_bytes(data, path)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str = NAME) -> State | None:
+        try:
+            record = json.loads(data)
+        except (ValueError, RecursionError):
+            raise _damaged(where, "it is not JSON") from None
+        if isinstance(record, dict) and record.get("version") not in (VERSION, None):
+            return None
+        try:  # a schema takes seconds for what a large repository's pages claim
+            return _state(record)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _damaged(where, f"it does not follow {_SCHEMA} ({error})") from None
+
+    def to_bytes(self) -> bytes:
+        """As JSON; a page, and a module's prose, is a line."""
+        pages = {
+            name: {
+                "digest": page.digest,
+                "sha256": page.sha256,
+                "commit": page.commit,
+                "claims": [[*claim.place, claim.quote] for claim in page.claims],
+            }
+            for name, page in self.pages.items()
+        }
+        prose = {
+            key: {"digest": one.digest, "model": one.model, "said": [list(row) for row in one.said]}
+            for key, one in self.prose.items()
+        }
+        head = {
+            "version": VERSION,
+            "tree": self.tree,
+            "options": self.options,
+            "commit": self.commit,
+        }
+        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+        for key, rows in (("pages", pages), ("blobs", self.blobs), ("prose", prose)):
+            lines.append(f"{json.dumps(key)}: {_object(rows)}")
+        return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
+
+    def covers(self, tree: str, options: str, folder: str, *, cache: str | None = None) -> bool:
+        """Whether the pages in ``folder`` are what this tree and these options make, unedited.
+
+        A state may come with a change, and say anything: only one that was made here, as
+        ``cache`` knows, is believed.
+        """
+        if cache is None or _read(os.path.join(cache, _MADE)) != self._mark():
+            return False
+        return (self.tree, self.options) == (tree, options) and all(
+            _sha256(os.path.join(folder, *name.split("/"))) == page.sha256
+            for name, page in self.pages.items()
+        )
+
+    def remember(self, cache: str) -> None:
+        """Let ``cache`` know that this state was made here. Raises StorageError."""
+        files.write(os.path.join(cache, _MADE), self._mark().encode())
+
+    def _mark(self) -> str:
+        return f"{sha256(self.to_bytes()).hexdigest()} {readers()}"
+
+
+def _read(path: str) -> str:
+    try:
+        return files.read(path, 1 << 10).decode("ascii", "replace")
+    except files.UnreadableError:
+        return ""
+
+
+def _state(record: Mapping[str, Any]) -> State:
+    """What ``schemas/wiki.schema.json`` describes; raises for anything else."""
+    for name in record["pages"]:
+        if not _PAGE.fullmatch(name):
+            raise ValueError(f"{printable(name[:80])} is no page")
+    return State(
+        _text(record["tree"]),
+        _text(record["options"]),
+        _commit(record["commit"]),
+        {name: _kept(page) for name, page in record["pages"].items()},
+        {path: _text(blob) for path, blob in record["blobs"].items()},
+        {
+            key: Prose(_text(one["digest"]), _text(one["model"]), tuple(map(_said, one["said"])))
+            for key, one in record["prose"].items()
+        },
+    )
+
+
+def _kept(record: Mapping[str, Any]) -> Kept:
+    return Kept(
+        _text(record["digest"]),
+        _text(record["sha256"]),
+        _commit(record["commit"]),
+        tuple(
+            Claim.of((Place.of((_text(path), *_range(start, end))), _text(quote)))
+            for path, start, end, quote in record["claims"]
+        ),
+    )
+
+
+def _said(row: list[Any]) -> Said:
+    text, path, start, end = row
+    return Said(_text(text), _text(path), *_range(start, end))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:80]} is no text")
+    return value
+
+
+def _commit(value: object) -> str | None:
+    """It stands in links as it is."""
+    if value is not None and not re.fullmatch(r"[0-9a-f]{40}(?:[0-9a-f]{24})?", _text(value)):
+        raise ValueError(f"{printable(str(value)[:80])} is no commit")
+    return None if value is None else _text(value)
+
+
+def _range(start: object, end: object) -> tuple[int, int]:
+    if type(start) is not int or type(end) is not int or not 1 <= start <= end:
+        raise ValueError(f"{start} to {end} are no lines")
+    return start, end
+
+
+def _object(rows: Mapping[str, object]) -> str:
+    if not rows:
+        return "{}"
+    lines = (
+        f"{json.dumps(key)}: {json.dumps(rows[key], separators=(',', ':'))}" for key in sorted(rows)
+    )
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _sha256(path: str) -> str:
+    try:
+        return sha256(files.read(path, _LIMIT)).hexdigest()
+    except files.UnreadableError:
+        return ""
+
+
+def _damaged(path: str, why: str) -> DamagedError:
+    return DamagedError(
+        f"the wiki's state cannot be used: {why}",
+        where=printable(path),
+        hint="delete it, and the next run writes all pages anew",
+    )

@@ -1,0 +1,152 @@
+"""How modules lean on each other and on packages: the graph of files, seen from the pages."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.wiki.claims import Place
+from rlm_ci.recursion.wiki.mermaid import Box, flowchart
+from rlm_ci.recursion.wiki.paths import folder_of
+from rlm_ci.values import Row, Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rlm_ci.recursion.syntax.graph import Graph
+    from rlm_ci.recursion.wiki.modules import Layout, Module
+
+#: Boxes of a diagram: a map that nobody can read is none.
+_BOXES = 28
+_NEAR = 10
+#: Arrows that even a small map may have.
+_FEW = 24
+
+
+class Used(Row):
+    """A package from outside: where the first and how many imports of it are.
+
+    ``is_standard``: it comes with the language.
+    """
+
+    package: str
+    place: Place
+    count: int
+    is_standard: bool
+
+
+class Surroundings(Value):
+    """``out`` and ``into``: for each module the others, with the first line that shows it.
+
+    ``weights`` counts the imports between two. ``packages`` are by module, ``""`` for all.
+    """
+
+    out: Mapping[str, Mapping[str, Place]]
+    into: Mapping[str, Mapping[str, Place]]
+    weights: Mapping[tuple[str, str], int]
+    packages: Mapping[str, tuple[Used, ...]]
+
+
+def surroundings(layout: Layout, graph: Graph) -> Surroundings:
+    out: dict[str, dict[str, Place]] = {}
+    into: dict[str, dict[str, Place]] = {}
+    weights: dict[tuple[str, str], int] = {}
+    for path in sorted(layout.owner):
+        own = layout.owner[path].key
+        for edge in graph.internal.get(path, ()):
+            other = layout.owner.get(edge.target)
+            if other is None or other.key == own:
+                continue
+            place = Place(path, edge.line, edge.line)
+            out.setdefault(own, {}).setdefault(other.key, place)
+            into.setdefault(other.key, {}).setdefault(own, place)
+            weights[own, other.key] = weights.get((own, other.key), 0) + 1
+    return Surroundings(out, into, weights, _packages(layout, graph))
+
+
+def _packages(layout: Layout, graph: Graph) -> Mapping[str, tuple[Used, ...]]:
+    found: dict[str, dict[tuple[str, bool], tuple[Place, int]]] = {}
+    for path in sorted(layout.owner):
+        for use in graph.external.get(path, ()):
+            for key in {layout.owner[path].key, "\0"}:
+                name = use.package, use.is_standard
+                place, count = found.setdefault(key, {}).get(
+                    name, (Place(path, use.line, use.line), 0)
+                )
+                found[key][name] = (place, count + 1)
+    return {
+        key: tuple(Used(name, *inner[name, known], known) for name, known in sorted(inner))
+        for key, inner in found.items()
+    }
+
+
+#: The key of all modules together in ``Surroundings.packages``.
+ALL = "\0"
+
+
+def neighbourhood(module: Module, around: Surroundings, titles: Mapping[str, str]) -> str:
+    """The module between those that lean on it and those that it leans on; "" where none do."""
+    own = module.key
+    weights = around.weights
+    before = sorted(around.into.get(own, ()), key=lambda key: (-weights[key, own], key))[:_NEAR]
+    after = sorted(around.out.get(own, ()), key=lambda key: (-weights[own, key], key))[:_NEAR]
+    if not before and not after:
+        return ""
+    keys = dict.fromkeys([*sorted(before), own, *sorted(after)])
+    boxes = [Box(key, titles[key]) for key in keys]
+    arrows = [(key, own) for key in sorted(before)] + [(own, key) for key in sorted(after)]
+    return flowchart(boxes, arrows)
+
+
+class Map(Value):
+    """A diagram, "" where there is nothing to draw, and what it leaves out."""
+
+    diagram: str = ""
+    boxes_left: int = 0
+    arrows_left: int = 0
+
+
+def architecture(layout: Layout, around: Surroundings) -> Map:
+    """The map of modules and their imports.
+
+    Where there are too many, folders stand for what is below them, and only the heaviest
+    arrows are drawn.
+    """
+    keys = [module.key for module in layout.modules]
+    linked = {key for pair in around.weights for key in pair}
+    if not linked:
+        return Map()
+    standing = {key: key for key in keys}
+    depth = max((key.count("/") for key in keys), default=0)
+    while len(set(standing.values())) > _BOXES and depth > 0:
+        standing = {key: "/".join(key.split("/")[:depth]) for key in keys}
+        depth -= 1
+    weights: dict[tuple[str, str], int] = {}
+    for (source, target), weight in around.weights.items():
+        pair = standing[source], standing[target]
+        if pair[0] != pair[1]:
+            weights[pair] = weights.get(pair, 0) + weight
+    busy: dict[str, int] = {}
+    for pair, weight in weights.items():
+        for key in pair:
+            busy[key] = busy.get(key, 0) + weight
+    shown = sorted(sorted(busy, key=lambda key: (-busy[key], key))[:_BOXES])
+    left_out = len(set(standing.values())) - len(shown)
+    if not shown:
+        return Map()
+    boxes = [Box(key, _short(key), _group(key, shown)) for key in shown]
+    heavy = sorted(weights, key=lambda pair: (-weights[pair], pair))
+    inside = set(shown)
+    inside_map = [pair for pair in heavy if set(pair) <= inside]
+    drawn = inside_map[: max(_FEW, 2 * len(shown))]
+    return Map(flowchart(boxes, sorted(drawn)), left_out, len(inside_map) - len(drawn))
+
+
+def _short(key: str) -> str:
+    return key.rpartition("/")[2] or "top level"
+
+
+def _group(key: str, shown: list[str]) -> str:
+    """The folder that frames a box, where it is not alone in it."""
+    for folder in (key, folder_of(key)):
+        if folder and sum(folder_of(other) == folder for other in shown) > 1:
+            return folder
+    return ""

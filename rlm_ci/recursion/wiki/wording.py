@@ -1,0 +1,36 @@
+"""Texts of a repository, cut and made harmless for a page."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.markdown import clip, code, prose
+from rlm_ci.recursion.wiki.readme import plain
+
+#: Characters of a description in a list.
+_SENTENCE = 180
+_SIGNATURE = 160
+
+
+def sentence(text: str, *, cell: bool = False) -> str:
+    """The first sentence of a documentation."""
+    text = plain(text)
+    found = re.match(r"(.{12,}?[.!?])(?=\s+[^a-z\s]|\s*$)", text)
+    if found and not re.search(r"(?:\be\.g|\bi\.e|\betc|\bvs)\.$", found[1]):
+        text = found[1]
+    return prose(clip(text, _SENTENCE), cell=cell)
+
+
+def paragraph(text: str) -> str:
+    """A whole paragraph of documentation."""
+    return prose(clip(plain(text), 900))
+
+
+def signature(text: str) -> str:
+    return code(clip(" ".join(text.split()), _SIGNATURE))
+
+
+def listed(items: list[str], most: int) -> str:
+    """``a, b, c and 4 more``."""
+    text = ", ".join(items[:most])
+    return f"{text} and {len(items) - most} more" if len(items) > most else text

@@ -1,0 +1,236 @@
+"""What is read off single files: notes, introductions, manifests."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.recursion.wiki.declarations import declared, project
+from rlm_ci.recursion.wiki.facts import facts_of, merged, pack, shifted, unpack
+from rlm_ci.recursion.wiki.other_notes import other_notes
+from rlm_ci.recursion.wiki.paths import is_beside, is_test
+from rlm_ci.recursion.wiki.python_notes import python_notes
+from rlm_ci.recursion.wiki.readme import introduction, plain
+
+PYTHON = b"""\
+import os
+import subprocess as sp
+from pickle import loads as read
+from yaml import load, SafeLoader
+import threading
+
+assert os.sep
+
+def run(cmd, size: int):
+    if size < 0:
+        raise ValueError(f"size {size} is too small")
+    if not cmd:
+        log(cmd)
+        raise KeyError
+    sp.run(cmd, shell=True)
+    sp.run(cmd)
+    read(b"")
+    load("", Loader=SafeLoader)
+    os.environ["HOME"]
+    os.getenv("USER", "x")
+    threading.Thread(target=run)
+    os.remove("x")
+    mine.eval("x")
+    try:
+        pass
+    except:
+        size = 0
+    except_ = "# TODO: not one"
+
+class Shape:
+    def area(self):
+        raise NotImplementedError
+
+def _inner(a):
+    if a:
+        raise ValueError("nobody is told")
+"""
+
+
+def test_python_is_read_for_what_it_demands_and_dares() -> None:
+    found = [(note.kind, note.line_start, note.text, note.detail) for note in python_notes(PYTHON)]
+    assert found == [
+        ("asserts", 7, "os.sep", ""),
+        ("raises", 10, "ValueError: size < 0", "size … is too small"),
+        ("raises", 12, "KeyError: not cmd", ""),
+        ("shell", 15, "sp.run(cmd, shell=True)", ""),
+        ("program", 16, "sp.run(cmd)", ""),
+        ("objects", 17, 'read(b"")', ""),
+        ("environment", 19, 'os.environ["HOME"]', "HOME"),
+        ("environment", 20, 'os.getenv("USER", "x")', "USER"),
+        ("threads", 21, "threading.Thread(target=run)", ""),
+        ("deletes", 22, 'os.remove("x")', ""),
+        ("swallows", 26, "except:", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "kinds"),
+    [
+        ("JavaScript", 'const a = process.env.HOME; child.exec("ls")', ["environment", "shell"]),
+        ("JavaScript", "// eval(x)", []),
+        ("TypeScript", "try { a() } catch (e) {}", ["swallows"]),
+        ("Go", 'cmd := exec.Command("ls")', ["program"]),
+        ("Rust", "unsafe { *p = 1 }", ["memory"]),
+        ("C", "  strcpy(a, b); /* FIXME: size */", ["marker", "memory"]),
+        ("Java", "Runtime.getRuntime().exec(x);", ["program"]),
+        ("C#", 'Process.Start("x");', ["program"]),
+        ("Ruby", 'ENV["HOME"]', ["environment"]),
+        ("PHP", "eval($x);", ["code"]),
+        ("Shell", "curl -s x | sh", ["network"]),
+        ("Haskell", "unsafePerformIO", []),
+    ],
+)
+def test_other_languages_are_read_line_by_line(language: str, line: str, kinds: list[str]) -> None:
+    assert [note.kind for note in other_notes(language, line.encode())] == kinds
+
+
+@pytest.mark.parametrize(
+    ("readme", "said"),
+    [
+        ("# Name\n\nA tool that does things.\n", ("A tool that does things.", 3, 3)),
+        (
+            "Name\n====\n\n.. image:: x\n\nIt is :class:`~a.B` and ``c``.\n",
+            ("It is `B` and `c`.", 6, 6),
+        ),
+        (
+            "[![b](i)](l)\n![x](y)\n\nA **bold** [link](u) here\nand there.\n",
+            ("A bold link here and there.", 4, 5),
+        ),
+        (
+            "<p align=center>\n<b>x</b>\n</p>\n\n```\nsome code here\n```\n\nA tool for us all.\n",
+            ("A tool for us all.", 9, 9),
+        ),
+        ("Too short.\n", None),
+        (
+            "[English readme](a) • [中文 readme](b) • [Lengua](c)\n\nA tool for us all.\n",
+            ("A tool for us all.", 3, 3),
+        ),
+        ("", None),
+    ],
+)
+def test_a_readme_introduces_its_project(readme: str, said: tuple[str, int, int] | None) -> None:
+    found = introduction(readme.encode())
+    assert (None if found is None else tuple(found)) == said
+
+
+def test_marks_are_taken_off() -> None:
+    assert plain("See :meth:`Session.get <requests.Session.get>` now") == "See `Session.get` now"
+
+
+MANIFESTS = {
+    "pyproject.toml": (
+        (
+            '[project]\nname = "a-b"\ndependencies = ["x>=1; extra", \'y[z]\']\n'
+            '[project.optional-dependencies]\ntest = [\n  "pytest",\n]\n[tool.x]\nname = "no"\n'
+        ),
+        "a-b",
+        [("x", 3), ("y", 3), ("pytest", 6)],
+    ),
+    "package.json": (
+        (
+            '{\n  "name": "@s/web",\n  "dependencies": {\n    "react": "^1"\n  },\n'
+            '  "scripts": {"a": "b"}\n}\n'
+        ),
+        "@s/web",
+        [("react", 4)],
+    ),
+    "Cargo.toml": (
+        (
+            '[package]\nname = "eng"\n[dependencies]\nserde = "1"\ntokio.workspace = true\n'
+            '[dev-dependencies]\nx = "1"\n'
+        ),
+        "eng",
+        [("serde", 4), ("tokio", 5)],
+    ),
+    "go.mod": (
+        (
+            "module example.com/a/store\n\nrequire (\n\tgolang.org/x/net v0.1.0\n"
+            "\tx.y/z v1 // indirect\n)\n"
+        ),
+        "store",
+        [("golang.org/x/net", 4)],
+    ),
+    "setup.cfg": (
+        "[metadata]\nname = old\n[options]\ninstall_requires =\n    six\n\nx = 1\n",
+        "old",
+        [("six", 5)],
+    ),
+    "requirements.txt": ("# no\n-r other.txt\nflask==1\n", "", [("flask", 3)]),
+}
+
+
+@pytest.mark.parametrize("path", MANIFESTS)
+def test_manifests_say_what_is_needed(path: str) -> None:
+    text, name, needed = MANIFESTS[path]
+    assert project(path, text.encode()) == name
+    found = declared(path, text.encode())
+    assert [(package, place.line_start) for package, place in found] == needed
+
+
+TOKEN = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----"
+
+
+def test_what_looks_like_a_secret_is_in_no_fact() -> None:
+    source = f'''"""Uses {TOKEN} here."""
+
+def go(token="{TOKEN}"):
+    """A key.
+    {KEY}
+    """
+    if token == "{TOKEN}":
+        raise ValueError("no {TOKEN}")
+    eval(token + "{TOKEN}")  # TODO: {TOKEN}
+'''
+    one = facts_of("a.py", source.encode())
+    readme = facts_of("README.md", f"A tool with {TOKEN} in it.\n".encode())
+    told = repr((one, readme))
+    assert TOKEN not in told
+    assert "MIIEvQ" not in told
+    assert [symbol.name for symbol in one.outline.symbols] == ["go"]
+    assert [note.line_start for note in one.notes] == [9, 11, 11]
+    assert readme.about is not None
+    assert readme.about.text == "A tool with [redacted] in it."
+
+
+def test_a_manifest_on_one_line_names_its_packages() -> None:
+    text = b'{"name":"tiny","dependencies":{"lodash":"^4","left-pad":"1"}}'
+    found = [(name, place.text, place.line_start) for name, place in declared("package.json", text)]
+    assert found == [("lodash", "lodash", 1), ("left-pad", "left-pad", 1)]
+
+
+def test_facts_travel_packed_and_slices_become_one_file() -> None:
+    source = b'"""Doc."""\nimport os\n\ndef f():\n    """F."""\n    os.system("a")\n'
+    one = facts_of("a.py", source)
+    assert unpack(pack([one])) == [one]
+    second = shifted(facts_of("a.py", b"def g():\n    eval('')\n"), 6)
+    both = merged([pack([second]), pack([one])])["a.py"]
+    assert [symbol.name for symbol in both.outline.symbols] == ["f", "g"]
+    assert both.outline.lines == 8
+    assert [note.line_start for note in both.notes] == [6, 8]
+    with pytest.raises(ValueError, match="facts"):
+        unpack("AAAA")
+
+
+def test_lines_that_only_python_counts_are_not_cited() -> None:
+    one = facts_of("a.py", b"x = 1\rdef f():\r    eval('')\r")
+    assert one.outline.symbols == one.notes == ()
+
+
+def test_a_licence_does_not_tell_what_a_file_is() -> None:
+    one = facts_of("a.py", b'"""Copyright (c) 2020 Somebody. All rights."""\nx = 1\n')
+    assert (one.outline.doc, one.outline.doc_start) == ("", 0)
+
+
+def test_paths_tell_tests_and_what_stands_beside() -> None:
+    assert all(
+        map(is_test, ("tests/a.py", "a/test_b.py", "x_test.go", "b/c.spec.ts", "idle_test/x.py"))
+    )
+    assert not any(map(is_test, ("latest.py", "contest/a.py", "src/testing/a.py", "attest.go")))
+    assert all(map(is_beside, ("docs/conf.py", "setup.py", "Examples/a.py", "vite.config.ts")))
+    assert not any(map(is_beside, ("src/docs/a.py", "app/setup.py", "config.py")))

@@ -1,0 +1,157 @@
+"""A model's words on top: only what its quotes hold, and nobody pays for them twice."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from recursion import wiki_stage as stage
+
+from rlm_ci.errors import LimitError
+from rlm_ci.models import Completion
+from rlm_ci.recursion.wiki.prose import sum_up, tell
+from rlm_ci.recursion.wiki.state import Said, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from histories import GitRepo
+
+    from rlm_ci.models import Message
+
+    Answer = Callable[[str, str], object]
+
+HEAT = "Heats the oven before anything else."
+
+
+class Scripted:
+    """A way to a model that answers by a function of the place and the prompt."""
+
+    model = "scripted"
+    max_bytes = 100_000
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.places: list[str] = []
+
+    def __call__(
+        self,
+        place: str,
+        messages: Sequence[Message],
+        *,
+        response_format: Message | None = None,
+    ) -> Completion:
+        assert response_format is None
+        self.places.append(place)
+        said = self.answer(place, str(messages[-1]["content"]))
+        return Completion(
+            said if isinstance(said, str) else json.dumps(said), (), "stop", "scripted"
+        )
+
+
+def sentence(text: str, path: str, lines: tuple[int, int], quote: str) -> dict[str, Any]:
+    start, end = lines
+    return {"text": text, "path": path, "line_start": start, "line_end": end, "quote": quote}
+
+
+def of_shop(place: str, prompt: str) -> object:
+    """Of the oven something that holds, something moved and lies; of the rest nothing."""
+    if place == "tell-whole":
+        return {
+            "sentences": [
+                {"text": "The shop heats an oven.", "rests_on": [1]},
+                {"text": "It flies to the moon.", "rests_on": [99]},
+                {"text": "It has no reason.", "rests_on": []},
+            ]
+        }
+    path = "src/shop/oven/control.py"
+    if path not in prompt:
+        return {"sentences": []}
+    refused = '    if degrees > 300:\n        raise ValueError("too hot")'
+    return {
+        "sentences": [
+            sentence(HEAT, path, (10, 10), "def heat(degrees: int) -> None:"),
+            sentence("Too much heat is refused @alice <b>.", path, (1, 2), refused),
+            sentence("It deletes the disk.", path, (10, 10), "rm -rf /"),
+            sentence("It is held by a word.", path, (10, 10), "def"),
+            sentence("It is in a file that is not there.", "src/nowhere.py", (1, 1), "import os"),
+            sentence("Its lines are invented.", path, (900, 901), "import invented"),
+        ]
+    }
+
+
+def test_only_what_its_quote_holds_is_on_the_page(repo: GitRepo, tmp_path: Path) -> None:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
+    ask = Scripted(of_shop)
+    out = tmp_path / "wiki"
+    pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=lambda _node: ask)
+    stage.judge(pages, corpus, out, stage.opened(repo))
+    made = stage.texts(out)
+    oven = made["modules/src.shop.oven.md"]
+    assert "## In words" in oven
+    assert f"- {HEAT} [`control.py#L10-L10`]" in oven
+    assert "Too much heat is refused @\u200balice \\<b\\>. [`control.py#L15-L16`]" in oven
+    assert "- The shop heats an oven. [`src/shop/oven/control.py#L10-L10`]" in made["index.md"]
+    everything = "".join(made.values())
+    for lie in ("deletes the disk", "not there", "invented", "moon", "no reason", "by a word"):
+        assert lie not in everything
+    # What the sources tell is there as without a model.
+    plain = tmp_path / "plain"
+    stage.wiki(corpus, plain, tmp_path / "other")
+    for name, text in stage.texts(plain).items():
+        if name.endswith(".md"):
+            assert set(text.splitlines()) <= set(made[name].splitlines())
+
+
+def test_an_unchanged_page_costs_no_call(repo: GitRepo, tmp_path: Path) -> None:
+    files = stage.shop()
+    first = stage.commit_all(repo, files)
+    out = tmp_path / "wiki"
+    ask = Scripted(of_shop)
+    stage.wiki(stage.corpus_of(repo, first), out, tmp_path, ask=lambda _node: ask)
+    assert len(ask.places) >= 3
+    before = stage.texts(out)
+    silent = Scripted(of_shop)
+    second = repo.commit("nothing")
+    corpus = stage.corpus_of(repo, second)
+    _, touched, read = stage.wiki(corpus, out, tmp_path, ask=lambda _node: silent)
+    assert (silent.places, touched, read) == ([], (), 0)
+    # One folder changes: it alone is asked about, and then the whole, of which all is known.
+    third = stage.commit_all(repo, {"src/web/order.js": files["src/web/order.js"] + "// more\n"})
+    corpus = stage.corpus_of(repo, third)
+    _, touched, read = stage.wiki(corpus, out, tmp_path, ask=lambda _node: silent)
+    assert sorted(silent.places) == ["tell-1-1", "tell-whole"]
+    assert read == 1
+    assert stage.texts(out)["modules/src.shop.oven.md"] == before["modules/src.shop.oven.md"]
+    assert "The shop heats an oven" in stage.texts(out)["index.md"]
+    # Without a model what was said stays, as long as its sources do.
+    oven = "src/shop/oven/control.py"
+    fourth = stage.commit_all(repo, {oven: files[oven].replace("heat", "cool")})
+    stage.wiki(stage.corpus_of(repo, fourth), out, tmp_path)
+    assert "In words" not in stage.texts(out)["modules/src.shop.oven.md"]
+
+
+def test_what_the_budget_cut_off_is_told_and_asked_for_again(repo: GitRepo, tmp_path: Path) -> None:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
+
+    def broke(_place: str, _prompt: str) -> object:
+        raise LimitError("no room", budget="calls")
+
+    out = tmp_path / "wiki"
+    pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=lambda _node: Scripted(broke))
+    assert "In words" not in pages.pages[0].text
+    state = State.read(str(out))
+    assert state is not None
+    assert not any(one.said for one in state.prose.values())
+    ask = Scripted(of_shop)
+    stage.wiki(corpus, out, tmp_path, ask=lambda _node: ask)
+    assert HEAT in stage.texts(out)["modules/src.shop.oven.md"]
+
+
+def test_answers_that_are_none_are_asked_for_once_more() -> None:
+    said = {"src": (Said("It is.", "src/a.py", 1, 2),)}
+    ask = Scripted(lambda place, _: "no" if place == "tell-whole" else {"sentences": []})
+    assert sum_up(ask, said).said == {"": ()}
+    assert ask.places == ["tell-whole", "tell-whole-repair"]
+    assert tell(ask, ()).said == {}

@@ -1,0 +1,145 @@
+"""The static site, as a browser shows it that reaches no other machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from publishing.judges import Page
+from recursion import browser
+from recursion import wiki_stage as stage
+from recursion.test_wiki_hostile import EVIL, hostile
+
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.recursion.wiki import site
+from rlm_ci.recursion.wiki.claims import Target
+from rlm_ci.recursion.wiki.pages import Options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from histories import GitRepo
+
+#: Opens the search, types, and leaves what it finds in the page.
+SEARCH = """
+<script>
+addEventListener('load', async () => {
+  const wait = () => fetch('/slowly').catch(() => null);
+  const roots = () => [document, ...[...document.querySelectorAll('*')]
+    .map(one => one.shadowRoot).filter(Boolean)];
+  const all = what => roots().flatMap(root => [...root.querySelectorAll(what)]);
+  let hits = [];
+  for (let turn = 0; turn < 40 && !hits.length; turn++) {
+    await wait();
+    if (!all('input').some(one => one.type !== 'checkbox' && one.offsetHeight))
+      all('[class*=search] button, button[class*=search]').forEach(one => one.click());
+    for (const input of all('input')) {
+      if (input.type === 'checkbox' || input.value === 'degrees') continue;
+      input.focus(); input.value = 'degrees';
+      input.dispatchEvent(new Event('input', {bubbles: true}));
+      input.dispatchEvent(new KeyboardEvent('keyup', {bubbles: true}));
+    }
+    hits = all('a').map(one => one.href)
+      .filter(href => /src\\.shop\\.oven/.test(href) && /[?&]h=|#/.test(href));
+  }
+  // What is drawn stands in closed shadow roots: that it takes room is all that can be seen.
+  const drawn = [...document.querySelectorAll('div.mermaid')]
+    .filter(one => one.offsetHeight > 40 && !one.textContent.includes('flowchart')).length;
+  const told = document.createElement('pre');
+  told.id = 'told';
+  told.textContent = JSON.stringify({hits, drawn});
+  document.body.append(told);
+});
+</script>
+"""
+
+
+def made(
+    repo: GitRepo, tmp_path: Path, files: dict[str, str], options: Options = stage.OPTIONS
+) -> Path:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, files))
+    stage.wiki(corpus, tmp_path / "wiki", tmp_path, options=options)
+    built = site.build(str(tmp_path / "wiki"), str(tmp_path / "site"), os.environ)
+    assert built.diagrams
+    return tmp_path / "site"
+
+
+@pytest.mark.full
+def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    out = made(repo, tmp_path, stage.shop())
+    page = out / "index.html"
+    text = page.read_text(encoding="utf-8")
+    assert "Shop keeps orders of a small bakery" in text
+    page.write_text(text.replace("</body>", f"{SEARCH}</body>"), encoding="utf-8")
+    with browser.served(out) as (url, asked):
+        said = browser.chromium(f"{url}/index.html", tmp_path, "--dump-dom")
+        picture = tmp_path / "site.png"
+        browser.chromium(f"{url}/index.html", tmp_path, f"--screenshot={picture}")
+    told = re.search(r'<pre id="told">(.*?)</pre>', said)
+    assert told is not None
+    assert '"hits":["' in told[1]
+    assert '"drawn":1}' in told[1]
+    assert any(path.startswith("/assets/mermaid") for path in asked)
+    assert picture.stat().st_size > 20_000
+
+
+@pytest.mark.full
+def test_a_hostile_repository_is_text_on_the_site_too(repo: GitRepo, tmp_path: Path) -> None:
+    out = made(repo, tmp_path, hostile(), Options(f"evil</title>{EVIL}", Target()))
+    pages = list(out.rglob("*.html"))
+    assert len(pages) > 10
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert EVIL not in text
+        inside = [one for one in Page(text).root.all("script") if "document.title" in one.text()]
+        assert inside == []
+        for element in Page(text).root.all():
+            assert not any(name.startswith("on") for name in element.attributes)
+            for name in ("href", "src"):
+                value = element.attributes.get(name) or ""
+                assert "evil.example" not in value
+                assert not value.startswith(("javascript", "http://evil"))
+                if element.tag == "a" and "://" not in value and value[:1] not in ("#", "/", ""):
+                    assert (page.parent / value.partition("#")[0]).exists(), value
+    with browser.served(out) as (url, _):
+        for name in ("index.html", "modules/pkg.plain.html"):
+            said = browser.chromium(f"{url}/{name}", tmp_path, "--dump-dom")
+            assert "<title>broken</title>" not in said
+            assert "@alice" in said.replace("\u200b", "")
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(repo: GitRepo, tmp_path: Path) -> None:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
+    stage.wiki(corpus, tmp_path / "wiki", tmp_path)
+    out = tmp_path / "site"
+    out.mkdir()
+    (out / "thesis.txt").write_text("the only copy")
+    with pytest.raises(ConfigError, match="something else"):
+        site.build(str(tmp_path / "wiki"), str(out), os.environ)
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+    with pytest.raises(ConfigError, match="no wiki"):
+        site.build(str(out), str(tmp_path / "other"), os.environ)
+
+
+def test_a_site_is_made_anew_over_the_last_one(repo: GitRepo, tmp_path: Path) -> None:
+    out = made(repo, tmp_path, stage.shop())
+    (out / "left-over.html").write_text("old")
+    site.build(str(tmp_path / "wiki"), str(out), os.environ)
+    assert not (out / "left-over.html").exists()
+    assert (out / "modules" / "src.shop.html").is_file()
+
+
+def test_without_the_extra_the_way_to_it_is_told(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
+    stage.wiki(corpus, tmp_path / "wiki", tmp_path)
+    monkeypatch.setattr(sys, "path", [])
+    with pytest.raises(UnavailableError) as caught:
+        site.build(str(tmp_path / "wiki"), str(tmp_path / "site"), os.environ)
+    assert "rlm-ci[site]" in caught.value.hint

@@ -1,0 +1,152 @@
+"""Wikis for the tests: a small shop, the way from a repository to its pages, and their judge."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from publishing.judges import LINKED, github_html
+
+from rlm_ci import evidence
+from rlm_ci.findings import Report, Severity, Subject
+from rlm_ci.git import Repository, discover
+from rlm_ci.recursion import corpus as corpora
+from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.objectives.wiki import Wiki
+from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.wiki import refresh
+from rlm_ci.recursion.wiki.claims import Target
+from rlm_ci.recursion.wiki.pages import Options
+from rlm_ci.recursion.wiki.state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from histories import GitRepo
+
+    from rlm_ci.recursion.chronicle import Chronicle
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.nodes import Node
+    from rlm_ci.recursion.objective import Ask
+    from rlm_ci.recursion.wiki.pages import Pages
+
+CASES = Path(__file__).parents[1] / "cases" / "wiki"
+OPTIONS = Options("shop", Target("https://github.com", "acme/shop"))
+#: What a page may be made of.
+TAGS = {
+    "h1", "h2", "h3", "p", "ul", "li", "a", "code", "pre", "table", "thead", "tbody", "tr", "th",
+    "td", "blockquote", "span", "strong",
+}  # fmt: skip
+
+
+def shop() -> dict[str, str]:
+    """The files of the shop."""
+    parts = re.split(r"(?m)^=== (.+)\n", (CASES / "shop.txt").read_text(encoding="utf-8"))
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def commit_all(repo: GitRepo, files: dict[str, str]) -> str:
+    for path, text in files.items():
+        repo.write(path, text)
+    return repo.commit("the shop")
+
+
+def opened(repo: GitRepo) -> Repository:
+    return Repository(*discover(str(repo.path)), os.environ)
+
+
+def corpus_of(repo: GitRepo, commit: str) -> Corpus:
+    return corpora.at_commit(opened(repo), commit, corpora.Rules())
+
+
+def wiki(
+    corpus: Corpus,
+    out: Path,
+    work: Path,
+    *,
+    options: Options = OPTIONS,
+    chronicle: Chronicle | None = None,
+    ask: Callable[[Node], Ask] | None = None,
+) -> tuple[Pages, tuple[str, ...], int]:
+    """Refresh the wiki in ``out``: its pages, the files touched, and how many files were read."""
+    state = State.read(str(out))
+    model = "loopback" if ask is not None else None
+    cache = str(work / "cache")
+    todo = refresh.plan(corpus, state, cache=cache, model=model)
+    result = None
+    if todo.todo.files:
+        number = sum(1 for _ in work.glob("run-*"))
+        with Journals.open(str(work / f"run-{number}")) as store:
+            rlm = RLM(todo.todo, store, ask=ask)
+            result = rlm.solve(rlm.root, Wiki(todo.options), Budget(), Constraints())
+    pages = refresh.finish(
+        todo, result, options, chronicle=chronicle, state=state, folder=str(out), cache=cache,
+        model=model,
+    )  # fmt: skip
+    return pages, pages.write(str(out)), len(todo.todo.files)
+
+
+def texts(out: Path) -> dict[str, str]:
+    """All files of a wiki."""
+    return {
+        str(path.relative_to(out)): path.read_text(encoding="utf-8")
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+    }
+
+
+def judge(pages: Pages, corpus: Corpus, out: Path, repository: Repository) -> None:
+    """Every claim holds, every link leads somewhere, nothing of a page is more than text."""
+    assert pages.pages[0].name == "index.md"
+    subject = Subject(head=corpus.commit)
+    documents = tuple(page.document() for page in pages.pages)
+    checked = evidence.verify(Report(subject, Severity.HIGH, (), documents=documents), repository)
+    assert checked.problems == ()
+    lines = {
+        file.path: len(content.decode("utf-8", "surrogateescape").split("\n"))
+        for file, content in zip(corpus.files, corpus.read(corpus.files), strict=True)
+    }
+    for page in pages.pages:
+        assert (out / page.name).read_text(encoding="utf-8") == page.text
+        judge_page(page.name, page.text, out, lines)
+        cited = {(place.path, place.line_start, place.line_end) for place in page.evidence}
+        assert sources(page.text) == cited
+        # Neither empty nor silly: something is said, and of something.
+        assert len(page.text.splitlines()) > 8
+        assert page.evidence
+
+
+def judge_page(name: str, text: str, out: Path, lines: dict[str, int]) -> None:
+    html = github_html(text)
+    assert html.comments == html.stray == []
+    assert {element.tag for element in html.root.all()} <= TAGS, name
+    for prose in html.root.prose():
+        assert not LINKED.search(prose), (name, prose)
+    folder = (out / name).parent
+    for element in html.root.all("a"):
+        href = element.attributes["href"] or ""
+        place = re.search(r"^(.*)#L(\d+)-L(\d+)$", href)
+        if place is None:
+            assert (folder / href).is_file(), (name, href)
+            continue
+        path = unquote(place[1].partition("/blob/")[2].partition("/")[2], errors="surrogateescape")
+        if "/blob/" not in href:
+            path = unquote(re.sub(r"^(?:\.\./)*", "", place[1]), errors="surrogateescape")
+        assert 1 <= int(place[2]) <= int(place[3]) <= lines[path], (name, href)
+
+
+def sources(text: str) -> set[tuple[str, int, int]]:
+    """The places that a page links to."""
+    found = set()
+    for href, start, end in re.findall(r"\]\(([^)\s]*)#L(\d+)-L(\d+)\)", text):
+        _, blob, rest = href.partition("/blob/")
+        path = rest.partition("/")[2] if blob else re.sub(r"^(?:\.\./)*", "", href)
+        found.add((unquote(path, errors="surrogateescape"), int(start), int(end)))
+    return found
+
+
+def diagrams(text: str) -> list[str]:
+    return re.findall(r"```mermaid\n(.*?)\n```", text, re.DOTALL)
