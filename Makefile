@@ -91,8 +91,8 @@ EXPORT = $(BIN)/uv export --no-config --quiet --frozen --no-header --no-emit-pro
 
 lock: setup
 	$(BIN)/uv lock --no-config --upgrade
-	$(EXPORT) --no-dev --extra github --output-file requirements.lock
-	$(EXPORT) --no-dev --extra github --extra models --output-file requirements-models.lock
+	$(EXPORT) --no-dev --extra github --extra review --output-file requirements.lock
+	$(EXPORT) --no-dev --extra github --extra models --extra review --output-file requirements-models.lock
 	$(EXPORT) --no-dev --group build --output-file requirements-build.lock
 	$(EXPORT) --output-file requirements-dev.lock
 

@@ -48,7 +48,13 @@ def _counted(repository: str, subject: dict[str, Any]) -> tuple[int, int]:
 def _differences(report: dict[str, Any], repository: str) -> list[str]:
     """What the example's report says that it should not, or fails to say."""
     expected = set(shop.EXPECTED_RULES)
-    found = {finding["rule"] for finding in report["findings"] if finding["suppression"] is None}
+    found = {
+        finding["rule"]
+        for finding in report["findings"]
+        # Where ruff is installed, it has its say as well: nothing in the example is grave to it.
+        if finding["suppression"] is None
+        and not (finding["rule"].startswith("review/") and finding["severity"] in ("info", "low"))
+    }
     wrong = [f"{rule} was not found" for rule in sorted(expected - found)]
     wrong += [f"{rule} was found, and nothing breaks it" for rule in sorted(found - expected)]
     budget = next(part["metrics"] for part in report["parts"] if part["id"] == "diff-budget")

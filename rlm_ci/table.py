@@ -9,6 +9,7 @@ from __future__ import annotations
 from rlm_ci.settings import Setting
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
+_DOMAINS = ("security", "quality", "performance", "docs", "architecture")
 
 
 def _machine(key: str, variable: str, help_text: str, kind: str = "text") -> Setting:
@@ -252,7 +253,84 @@ FIX: tuple[Setting, ...] = (
     Setting("fix", "goal of a fix loop on the change: an agent edits until the validator passes; "
             "the patch is kept, nothing is pushed", metavar="GOAL", file=False, input="fix"),
 )  # fmt: skip
+RECURSION: tuple[Setting, ...] = (
+    Setting("recursion.path", "folder to look at (default: all of the repository)",
+            flag="--path", metavar="PATH", file=False, own_env=False),
+    Setting("recursion.worktree", "look at the files of the work tree, not at the commit",
+            default=False, kind="boolean", flag="--worktree", file=False),
+    Setting("recursion.scheduler", "order of the work: bfs, dfs, hybrid; or a Dask cluster that "
+            "does the leaves: dask://HOST:PORT, also with ?order=dfs", "bfs",
+            flag="--scheduler", metavar="NAME", file=False),
+    Setting("recursion.concurrency", "most calls of a model at the same time", 8, "integer",
+            minimum=1, flag="--concurrency", metavar="N"),
+    Setting("recursion.max_depth", "most levels of splitting", 32, "integer", minimum=1,
+            flag="--max-depth", metavar="N"),
+    Setting("recursion.leaf_bytes", "bytes from which a node is split", 262144, "integer",
+            minimum=1),
+    Setting("recursion.leaf_files", "files from which a node is split", 16, "integer", minimum=1),
+    Setting("recursion.attempts", "most attempts at a node", 2, "integer", minimum=1),
+    Setting("recursion.max_file_bytes", "bytes from which a file is left out, and that is told",
+            1 << 20, "integer", minimum=1),
+    Setting("recursion.exclude", "patterns of paths that are left out, and that is told", (),
+            "list", metavar="PATTERN"),
+    Setting("recursion.include_generated", "look at files too that .gitattributes mark as "
+            "generated or vendored", default=False, kind="boolean"),
+    Setting("recursion.prompt_bytes", "most bytes of text in one prompt", 120000, "integer",
+            minimum=1),
+    Setting("recursion.max_minutes", "most minutes; unlimited, or 0, for no end", None, "cap",
+            flag="--max-minutes", metavar="N"),
+)  # fmt: skip
+REVIEW_OF_PR: tuple[Setting, ...] = (
+    Setting("review.enabled", "review the change by analyzers, and by a model where one is set "
+            "and allowed; auto: where an analyzer is installed", "auto", "choice",
+            choices=("auto", "on", "off"), flag="--review", metavar="MODE", input="review"),
+    Setting("review.model", "let a model take part in the review of a pull request: auto (where a "
+            "model is named and the branch is of the same repository), or off", "auto", "choice",
+            choices=("auto", "off")),
+)  # fmt: skip
+REVIEW: tuple[Setting, ...] = (
+    Setting("review.domains", "what is looked for", _DOMAINS, "list", metavar="DOMAIN"),
+    Setting("review.refute_level", "severity from which a finding of a model has to withstand a "
+            "second, independent look; off for none", "high", "choice",
+            choices=(*SEVERITIES, "off")),
+    Setting("review.ruff", "built-in analyzer for Python: auto, where it is installed", "auto",
+            "choice", choices=("auto", "on", "off")),
+    Setting("review.analyzers", "further programs that print SARIF", (), "table", columns=(
+                Setting("name", "what it is called", required=True),
+                Setting("command", "program and arguments, a list; {files} stands for the files, "
+                        "{folder} for the folder that holds them, {sarif} for where it writes",
+                        (), "list", required=True),
+                Setting("files", "patterns of the files that it looks at (default: all)", (),
+                        "list"),
+                Setting("domain", "domain of findings that it does not call security's itself",
+                        "quality", "choice", choices=_DOMAINS),
+                Setting("max_severity", "highest severity of its findings", "high", "choice",
+                        choices=SEVERITIES),
+            )),
+)  # fmt: skip
+WIKI_OF_PR: tuple[Setting, ...] = (
+    Setting("wiki.enabled", "tell which pages of the wiki a change makes stale; auto: where there "
+            "is one in the repository", "auto", "choice", choices=("auto", "on", "off"),
+            flag="--wiki", metavar="MODE", input="wiki"),
+    Setting("wiki.folder", "folder of the repository that holds the wiki, where one does",
+            "docs/wiki", metavar="DIR"),
+)  # fmt: skip
+WIKI: tuple[Setting, ...] = (
+    Setting("wiki.out", "folder to write the pages to (default: the run directory)",
+            flag="--out", metavar="DIR", file=False),
+    Setting("wiki.site", "folder to write a static site with search to", flag="--site",
+            metavar="DIR", file=False),
+    Setting("wiki.prose", "let a model, where one is set, write prose on top", default=True,
+            kind="boolean", flag="--prose", off="no prose"),
+    Setting("wiki.push", "push the pages", default=False, kind="boolean", flag="--push",
+            file=False),
+    Setting("wiki.target", "where --push goes: pr (a pull request), branch:NAME, or wiki (the "
+            "repository's own)", "pr", flag="--to", metavar="TARGET"),
+)  # fmt: skip
 #: What every judging command may need; a hook has no time to look at more.
 CORE = (*COMMON, *CHANGE, *LOCAL_CHANGE, *PATHS, *REPORT, *OUT, *MACHINE)
 #: What no check has a say in.
-PROGRAM = (*CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *CONTEXT, *SYMBOLIC, *PIPELINES)
+PROGRAM = (
+    *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *CONTEXT, *SYMBOLIC, *PIPELINES, *RECURSION,
+    *REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR, *WIKI,
+)  # fmt: skip

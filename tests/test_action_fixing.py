@@ -89,7 +89,7 @@ class Place:
 
     def _inputs(self, key: str, **inputs: str) -> dict[str, str]:
         usual = {
-            "fix": GOAL, "model": "gpt-4o", "github-token": TOKEN,
+            "fix": GOAL, "review": "off", "model": "gpt-4o", "github-token": TOKEN,
             "openai-base-url": self.llm.url, "openai-api-key": key,
         }  # fmt: skip
         return {name: text for name, text in (usual | inputs).items() if text}

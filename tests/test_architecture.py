@@ -27,7 +27,7 @@ PACKAGE = ROOT / "rlm_ci"
 SYSTEMS = ("checks", "loop", "recursion", "publishing")
 #: Each room may import those above it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "values", "dates", "texts"),
+    ("errors", "values", "dates", "texts", "markdown"),
     ("findings",),
     ("globs", "settings", "table", "resources", "redaction"),
     ("process", "files", "patches"),
@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sandbox",),
     ("git",),
     ("changes",),
-    ("triggers", "evidence", "suppressions"),
+    ("triggers", "evidence", "suppressions", "repository"),
     ("runs",),
     ("models",),
     SYSTEMS,
@@ -58,6 +58,9 @@ HOMES = {
     "orjson": "runs/records.py",
     "pydantic_monty": "sandbox/monty.py",
     "stringzilla": "recursion/context/vectors.py",
+    "tree_sitter": "recursion/syntax/grammars.py",
+    "git": "repository.py",
+    "distributed": "recursion/cluster.py",
     "subprocess": "process.py",
 }
 #: Too heavy for a hook, whose whole budget is some ten milliseconds.

@@ -160,7 +160,8 @@ def test_the_metadata(wheel: Path) -> None:
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     core = {canonicalize_name(r.name) for r in required if not r.marker}
     assert core == {"jinja2", "jsonschema", "pathspec", "unidiff"}
-    extras = {"github", "models", "fast", "monty", "review", "wiki", "mcp", "dask", "all"}
+    extras = {"github", "models", "fast", "monty", "syntax", "review", "wiki", "site", "mcp",
+        "dask", "all"}  # fmt: skip
     assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 
@@ -258,8 +259,11 @@ def test_the_lock_fits_the_project(tree: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lock", "groups"),
     [
-        ("requirements.lock", ["--no-dev", "--extra", "github"]),
-        ("requirements-models.lock", ["--no-dev", "--extra", "github", "--extra", "models"]),
+        ("requirements.lock", ["--no-dev", "--extra", "github", "--extra", "review"]),
+        (
+            "requirements-models.lock",
+            ["--no-dev", "--extra", "github", "--extra", "models", "--extra", "review"],
+        ),
         ("requirements-build.lock", ["--no-dev", "--group", "build"]),
         ("requirements-dev.lock", []),
     ],

@@ -201,6 +201,7 @@ MORE = {
     "dogfood-publish.yml": {
         "actions": "read", "checks": "write", "contents": "read", "pull-requests": "write",
     },
+    "wiki.yml": {"contents": "write", "pull-requests": "write"},
     "release.yml pypi": {"attestations": "write", "id-token": "write"},
     "release.yml github": {"contents": "write"},
 }  # fmt: skip

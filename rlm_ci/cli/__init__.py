@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 #: Command to module of this package; each has SUMMARY, USAGE (its forms parted by " | "),
 #: rows(argv) and run(arguments).
 COMMANDS = (
-    "pr", "check", "rlm", "context", "start", "list", "status", "wait", "resume", "cancel",
-    "export", "replay", "publish", "doctor", "config", "init", "verify",
+    "pr", "check", "review", "wiki", "rlm", "context", "start", "list", "status", "wait",
+    "resume", "cancel", "export", "replay", "publish", "doctor", "config", "init", "verify",
 )  # fmt: skip
 
 

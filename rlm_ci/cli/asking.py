@@ -96,9 +96,10 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
     person = _require_writer(way, name, _record(comment, "user"))
     if command.name == REVIEW:
         raise ConfigError(
-            "this version has no review",
+            "a review is not made at the wish of a comment: it would write the pull request's "
+            "files to the disk, in a job that has secrets",
             where="the comment",
-            hint=f"the checks run by: {GRAMMAR[0]}",
+            hint=f"it is part of the job on pull_request; the checks run by: {GRAMMAR[0]}",
         )
     pull = _open_pull(way, name, number)
     if command.name == OVERRIDE:

@@ -1,7 +1,8 @@
-"""``rlm-ci cancel``: end a run for good, whatever process holds it."""
+"""``rlm-ci cancel``: end a run, whatever process holds it."""
 
 from __future__ import annotations
 
+import os
 import time
 
 from rlm_ci import errors
@@ -34,6 +35,8 @@ def run(arguments: Arguments) -> int:
     runs = Runs(settings)
     entry = runs.own(word)
     outcome = cancel(entry.path, entry.run, redactor=runs.redactor, out=runs.out)
+    if outcome.ended_now:
+        _mark(entry.path, runs)
     entry = entry.replace(manifest=outcome.manifest)
     if settings.format == "json":
         output.emit(neutral.record(record(entry) | {"cancelled": outcome.ended_now}), settings)
@@ -43,3 +46,15 @@ def run(arguments: Arguments) -> int:
         told = standing(entry, time.time())
         output.emit(f"{entry.run_id} had ended already: {told}\n", settings)
     return errors.OK
+
+
+def _mark(path: str, runs: Runs) -> None:
+    """Have the tree of a review or a wiki say too that its nodes were cancelled."""
+    inner = os.path.join(path, "rlm")
+    if not os.path.lexists(os.path.join(inner, "run.json")):
+        return
+    from rlm_ci.recursion import overview
+    from rlm_ci.runs.run import Run
+
+    with Run.open(path, redactor=runs.redactor, out=runs.out):
+        overview.cancel(inner)

@@ -38,9 +38,10 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
     return suppressions.require(accepted, options.sources["suppressions"], _rules())
 
 
-def _rules() -> dict[str, tuple[str, ...]]:
-    """What a suppression may name: the conditions of each check, and of our own part."""
-    return {name: checks.load(name).RULES for name in checks.names()} | {"policy": ("edited",)}
+def _rules() -> dict[str, tuple[str, ...] | None]:
+    """What a suppression may name: the conditions of each check, and of our own parts."""
+    own = {"policy": ("edited",), "review": None, "wiki": ("stale",)}
+    return {name: checks.load(name).RULES for name in checks.names()} | own
 
 
 def _require_templates(options: Settings) -> None:

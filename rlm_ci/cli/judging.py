@@ -149,7 +149,7 @@ def judge(
         off = "off: nothing is pushed"
         parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
     judged = tuple(task.change for task in found)
-    name = _repository_name(judged, options, repository, look=with_repository_name)
+    name = repository_name(judged, options, repository, look=with_repository_name)
     level = min(levels, default=level)  # of several changes, the strictest
     evidence = _sum([part.evidence for part in parts if part.evidence])
     report = Report(_subject(judged, name), level, tuple(parts), evidence=evidence)
@@ -250,14 +250,14 @@ def _subject(judged: Sequence[ChangeSet], name: str | None) -> Subject:
     )
 
 
-def _repository_name(
+def repository_name(
     judged: Sequence[ChangeSet], options: Settings, repository: Repository, *, look: bool
 ) -> str | None:
     """``owner/name``, from the event, the environment or, if allowed to ``look``, the remote."""
     name = judged[0].name if judged else None
     name = _slug(name) or _slug(options.github.repository)
     if name is None and look and repository.git_dir:
-        return _from_remote(repository, options.github.server_url or "https://github.com")
+        return from_remote(repository, options.github.server_url or "https://github.com")
     return name
 
 
@@ -271,7 +271,8 @@ def _slug(text: str | None) -> str | None:
     return text if is_slug else None
 
 
-def _from_remote(repository: Repository, server_url: str) -> str | None:
+def from_remote(repository: Repository, server_url: str) -> str | None:
+    """``owner/name`` of a remote on this server; None for any other."""
     url = repository.config(f"remote.{repository.remote()}.url").removesuffix(".git").rstrip("/")
     host = server_url.partition("://")[2].rstrip("/")
     for prefix in (f"https://{host}/", f"ssh://git@{host}/", f"git@{host}:"):

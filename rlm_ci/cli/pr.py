@@ -24,7 +24,11 @@ from rlm_ci.table import (
     OUT,
     PROGRAM,
     PUBLISH,
+    RECURSION,
     REPORT,
+    REVIEW,
+    REVIEW_OF_PR,
+    WIKI_OF_PR,
 )  # fmt: skip
 from rlm_ci.texts import count
 
@@ -42,9 +46,13 @@ SUMMARY = "judge a pull request: checks, one report, every surface"
 USAGE = "[--base REF] [--head REF] [--event FILE] [OPTION...]"
 
 
+_ADDED = (*REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR)
+_MORE = (*PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RECURSION, *_ADDED)
+
+
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
     own = (*COMMON, *CHANGE, *REPORT, *OUT, *PUBLISH)
-    return (*own, *FIX, *MODEL, *BUDGET, *LOOP, *checks.rows(checks.names()))
+    return (*own, *_ADDED, *FIX, *MODEL, *BUDGET, *LOOP, *checks.rows(checks.names()))
 
 
 def run(arguments: Arguments) -> int:
@@ -92,6 +100,9 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
         from rlm_ci.cli import rlm
 
         report = rlm.on_change(judgement, held)
+    from rlm_ci.cli import additions
+
+    report = additions.add(judgement, report, held)
     to = posting.destination(settings, report)
     report = report.replace(run_id=run_id)
     in_actions = bool(settings.github.actions)
@@ -136,7 +147,7 @@ def _judge(arguments: Arguments, asked: Asked | None) -> Judgement:
         (),
         changes.from_default_branch,
         with_repository_name=True,
-        more=(*PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP),
+        more=_MORE,
         change=asked.change if asked else None,
         also=asked.command.checks if asked and asked.command.name == CHECK else (),
     )

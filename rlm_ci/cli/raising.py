@@ -12,7 +12,7 @@ from contextlib import suppress
 from rlm_ci.cli.running import flag_of, more_of
 from rlm_ci.errors import DamagedError, UsageError
 from rlm_ci.models.recorded import Record
-from rlm_ci.runs.pipeline import BUILT_IN
+from rlm_ci.runs.pipeline import BUILT_IN, WITH_GOAL
 from rlm_ci.table import BUDGET, LOOP
 
 TYPE_CHECKING = False
@@ -88,6 +88,8 @@ def require(manifest: Manifest, more: Budgets, asked: Request, journal: str) -> 
             where=manifest.run_id,
             hint="leave them out",
         )
+    if manifest.pipeline_id != WITH_GOAL:
+        return  # budgets are no terms of theirs: each process obeys what it is told
     before = _limits(asked, journal, manifest)
     ended = manifest.spent_budget
     if ended and ended not in more:

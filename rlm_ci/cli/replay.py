@@ -8,8 +8,7 @@ import shutil
 import stat
 
 from rlm_ci import files, publishing
-from rlm_ci.cli import output, pipelines, rlm, running, say
-from rlm_ci.cli.judging import open_repository
+from rlm_ci.cli import built_in, output, pipelines, running, say
 from rlm_ci.cli.progress import Progress
 from rlm_ci.cli.work import CALLS
 from rlm_ci.errors import FINDINGS, ConfigError, RlmCiError
@@ -39,7 +38,7 @@ _OWN_KEYS = ("run_id", "usage", "publication")
 #: What the first of its steps left behind: the snapshot, what it ignores, the objects of every
 #: tree. Nothing else of the git folder, where a configuration can be.
 _BEGINNING = ("snapshot.json", "git/excludes", "git/objects/objects")
-_REPORT_LIMIT = 64 << 20
+_REPORT_LIMIT = 512 << 20
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
@@ -57,7 +56,6 @@ def run(arguments: Arguments) -> int:
     folder.require_plain(entry.path)
     asked = Request.read(entry.path, entry.run.pipeline_id)
     settings = Settings(table.values(), {**asked.flags, **arguments.flags})
-    repository = open_repository(settings)
     with (
         Progress(settings.environ, quiet=settings.quiet) as progress,
         Run.create(
@@ -72,18 +70,19 @@ def run(arguments: Arguments) -> int:
         # No request is kept: one that is cut off must not go on with keys and commands.
         _begin_alike(entry, held)
         progress.say(f"Run: {held.id}, a replay of {entry.run.run_id}")
-        fix = rlm.make(settings, repository, runs, progress, os.path.join(entry.path, CALLS))
-        actions = {asked.pipeline_id: fix}
+        record = os.path.join(entry.path, CALLS)
+        work = built_in.make(asked.pipeline_id, settings, runs, progress, record)
+        actions = {asked.pipeline_id: work}
         try:
             code = pipelines.conduct(held, asked, runs, pipeline.BUILT_IN, actions)
         except RlmCiError as error:
-            if not settings.check or fix.report is None:
+            if not settings.check or work.report is None:
                 raise
             say(f"the replay ended with an error: {error}")
             code = error.code
-    if fix.report is not None:
+    if work.report is not None:
         options_of = output.rendering(settings)
-        output.emit(publishing.render(fix.report, settings.format, options_of), settings)
+        output.emit(publishing.render(work.report, settings.format, options_of), settings)
     if settings.check:
         return _compare(entry.path, held.path)
     return code
@@ -95,7 +94,7 @@ def _require_record(entry: Entry) -> None:
         raise ConfigError(
             f"a run of {entry.run.pipeline_id} cannot be replayed",
             where=entry.run.run_id,
-            hint="replay a run of rlm-ci rlm",
+            hint=f"replay one of {', '.join(pipeline.BUILT_IN)}",
         )
     if not os.path.exists(os.path.join(entry.path, CALLS)):
         parent = entry.run.parent_run_id

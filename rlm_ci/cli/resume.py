@@ -6,7 +6,7 @@ import shlex
 import time
 
 from rlm_ci import errors, publishing
-from rlm_ci.cli import output, pipelines, raising, rlm, say, sources
+from rlm_ci.cli import built_in, outlets, output, pipelines, raising, say, sources
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.cli.progress import Progress
 from rlm_ci.cli.running import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.cli.work import Work
+    from rlm_ci.cli.foreground import Work
     from rlm_ci.runs.listing import Entry
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.settings import Setting
@@ -47,7 +47,7 @@ USAGE = "RUN [OPTION...]"
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*SANDBOX, *sources.ROWS, *raising.ROWS, *ROWS)
+    return (*SANDBOX, *sources.ROWS, *raising.ROWS, *outlets.ROWS, *ROWS)
 
 
 def run(arguments: Arguments) -> int:
@@ -84,10 +84,11 @@ def run(arguments: Arguments) -> int:
                     held.stop(error)
                 raise
             _require_said(held.manifest, asked, settings)
+            outlets.require(held.id, asked, settings, runs.root)
             sources.require(held, asked, settings, arguments.flags, runs)
             pipelines.require_leave(known, asked.pipeline_id, settings)
             with Progress(settings.environ, quiet=settings.quiet) as progress:
-                actions = rlm.actions(asked, arguments.flags, runs, progress, done)
+                actions = built_in.actions(asked, arguments.flags, runs, progress, done)
                 try:
                     code = pipelines.conduct(held, asked, runs, known, actions)
                 except BaseException:
@@ -102,8 +103,8 @@ def run(arguments: Arguments) -> int:
 
 
 def _answers(done: Sequence[Work], settings: Settings) -> str:
-    """What a question came to, as ``rlm-ci rlm`` shows it; of a fix nothing more than its end."""
-    reports = (work.report for work in done if work.report and work.report.documents)
+    """What was asked for, as its own command shows it; of a fix nothing more than its end."""
+    reports = (work.report for work in done if work.report and work.tells)
     options = output.rendering(settings)
     return "".join(f"{publishing.render(one, settings.format, options)}\n" for one in reports)
 

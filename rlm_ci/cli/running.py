@@ -8,6 +8,7 @@ import time
 from rlm_ci.cli import warn
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.cli.progress import duration
+from rlm_ci.cli.recursing import Look
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.publishing import neutral
 from rlm_ci.redaction import Redactor
@@ -136,13 +137,15 @@ def tell_way_on(held: Run, say: Callable[[str], None]) -> None:
 
 
 def record(entry: Entry) -> dict[str, Any]:
-    """The manifest of a run as JSON, where it lies, and whether its process is gone."""
+    """The manifest of a run as JSON, where it lies, whether its process is gone, and its tree."""
     gone = entry.is_gone(time.time())
-    return {**entry.run.to_record(), "manifest": entry.place, "gone": gone}
+    tree = Look(entry).record()
+    told = {**entry.run.to_record(), "manifest": entry.place, "gone": gone}
+    return told if tree is None else {**told, "recursion": tree}
 
 
-def tell(entry: Entry, now: float) -> str:
-    """A run for a person, a fact a line."""
+def tell(entry: Entry, now: float, look: Look | None = None) -> str:
+    """A run for a person, a fact a line; ``look`` knows what of its tree was read before."""
     run = entry.run
     facts = [
         ("run", run.run_id),
@@ -159,6 +162,7 @@ def tell(entry: Entry, now: float) -> str:
         ("folder", run.artifact_root),
     ]
     lines = [f"{name:<11}{printable(value)}" for name, value in facts if value]
+    lines += (look or Look(entry)).lines()
     for number, step in enumerate(run.commands, 1):
         told = [f"{number:>3}. {step.status:<10} {printable(step.title)}"]
         if step.summary:

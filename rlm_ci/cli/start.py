@@ -22,6 +22,7 @@ from rlm_ci.table import CORE, PIPELINES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from rlm_ci.cli.arguments import Arguments
     from rlm_ci.cli.running import Runs
@@ -36,7 +37,11 @@ _OWN = (
             env=("CODEX_ORCHESTRATOR_RUN_ID",), file=False, own_env=False),
 )  # fmt: skip
 #: What a resumed run does not take from its folder alone, and what of it is a path.
-_SAID = {"sandbox": "--sandbox", "config": "--config", "context.source": "--context"}
+_SAID = {
+    "sandbox": "--sandbox", "config": "--config", "context.source": "--context",
+    "wiki.out": "--out", "wiki.site": "--site", "wiki.push": "--push",
+    "recursion.scheduler": "--scheduler",
+}  # fmt: skip
 _PLACES = ("config", "context.source")
 _OTHERS = {
     f"CODEX_ORCHESTRATOR_{name}" for name in ("RUN_ID", "PIPELINE_ID", "MANIFEST_PATH", "RUN_DIR")
@@ -67,6 +72,7 @@ def run(arguments: Arguments) -> int:
     if len(arguments.positionals) != 1 or arguments.rest:
         raise UsageError("start takes one pipeline", where="rlm-ci start", hint=USAGE)
     name = arguments.positionals[0]
+    arguments = _placed(arguments)
     own = rows((name,))
     table = {row.key: row for row in (*CORE, *PIPELINES, *own)}
     settings = Settings(table.values(), arguments.flags)
@@ -80,7 +86,8 @@ def run(arguments: Arguments) -> int:
         key: value for key, value in arguments.flags.items() if key not in running.OF_A_COMMAND
     }
     is_own = any(stage.kind == OWN for stage in chosen.stages)
-    if is_own and not (goal and goal.strip()):
+    needs_goal = any(stage.pipeline == pipeline.WITH_GOAL for stage in chosen.stages)
+    if is_own and needs_goal and not (goal and goal.strip()):
         raise UsageError(
             "there is no goal", where="rlm-ci start", hint='say it: --goal "make it pass"'
         )
@@ -110,14 +117,31 @@ def run(arguments: Arguments) -> int:
         {key: clean(value) if isinstance(value, str) else value for key, value in flags.items()},
         pipeline.digest(known, name),
     )
-    said = [word for key, flag in _SAID.items() if key in flags for word in (flag, flags[key])]
-    begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings), said)
+    begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings), _said(flags))
     try:
         output.emit(_told(begun, settings), settings)
     except StorageError as error:  # it goes on, and nobody else will say what it is called
         follow = f"the run has begun, follow it with: rlm-ci status {begun.run_id} --watch"
         raise StorageError(error.what, where=error.where, hint=follow) from None
     return errors.OK
+
+
+def _placed(arguments: Arguments) -> Arguments:
+    """With the folders of a review or a wiki as they are called from anywhere."""
+    if not {"recursion.path", "wiki.out", "wiki.site"} & arguments.flags.keys():
+        return arguments
+    from rlm_ci.cli import placing
+
+    return arguments.replace(flags=placing.placed(arguments.flags))
+
+
+def _said(flags: Mapping[str, Any]) -> list[str]:
+    """What the run's process has to be told, as it does not take it from the run's folder."""
+    said = []
+    for key, flag in _SAID.items():
+        if key in flags:
+            said += [flag] if isinstance(flags[key], bool) else [flag, flags[key]]
+    return said
 
 
 def _task(settings: Settings, root: str) -> str:

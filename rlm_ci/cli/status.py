@@ -8,6 +8,7 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.cli import output, write
+from rlm_ci.cli.recursing import Look
 from rlm_ci.cli.running import ROWS, Runs, one_run, record, tell
 from rlm_ci.errors import UsageError
 from rlm_ci.publishing import neutral
@@ -132,12 +133,14 @@ class _Screen(_View):
 
     def __init__(self) -> None:
         self._drawn = 0
+        self._look: Look | None = None
         self._last: list[str] = []
 
     def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:
         self._last = [*self._last, *(_line(event) for event in new)][-_LAST:]
         size = _size()
-        lines = [*tell(entry, now).splitlines(), "", *self._last]
+        self._look = self._look or Look(entry)
+        lines = [*tell(entry, now, self._look).splitlines(), "", *self._last]
         # A line that wraps, or leaves the screen, cannot be drawn over.
         lines = [neutral.clip(line, size.columns - 1) for line in lines][-(size.lines - 1) :]
         up = f"\x1b[{self._drawn}F" if self._drawn else ""

@@ -1,8 +1,8 @@
 """``rlm-ci verify``: re-check every evidence pointer of a stored report, offline.
 
 Of a fix loop whose result is not in the work tree also by what the run has kept of it; of a
-run that answered a question also that its planner never saw the text, and that the answer
-is what the record of the run gives.
+review or a wiki also that its journals are whole; of a run that answered a question also that
+its planner never saw the text, and that the answer is what the record of the run gives.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "re-check every evidence pointer of a stored report, offline"
 USAGE = "REPORT|RUN [OPTION...]"
-_LIMIT = 64 << 20
+#: A report of a hundred thousand findings.
+_LIMIT = 512 << 20
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
@@ -51,6 +52,9 @@ def run(arguments: Arguments) -> int:
     settings = Settings((*CORE, *running.OUT_DIR), arguments.flags)
     output.require_text_or_json(settings, "verify")
     path, folder = _place(arguments.positionals[0], settings)
+    tree = _tree(folder)
+    if tree is not None and not os.path.lexists(path):
+        return _without_report(tree, settings)
     report = read_report(path)
     question = None if folder is None else _Question.of(folder, report)
     repository = open_repository(settings)
@@ -60,13 +64,40 @@ def run(arguments: Arguments) -> int:
 
         kept = remains.held(os.path.join(folder, "rlm"), report, repository, settings.environ)
     checked = evidence.verify(report, repository, kept)
-    problems = (*checked.problems, *(question.problems if question else ()))
+    problems = (*checked.problems, *(question.problems if question else ()), *(tree or ()))
     if settings.format == "json":
-        text = neutral.record(_record(checked, question, problems))
+        told = _record(checked, question, problems)
+        text = neutral.record(told if tree is None else {**told, "journals": list(tree)})
     else:
-        text = "".join(f"{neutral.log(line)}\n" for line in _lines(checked, question, problems))
+        lines = [*_lines(checked, question, problems)]
+        if tree is not None:
+            flaws = count(len(tree), "flaw") if tree else "whole"
+            lines.append(f"journals of the recursion: {flaws}")
+        text = "".join(f"{neutral.log(line)}\n" for line in lines)
     output.emit(text, settings)
     return errors.FINDINGS if problems else errors.OK
+
+
+def _tree(folder: str | None) -> list[str] | None:
+    """What is wrong with the journals of a review or a wiki; None for what is neither."""
+    inner = "" if folder is None else os.path.join(folder, "rlm")
+    if not inner or not os.path.lexists(os.path.join(inner, "run.json")):
+        return None
+    from rlm_ci.recursion import verification
+
+    return verification.verify(inner)
+
+
+def _without_report(tree: Sequence[str], settings: Settings) -> int:
+    """Of a run that has not come to a report: whether what it has written so far is whole."""
+    if settings.format == "json":
+        text = neutral.record({"journals": list(tree), "problems": list(tree)})
+    else:
+        lines = [*(f"✗ {problem}" for problem in tree), "there is no report yet"]
+        lines.append(f"journals of the recursion: {count(len(tree), 'flaw') if tree else 'whole'}")
+        text = "".join(f"{neutral.log(line)}\n" for line in lines)
+    output.emit(text, settings)
+    return errors.FINDINGS if tree else errors.OK
 
 
 class _Question(Value):

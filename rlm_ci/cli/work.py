@@ -13,7 +13,7 @@ from rlm_ci.cli.fixing import Fix
 from rlm_ci.cli.gateway import earlier
 from rlm_ci.cli.question import Inquiry
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.models.recorded import Record
+from rlm_ci.models.recorded import FILE, Record
 from rlm_ci.recursion.symbolic.planner import BadPlanError
 from rlm_ci.redaction import Redactor
 from rlm_ci.runs.manifest import PAUSED
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs.state import Final
     from rlm_ci.settings import Settings
 
-CALLS = "calls.jsonl"
+CALLS = FILE
 ITERATIVE = "iterative"
 SYMBOLIC = "symbolic"
 
@@ -71,6 +71,11 @@ class Work:
         self.report: Report | None = None
         #: What the run is given more of from here on; see ``raising``.
         self.more: Mapping[str, float | None] = {}
+
+    @property
+    def tells(self) -> bool:
+        """Whether the report is what was asked for: an answer is, how a fix went is not."""
+        return self.report is not None and bool(self.report.documents)
 
     def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
         """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""

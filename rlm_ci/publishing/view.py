@@ -236,11 +236,13 @@ class View:
             for part in report.parts[: limits.parts]
             if part.state is not None or not part.enabled
         ]  # fmt: skip
+        gathered = words.gathered(report.coverage.omitted)
         omitted = [
-            {"path": self._surface.code(path), "reason": self._text(reason, limits)}
-            for path, reason in report.coverage.omitted[: limits.omitted]
-        ]
-        more = len(report.coverage.omitted) - len(omitted)
+            {"path": self._surface.code(path), "others": others,
+             "reason": self._text(reason, limits)}
+            for path, others, reason in gathered[: limits.omitted]
+        ]  # fmt: skip
+        more = len(gathered) - len(omitted)
         return {
             "counts": counts[: limits.parts], "parts": parts, "omitted": omitted,
             "more": words.count(more, "more file") if more else None,

@@ -7,6 +7,8 @@ from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, Severity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rlm_ci.findings import Finding, Location, Part, Report
 
 #: What a part's verdict is called when a person reads it. ``off`` is no verdict but a state.
@@ -32,8 +34,25 @@ OVERRIDES = {
 }
 
 
+#: So many files that were left out for one reason are told one by one.
+_APART = 3
+
 #: One of the words that every surface says alike.
 count = texts.count
+
+
+def gathered(omitted: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    """What was not looked at: a path, the others that have the same reason, in words, and that."""
+    alike: dict[str, list[str]] = {}
+    for path, reason in omitted:
+        alike.setdefault(reason, []).append(path)
+    found = []
+    for reason, paths in alike.items():
+        if len(paths) > _APART:
+            found.append((paths[0], f" and {count(len(paths) - 1, 'more file')}", reason))
+        else:
+            found += [(path, "", reason) for path in paths]
+    return found
 
 
 def state(part: Part, fail_level: Severity) -> str:

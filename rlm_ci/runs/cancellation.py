@@ -40,19 +40,19 @@ class Cancelled(Value):
 def cancel(
     path: str, manifest: Manifest, *, redactor: Redactor, out: str, grace: float = GRACE
 ) -> Cancelled:
-    """End the run in the folder ``path`` for good, and those that it started.
+    """End the run in the folder ``path``, and those that it started.
 
     Its process gets SIGTERM, and after ``grace`` seconds SIGKILL together with all that it has
     started. A run that has ended stays as it is. Raises LockedError where somebody else still
     holds the run, ConfigError where its process is not ours to end, DamagedError, StorageError.
     """
-    if manifest.has_ended and not manifest.is_resumable:
+    if not manifest.can_be_cancelled:
         return Cancelled(manifest, ended_now=False)
     held = None if is_free(path) else holder_of(path)
     process = _end(path, held, grace) if held is not None and held.alive else ""
     end_leftovers(manifest.run_id)
     with Run.open(path, redactor=redactor, out=out) as run:
-        if run.manifest.has_ended and not run.manifest.is_resumable:
+        if not run.manifest.can_be_cancelled:
             return Cancelled(run.manifest, ended_now=False, process=process)
         for child in run.manifest.child_runs:
             inner = folder.sibling(path, child.run_id)

@@ -26,6 +26,10 @@ NAME = "manifest.json"
 ENDED = (SUCCEEDED, FAILED, CANCELLED)
 #: The detail of a run that a signal ended: it can go on where it stopped.
 INTERRUPTED = "interrupted"
+#: The detail of a run that somebody ended.
+STOPPED = "cancelled"
+#: Pipelines whose work is kept node by node: it can be taken up again also where somebody ended it.
+_TAKEN_UP = ("review", "wiki")
 #: The detail of a run that stopped by itself until somebody lets it go on.
 PAUSED = "paused"
 #: The details of a run that a budget ended: it can go on with more of that one.
@@ -35,7 +39,7 @@ HEARTBEAT = 5.0
 STALE = 30.0
 #: From each status, those that may follow. Out of an ended one only a resume leads, and only
 #: where ``Manifest.is_resumable``, or with more of the budget that was spent; what was
-#: interrupted may also be cancelled for good.
+#: interrupted may also be cancelled.
 TRANSITIONS = {
     QUEUED: (IN_PROGRESS, FAILED, CANCELLED),
     IN_PROGRESS: (IN_PROGRESS, SUCCEEDED, FAILED, CANCELLED),
@@ -111,10 +115,15 @@ class Manifest(Value):
     def is_resumable(self) -> bool:
         """Whether the run may go on: not ended, interrupted, paused, or failed from outside."""
         if self.status == CANCELLED:
-            return self.status_detail == INTERRUPTED
+            return self.status_detail == INTERRUPTED or self.pipeline_id in _TAKEN_UP
         if self.status == FAILED:
             return self.exit_code in _OUTSIDE or self.status_detail == PAUSED
         return not self.has_ended
+
+    @property
+    def can_be_cancelled(self) -> bool:
+        """Whether there is something left to end."""
+        return self.status_detail != STOPPED and (not self.has_ended or self.is_resumable)
 
     @property
     def spent_budget(self) -> str | None:

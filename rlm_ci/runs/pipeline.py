@@ -103,9 +103,16 @@ def _spelled(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_TITLE = "Reach the goal"
+#: The one that is asked for something in words.
+WITH_GOAL = "rlm"
+_TITLES = {
+    WITH_GOAL: "Reach the goal",
+    "review": "Review the repository",
+    "wiki": "Write the wiki",
+}
 BUILT_IN: dict[str, Pipeline] = {
-    "rlm": Pipeline("rlm", _TITLE, (Stage("rlm", _TITLE, OWN, pipeline="rlm"),))
+    name: Pipeline(name, title, (Stage(name, title, OWN, pipeline=name),))
+    for name, title in _TITLES.items()
 }
 
 

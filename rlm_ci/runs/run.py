@@ -256,7 +256,7 @@ class Run:
                 for step in self.manifest.commands
             )
             self.manifest = self.manifest.replace(commands=steps)
-        return self.finish(CANCELLED, exit_code=exit_code, detail="cancelled")
+        return self.finish(CANCELLED, exit_code=exit_code, detail=manifests.STOPPED)
 
     def close(self) -> None:
         """Let go of the run; without ``finish`` it stays in progress, to be resumed."""

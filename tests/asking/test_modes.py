@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from asking.stage import LOG, QUESTION, Script, final, require_state
-from rlm_ci.cli import rlm, work
+from rlm_ci.cli import foreground, work
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion.context.building import build
 
@@ -49,20 +49,20 @@ def test_the_table(
     """
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    found = work.select(rlm.read({}), goal)
+    found = work.select(foreground.read({}), goal)
     assert (found.name, why in found.reason) == (mode, True), found
 
 
 def test_the_flag_goes_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLM_MODE", "iterative")
-    found = work.select(rlm.read({"mode": "symbolic"}), QUESTION)
+    found = work.select(foreground.read({"mode": "symbolic"}), QUESTION)
     assert (found.name, found.reason) == ("symbolic", "--mode says so")
 
 
 def test_another_mode_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLM_MODE", "recursive")
     with pytest.raises(ConfigError, match="recursive") as caught:
-        rlm.read({})
+        foreground.read({})
     assert "RLM_MODE" in str(caught.value.where)
 
 

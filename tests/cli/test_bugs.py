@@ -11,9 +11,9 @@ from runs.conftest import SECRET, Place
 
 from rlm_ci.cli import failure, pipelines
 from rlm_ci.cli.attempt import Attempt
+from rlm_ci.cli.foreground import read
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.cli.progress import Progress
-from rlm_ci.cli.rlm import read
 from rlm_ci.cli.running import Runs
 from rlm_ci.cli.work import CALLS, Mode, Work
 from rlm_ci.errors import ConfigError

@@ -119,7 +119,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (["verify", "a", "b"], "verify takes one report or run", ""),
         (["verify", "a", "--format", "html"], "verify has no form 'html'", ""),
         (["help", "chek"], "unknown command 'chek'", ""),
-        (["wiki"], "unknown command 'wiki'", ""),
+        (["bench"], "unknown command 'bench'", ""),
     ],
 )
 def test_wrong_use_is_2_with_nothing_on_stdout(

@@ -40,7 +40,7 @@ def feature(repo: GitRepo) -> tuple[GitRepo, str, str]:
 
 def test_the_files_of_a_run(cli: Cli, feature: tuple[GitRepo, str, str]) -> None:
     repo, base, head = feature
-    ended = cli("pr", cwd=repo)
+    ended = cli("pr", "--review", "off", cwd=repo)
     assert ended.code == 1
     (run,) = (repo.path / ".runs" / "rlm-repo" / "cli").iterdir()
     kept = {".lock", "events.jsonl", "manifest.json"}

@@ -64,6 +64,12 @@ def _pulls(scene: Scene) -> None:
     }  # fmt: skip
 
 
+def _opening(scene: Scene) -> None:
+    repo, pull = scene.repo(), scene.pull()
+    refused(422, repo.create_pull, base=pull.base.ref, head=pull.head.ref, title="The same again")
+    assert [p.number for p in repo.get_pulls()] == [NUMBER]
+
+
 def _conversation(scene: Scene) -> None:
     pull = scene.pull()
     made = pull.create_issue_comment("One")
@@ -176,6 +182,7 @@ def _download(scene: Scene) -> None:
 #: By what they are about. Each is for a fresh scene.
 OPERATIONS: Mapping[str, Callable[[Scene], None]] = {
     "about": _about, "contents": _contents, "commits": _commits, "pulls": _pulls,
+    "opening": _opening,
     "conversation": _conversation, "labels": _labels,
     "comments on the diff": _comments_on_the_diff, "reviews": _reviews,
     "check runs": _check_runs, "statuses": _statuses, "artifacts": _artifacts,

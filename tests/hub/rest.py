@@ -161,6 +161,22 @@ def _pulls(call: Call) -> Answer:
     return call.page(found, lambda pr: bodies.pull(call.repo, pr, call.api, full=False))
 
 
+@ROUTES.add("POST", f"{R}/pulls", "pull_requests=write")
+def _open_pull(call: Call) -> Answer:
+    repo, me, body = call.repo, call.me, call.body
+    head, base = body["head"].rpartition(":")[2], body["base"]
+    if any((pr.state, pr.head_ref, pr.base) == ("open", head, base) for pr in repo.pulls.values()):
+        text = f"A pull request already exists for {repo.full_name.split('/')[0]}:{head}."
+        told = {"resource": "PullRequest", "code": "custom", "message": text}
+        raise RefusalError(422, "Validation Failed", [told])
+    made = call.world.add_pull(
+        repo.full_name, max(repo.pulls, default=0) + 1, head=head, base=base,
+        title=body["title"], body=body.get("body"), user=me.login, head_ref=head,
+    )  # fmt: skip
+    shown = bodies.pull(repo, made, call.api)
+    return Answer(shown, 201, {"Location": shown["url"]})
+
+
 @ROUTES.add("GET", f"{R}/commits/{{commit_sha}}/pulls", "pull_requests=read")
 def _pulls_of_commit(call: Call) -> Answer:
     sha, repo = call.commit(call.params["commit_sha"]), call.repo

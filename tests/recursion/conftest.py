@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from llm.plugin import llm
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+__all__ = ["llm", "out", "top"]
 
 
 @pytest.fixture

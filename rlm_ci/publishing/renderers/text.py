@@ -134,8 +134,8 @@ class _Sheet:
         if omitted:
             yield ""
             yield f"Not looked at: {words.count(len(omitted), 'file')}"
-        for path, reason in omitted:
-            yield from self._wrap(f"{printable(path)}: {reason}", "  ")
+        for path, others, reason in words.gathered(omitted):
+            yield from self._wrap(f"{printable(path)}{others}: {reason}", "  ")
 
     def _verdict(self) -> str:
         mark, colour = _MARKS.get(self._report.verdict(), _UNJUDGED)

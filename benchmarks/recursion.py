@@ -1,0 +1,329 @@
+"""The recursion over a repository, measured: ``python benchmarks/recursion.py``.
+
+What it costs to schedule and to journal a node, with leaves that return at once; to go on with a
+long run; how much longer than its calls a run with a model takes; and what the wiki of a large
+library takes, anew and again. Each sample is a process of its own. The model is the loopback one
+of the tests. The result is written to ``benchmarks/results/recursion.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+TOP = Path(__file__).resolve().parent.parent
+NODES = (1_000, 10_000, 100_000, 1_000_000)
+#: Microseconds of a node; seconds and MiB of going on; wall beside the ideal.
+NODE_TARGET, RESUME_TARGET, MEMORY_TARGET, WALL_TARGET = 60.0, 5.0, 256.0, 1.10
+#: Seconds of a wiki of CPython's library, and of the same when nothing has changed.
+FIRST_TARGET, AGAIN_TARGET = 60.0, 3.0
+RECORDS = 1_000_000
+DELAY, CONCURRENCY, LEAVES = 0.2, 32, 480
+FAN = 64
+
+
+# ── in the child ──
+
+
+def analyse(_task: object) -> dict[str, Any]:
+    return {}
+
+
+class AtOnce:
+    """An objective with nothing to do; with a model, one question a leaf."""
+
+    name, domain = "at-once", None
+    options: Mapping[str, Any] = {}
+    analyse = staticmethod(analyse)
+
+    def settled(self, _probe: object) -> None:
+        return None
+
+    def risk(self, _probe: object) -> float:
+        return 0.0
+
+    def judge(self, node: Any, _task: object, _analysis: object, ask: Any) -> Any:
+        from rlm_ci.recursion.nodes import COMPLETED, NodeResult
+
+        if ask is not None:
+            text = f"question about {node.scope.path} {node.scope.first}"
+            ask("find", ({"role": "user", "content": text},))
+        return NodeResult(node.id, COMPLETED, "", 1.0)
+
+    def aggregate(self, node: Any, _children: Sequence[Any], _ask: object) -> Any:
+        from rlm_ci.recursion.nodes import COMPLETED, NodeResult
+
+        return NodeResult(node.id, COMPLETED, "", 1.0)
+
+
+def path_of(number: int) -> str:
+    """``p000/m01/d02/f03.py``: digits to the base of ``FAN``."""
+    parts = (number // FAN**3, number // FAN**2 % FAN, number // FAN % FAN, number % FAN)
+    return "p{:03}/m{:02}/d{:02}/f{:02}.py".format(*parts)
+
+
+def corpus(leaves: int) -> Any:
+    """So many small files in folders of folders; nobody reads them from a disk."""
+    from rlm_ci.recursion.corpus import Corpus, File
+
+    files = tuple(File.of((path_of(at), "0" * 40, 1)) for at in range(leaves))
+    found = Corpus(None, files, (), lambda some: [b"\n"] * len(some))
+    assert found.digest
+    return found
+
+
+def solve(folder: str, leaves: int, ask: Any = None) -> tuple[float, int]:
+    """Seconds that a run took, and its nodes."""
+    from rlm_ci.recursion.journals import Journals
+    from rlm_ci.recursion.solver import RLM, Budget, Constraints
+    from rlm_ci.recursion.tree import Shape
+
+    files = corpus(leaves)
+    began = time.perf_counter()
+    with Journals.open(folder) as store:
+        rlm = RLM(files, store, ask=ask)
+        shape = Shape(leaf_files=1, most_parts=FAN)
+        constraints = Constraints(shape=shape, concurrency=CONCURRENCY)
+        result = rlm.solve(rlm.root, AtOnce(), Budget(), constraints)
+    took = time.perf_counter() - began
+    if result.status != "completed":
+        raise SystemExit(f"the run is {result.status}: {result.uncovered[:3]}")
+    with open(os.path.join(folder, "run.json"), encoding="utf-8") as stream:
+        return took, json.load(stream)["progress"]["nodes_total"]
+
+
+def overhead(folder: str, leaves: str) -> list[float]:
+    took, nodes = solve(folder, int(leaves))
+    return [took / nodes * 1e6, nodes]
+
+
+def going_on(folder: str, leaves: str) -> list[float]:
+    took, _ = solve(folder, int(leaves))
+    return [took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]
+
+
+def asking(folder: str, url: str) -> list[float]:
+    """Seconds of a run with a model, journalled and budgeted as any."""
+    from rlm_ci.models import Request
+    from rlm_ci.models.ledger import Ledger
+    from rlm_ci.models.openai_api import OpenAIModel
+    from rlm_ci.models.recorded import Record
+
+    ledger = Ledger(max_calls=10**6, max_tokens=10**12)
+    model = OpenAIModel(base_url=url, api_key="sk-loopback-0123456789abcdef")
+    with model, Record.open(os.path.join(folder, "calls.jsonl"), redact=str) as record:
+
+        def ask_of(node: Any) -> Any:
+            def ask(place: str, messages: Any, **_: Any) -> Any:
+                request = Request("m-1", tuple(messages), 1000)
+                return record.complete(model, ledger, request, f"{node.id}/{place}")
+
+            return ask
+
+        first = Request("m-1", ({"role": "user", "content": "imports, the connection"},), 1000)
+        record.complete(model, ledger, first, "first")
+        took, _ = solve(os.path.join(folder, "rlm"), LEAVES, ask_of)
+    return [took]
+
+
+CHILDREN = {"overhead": overhead, "resume": going_on, "model": asking}
+
+
+# ── in the parent ──
+
+
+@contextmanager
+def service(delay: float) -> Iterator[str]:
+    """A model that takes ``delay`` seconds; its base URL."""
+    argv = [sys.executable, "-m", "llm", "--delay", str(delay)]
+    environment = {**os.environ, "PYTHONPATH": str(TOP / "tests")}
+    with subprocess.Popen(
+        argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        if not process.stdout:
+            raise SystemExit("the model service did not start")
+        yield process.stdout.readline().strip()
+        process.communicate(timeout=10)  # closes stdin, at which it ends
+
+
+def child(name: str, folder: Path, argument: object) -> list[float]:
+    argv = [sys.executable, __file__, "--child", name, str(folder), str(argument)]
+    environment = {**os.environ, "PYTHONPATH": str(TOP)}
+    done = subprocess.run(
+        argv, check=True, stdout=subprocess.PIPE, text=True, cwd=TOP, env=environment
+    )
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    measured: str
+    target: str
+    held: bool
+
+    def line(self) -> str:
+        return f"| {self.name} | {self.measured} | {self.target} | {'yes' if self.held else 'no'} |"
+
+
+def fresh(work: Path) -> Path:
+    folder = work / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+def node_rows(work: Path, sizes: Sequence[int], runs: int) -> list[Row]:
+    rows, figures = [], []
+    for leaves in sizes:
+        turns = 1 if leaves >= 10**6 else runs
+        samples = [child("overhead", fresh(work), leaves) for _ in range(turns)]
+        figure = statistics.median(sample[0] for sample in samples)
+        figures.append(figure)
+        name = f"a node, of {int(samples[0][1]):,}"
+        rows.append(Row(name, f"{figure:.1f} µs", f"{NODE_TARGET:g} µs", figure <= NODE_TARGET))
+    if len(figures) > 2:
+        ratio = figures[-1] / figures[1]
+        rows.append(Row("… the largest run beside that of 10,000", f"{ratio:.2f}×", "1.5×",
+                        ratio <= 1.5))  # fmt: skip
+    return rows
+
+
+def resume_rows(work: Path, count: int, runs: int) -> list[Row]:
+    """Going on with a run of ``count`` records of which the last thousand are not there yet."""
+    leaves = int(count / 4.1)
+    whole = fresh(work)
+    child("overhead", whole, leaves)
+    cut_tail(whole, 1000)
+    samples = []
+    for _ in range(runs):
+        again = work / "again"
+        shutil.rmtree(again, ignore_errors=True)
+        shutil.copytree(whole, again)
+        samples.append(child("resume", again, leaves))
+    seconds, memory = (statistics.median(figures) for figures in zip(*samples, strict=True))
+    with open(whole / "run.json", encoding="utf-8") as stream:
+        records = json.load(stream)["checkpoint"]["seq"]
+    return [
+        Row(f"going on with a run of {records:,} records", f"{seconds:.2f} s",
+            f"{RESUME_TARGET:g} s", seconds <= RESUME_TARGET),
+        Row("… peak of the process", f"{memory:.0f} MiB", f"{MEMORY_TARGET:g} MiB",
+            memory <= MEMORY_TARGET),
+    ]  # fmt: skip
+
+
+def cut_tail(folder: Path, count: int) -> None:
+    """As if it had been killed ``count`` records before its end."""
+    with open(folder / "run.json", encoding="utf-8") as stream:
+        last = json.load(stream)["checkpoint"]["seq"] - count
+    for name in ("results.jsonl", "nodes.jsonl", "queue.jsonl"):
+        path = folder / name
+        kept = [
+            line
+            for line in path.read_bytes().splitlines(keepends=True)
+            if json.loads(line)["seq"] <= last
+        ]
+        path.write_bytes(b"".join(kept))
+
+
+def model_rows(work: Path, runs: int) -> list[Row]:
+    ideal = max(DELAY, LEAVES * DELAY / CONCURRENCY)
+    with service(DELAY) as url:
+        samples = [child("model", fresh(work), url)[0] for _ in range(runs)]
+    ratio = statistics.median(samples) / ideal
+    name = f"{LEAVES} calls of {DELAY * 1000:.0f} ms, {CONCURRENCY} at once"
+    return [Row(name, f"{ratio:.3f} × {ideal:.1f} s", f"{WALL_TARGET:.2f}×", ratio <= WALL_TARGET)]
+
+
+def wiki_rows(work: Path, runs: int) -> list[Row]:
+    """Whole processes: the first wiki of CPython's library, and one of the unchanged tree."""
+    lib = work / "Lib"
+    ignored = shutil.ignore_patterns("site-packages", "__pycache__")
+    shutil.copytree(sysconfig.get_path("stdlib"), lib, ignore=ignored)
+    author = ("-c", "user.name=Lib", "-c", "user.email=lib@example.com")
+    for command in (("init", "-q"), ("add", "-A"), (*author, "commit", "-q", "-m", "Lib")):
+        subprocess.run(["git", "-C", str(lib), *command], check=True)
+    out = work / "wiki"
+    argv = [str(Path(sys.executable).parent / "rlm-ci"), "wiki", "--out", str(out)]
+    figures: tuple[list[float], list[float]] = ([], [])
+    for _ in range(runs):
+        for folder in (out, lib / ".runs", lib / "out"):
+            shutil.rmtree(folder, ignore_errors=True)
+        for found in figures:
+            start = time.perf_counter()
+            subprocess.run(argv, check=True, cwd=lib, capture_output=True)
+            found.append(time.perf_counter() - start)
+    first, second = map(statistics.median, figures)
+    lines = sum(path.read_bytes().count(b"\n") for path in lib.rglob("*.py"))
+    return [
+        Row(f"wiki of CPython's library, {lines:,} lines of Python", f"{first:.1f} s",
+            f"{FIRST_TARGET:g} s", first <= FIRST_TARGET),
+        Row("… again, nothing changed", f"{second:.2f} s", f"{AGAIN_TARGET:g} s",
+            second <= AGAIN_TARGET),
+    ]  # fmt: skip
+
+
+def rows(work: Path, arguments: argparse.Namespace) -> list[Row]:
+    sizes = [size for size in NODES if size <= arguments.largest]
+    parts: list[Callable[[], list[Row]]] = [
+        lambda: node_rows(work, sizes, arguments.runs),
+        lambda: resume_rows(work, min(RECORDS, 4 * arguments.largest), arguments.runs),
+        lambda: model_rows(work, arguments.runs),
+        lambda: wiki_rows(work, arguments.runs),
+    ]
+    return [row for part in parts for row in part()]
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--child"]:
+        name, *more = sys.argv[2:]
+        print(json.dumps(CHILDREN[name](*more)))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", "--runs", type=int, default=3, help="counted turns")
+    parser.add_argument("--largest", type=int, default=NODES[-1], help="leaves of the largest run")
+    parser.add_argument("--work", type=Path, help="where to make a temporary folder")
+    arguments = parser.parse_args()
+    load = os.getloadavg()[0]
+    method = (
+        f"`benchmarks/recursion.py`: medians of {arguments.runs} processes, of one where a run has "
+        "a million nodes. A node is all that happens to it: it is parted, decided on, scheduled, "
+        "given to an objective that returns at once, put together with its siblings and written "
+        "to three journals, each batch synced. The model is a server on loopback."
+    )
+    machine = (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"load {load:.1f} before, {time.strftime('%Y-%m-%d', time.gmtime())}."
+    )
+    lines = ["# The recursion over a repository", "", method, "", machine, ""]
+    lines += ["| | measured | target | held |", "|---|--:|--:|---|"]
+    with tempfile.TemporaryDirectory(dir=arguments.work) as work:
+        found = rows(Path(work), arguments)
+    lines += [row.line() for row in found]
+    print("\n".join(lines))
+    result = TOP / "benchmarks" / "results" / "recursion.md"
+    result.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"written: {result.relative_to(TOP)}")
+    return 0 if all(row.held for row in found) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

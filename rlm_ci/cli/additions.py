@@ -1,0 +1,198 @@
+"""What ``pr`` adds to the checks: a review of the change, and pages of the wiki that go stale."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from rlm_ci.cli import failure, privileged, running
+from rlm_ci.cli.progress import Progress
+from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.findings import NOT_RUN, Evidence, Finding, Part, Severity, Usage
+from rlm_ci.runs.run import Run
+from rlm_ci.runs.store import Store
+from rlm_ci.texts import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.cli.judging import Judgement
+    from rlm_ci.findings import Report
+    from rlm_ci.settings import Settings
+
+REVIEW, WIKI = "review", "wiki"
+_AUTO, _ON, _OFF = "auto", "on", "off"
+_STATE_LIMIT = 64 << 20
+#: Places of a stale page that are shown.
+_PLACES = 10
+
+
+def add(judgement: Judgement, report: Report, held: Run | None) -> Report:
+    """``report`` with the parts that the settings ask for. Nothing here ends the run."""
+    for change in judgement.changes[:1]:
+        report = _with_review(judgement, report, change, held)
+        part = _stale(judgement.settings, change)
+        if part is not None:
+            report = report.replace(parts=(*report.parts, part))
+    return report
+
+
+# ── the review ──
+
+
+def _with_review(
+    judgement: Judgement, report: Report, change: ChangeSet, held: Run | None
+) -> Report:
+    settings = judgement.settings
+    wanted = settings.review.enabled
+    if wanted == _OFF or change.head is None:
+        return report
+    github = settings.github
+    event = privileged.event_of(github.event_name) if github.actions else None
+    try:
+        if event is not None:
+            if wanted == _AUTO:
+                return report
+            raise ConfigError(
+                f"a review is refused under {event}: it writes the pull request's files to the "
+                "disk, in a job that has secrets and a token that may write",
+                where=settings.sources["review.enabled"],
+                hint="run it on pull_request",
+            )
+        if wanted == _AUTO and not _has_business(settings, change):
+            return report
+        told = _review(judgement, change, held)
+    except Exception as error:  # noqa: BLE001 - what the checks found is told whatever happens here
+        found = failure(error, held.path if held else None)
+        part = Part.from_error(REVIEW, found)
+        return report.replace(parts=(*report.parts, part))
+    (part,) = told.parts
+    if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # nobody is there for it
+        part = Part(REVIEW, f"off: {part.summary}", {"enabled": False}, enabled=False)
+    return report.replace(
+        parts=(*report.parts, part),
+        coverage=told.coverage,
+        evidence=_sum(report.evidence, told.evidence),
+        usage=_added(report.usage, told.usage),
+    )
+
+
+def _has_business(settings: Settings, change: ChangeSet) -> bool:
+    """Whether there is anybody to look at the change, and anything that is theirs."""
+    from rlm_ci.recursion.review import ruff
+    from rlm_ci.recursion.review.analyzers import locate
+
+    has_model = bool(settings.model and (settings.openai.api_key or settings.openai.base_url))
+    if settings.review.analyzers or (has_model and settings.review.model != _OFF):
+        return True
+    endings = tuple(one.removeprefix("*") for one in ruff.FILES)
+    if settings.review.ruff == _OFF or not any(one.endswith(endings) for one in change.names()):
+        return False
+    return settings.review.ruff == _ON or locate(ruff.NAME) is not None
+
+
+def _review(judgement: Judgement, change: ChangeSet, held: Run | None) -> Report:
+    """The review as a run of its own, in the folder of the one of ``pr`` where that has one."""
+    from rlm_ci.cli.reviewing import ReviewingChange
+    from rlm_ci.cli.work import without_runs
+
+    settings = judgement.settings
+    runs = running.Runs(settings)
+    with (
+        tempfile.TemporaryDirectory(prefix="rlm-ci-review-") as scratch,
+        Progress(settings.environ, quiet=settings.quiet or not settings.model) as progress,
+        Run.create(
+            Store(held.path_of(REVIEW), held.shown(REVIEW)) if held else Store(scratch, REVIEW),
+            held.task_id if held else "rlm-pr",
+            pipeline_id=REVIEW,
+            redactor=runs.redactor,
+            out=os.path.join(scratch, "out"),
+            parent_run_id=held.id if held else None,
+        ) as run,
+    ):
+        skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
+        work = ReviewingChange(settings, judgement.repository, progress, skipped=skipped)
+        work.change, work.subject = change, judgement.report.subject
+        run.begin()
+        try:
+            code, summary = work(run, None)
+        except BaseException as error:
+            run.stop(error)
+            if not isinstance(error, RlmCiError) or work.report is None:
+                raise
+        else:
+            run.finish("failed" if code else "succeeded", exit_code=code, summary=summary)
+        finally:
+            if held:
+                held.add_child(run.manifest)
+    if work.report is None:
+        raise AssertionError("a review ends with a report or an error")
+    return work.report
+
+
+# ── the wiki ──
+
+
+def _stale(settings: Settings, change: ChangeSet) -> Part | None:
+    """The pages that the change makes stale; None where there is no wiki, and none is asked for."""
+    wanted = settings.wiki.enabled
+    if wanted == _OFF or change.merge_base is None:
+        return None
+    folder = settings.wiki.folder.strip("/")
+    path = f"{folder}/wiki.json"
+    try:
+        data = change.read(path, _STATE_LIMIT, old=True)
+        if data is None:
+            if wanted == _AUTO:
+                return None
+            raise ConfigError(
+                "there is no wiki that could go stale",
+                where=path,
+                hint="make one: rlm-ci wiki --out DIR; or name its folder: wiki.folder",
+            )
+        from rlm_ci.recursion.wiki.staleness import stale
+        from rlm_ci.recursion.wiki.state import State
+
+        state = State.from_bytes(data, path)
+        found = () if state is None else stale(state, change)
+    except RlmCiError as error:
+        return Part.from_error(WIKI, error)
+    findings = tuple(
+        Finding(
+            "wiki/stale",
+            Severity.INFO,
+            f"the wiki's page {printable(one.page)} tells of lines that this change edits",
+            hint="the next refresh brings it up to date: rlm-ci wiki",
+            evidence=one.places[:_PLACES],
+            domain="docs",
+            subject=one.page,
+        )
+        for one in found
+    )
+    pages = len(state.pages) if state else 0
+    told = f"{count(len(found), 'page')} of {pages:,} will be stale" if found else (
+        f"none of {count(pages, 'page')} goes stale"
+    )  # fmt: skip
+    places = sum(len(one.evidence) for one in findings)
+    return Part(
+        WIKI,
+        told,
+        {"pages": pages, "stale": len(found)},
+        findings,
+        evidence=Evidence(places, places, 0, 0),
+    )
+
+
+def _sum(one: Evidence, other: Evidence) -> Evidence:
+    return Evidence(*(getattr(one, name) + getattr(other, name) for name in Evidence._fields))
+
+
+def _added(one: Usage, other: Usage) -> Usage:
+    costs = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
+    return Usage(
+        one.calls + other.calls,
+        one.replayed + other.replayed,
+        one.prompt_tokens + other.prompt_tokens,
+        one.completion_tokens + other.completion_tokens,
+        sum(costs) if costs else None,
+    )

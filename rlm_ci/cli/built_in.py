@@ -1,0 +1,58 @@
+"""What rlm-ci does itself in a run, by the name of its pipeline."""
+
+from __future__ import annotations
+
+from rlm_ci.cli import foreground, load, raising
+from rlm_ci.cli.judging import open_repository
+from rlm_ci.runs import pipeline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.cli.foreground import Work
+    from rlm_ci.cli.progress import Progress
+    from rlm_ci.cli.running import Runs
+    from rlm_ci.runs.request import Request
+    from rlm_ci.runs.run import Run
+    from rlm_ci.runs.stages import Action
+    from rlm_ci.settings import Settings
+
+
+def make(
+    name: str,
+    settings: Settings,
+    runs: Runs,
+    progress: Progress,
+    replay: str | None = None,
+) -> Work:
+    """The work of the pipeline ``name``, which the command of that name describes.
+
+    With ``replay``, the record of another run, no model is asked. Raises ConfigError.
+    """
+    repository = open_repository(settings)
+    made: Work = load(name).make(settings, repository, runs, progress, replay)
+    return made
+
+
+def actions(
+    asked: Request,
+    flags: Mapping[str, Any],
+    runs: Runs,
+    progress: Progress,
+    done: list[Work],
+) -> dict[str, Action]:
+    """What rlm-ci does itself, for a run that was asked for earlier; ``done`` gets the work."""
+
+    def action(name: str) -> Action:
+        def carry_out(run: Run, goal: str | None) -> tuple[int, str]:
+            settings = foreground.read({**asked.flags, **flags})
+            work = make(name, settings, runs, progress)
+            work.more = raising.told(settings, flags)
+            done.append(work)
+            return work(run, goal)
+
+        return carry_out
+
+    return {name: action(name) for name in pipeline.BUILT_IN}

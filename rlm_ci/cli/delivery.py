@@ -1,0 +1,227 @@
+"""Pages brought to a folder, to a branch, to a pull request, or to GitHub's own wiki."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from rlm_ci import files
+from rlm_ci.cli import posting
+from rlm_ci.cli.judging import from_remote
+from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
+from rlm_ci.recursion.wiki.state import NAME, State
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from rlm_ci.git import Repository
+    from rlm_ci.repository import Clone, Delivered
+    from rlm_ci.settings import Settings
+
+#: The branch of our pull request.
+OURS = "rlm-ci/wiki"
+_BRANCH, PR, _WIKI = "branch:", "pr", "wiki"
+_MESSAGE = "Refresh the wiki"
+_BODY = """\
+The pages in `{folder}` are made from the sources by `rlm-ci wiki`. They are brought up to date
+whenever they say something else; close this pull request to keep them as they are.
+"""
+_LIMIT = 256 << 20
+#: GitHub's wiki has no folders: the pages as they were made are kept beside those that it shows.
+_KEPT = "rlm-ci-pages.json"
+_LINK = re.compile(r"\]\((\.\./)?(modules/)?([A-Za-z0-9_][A-Za-z0-9._-]*)\.md(#[^)\s]*)?\)")
+
+
+def before(settings: Settings, repository: Repository) -> dict[str, bytes]:
+    """The pages that were delivered last, by the names that they have in a folder."""
+    target = require(settings)
+    with _clone(settings, repository, target) as clone:
+        if target == _WIKI:
+            kept = clone.read(clone.head() or "", "").get(_KEPT)
+            return {} if kept is None else _unpacked(kept)
+        if target == PR:
+            name = OURS if clone.branch(OURS) else clone.head() or ""
+            return _ours(clone.read(name, settings.wiki.folder))
+        return _ours(clone.read(target, ""))
+
+
+def push(settings: Settings, repository: Repository, source: str) -> Iterator[str]:
+    """Deliver the pages in ``source``; what became of it, a line each.
+
+    Raises ConfigError, RemoteError, UnavailableError.
+    """
+    from rlm_ci.repository import told
+
+    target, pages = require(settings), _pages(source)
+    with _clone(settings, repository, target) as clone:
+        if target == _WIKI:
+            yield told(clone.deliver(clone.head() or "master", flat(pages), _MESSAGE))
+        elif target != PR:
+            yield told(clone.deliver(target, pages, _MESSAGE))
+        else:
+            base = clone.head()
+            if base is None:
+                raise ConfigError(
+                    "the remote has no commit that a pull request could be based on",
+                    where="--to pr",
+                    hint="push the repository first",
+                )
+            folder = settings.wiki.folder.strip("/")
+            placed = {f"{folder}/{name}": data for name, data in pages.items()}
+            delivered = clone.deliver(OURS, placed, _MESSAGE, base=base)
+            yield told(delivered)
+            if delivered.differs:
+                yield _pull(settings, repository, delivered, base)
+
+
+def require(settings: Settings) -> str:
+    """``pr``, ``wiki``, or the name of a branch. Raises ConfigError."""
+    target: str = settings.wiki.target
+    if target in (PR, _WIKI):
+        return target
+    name = target.removeprefix(_BRANCH)
+    plain = name.replace("/", "").replace("-", "").replace("_", "").replace(".", "")
+    is_name = target.startswith(_BRANCH) and plain.isascii() and plain.isalnum()
+    parts = name.split("/")  # as git check-ref-format wants them
+    if not is_name or ".." in name or not all(map(_is_part, parts)) or name[0] == "-":
+        raise ConfigError(
+            f"there is no target {target[:80]!r}",
+            where=settings.sources["wiki.target"],
+            hint="pr, wiki, or branch:NAME",
+        )
+    return name
+
+
+def _is_part(text: str) -> bool:
+    return bool(text) and text[0] != "." and text[-1] != "." and not text.endswith(".lock")
+
+
+def flat(pages: dict[str, bytes]) -> dict[str, bytes]:
+    """The pages as GitHub's wiki wants them: no folders, links without endings."""
+    names = {name: _flat(name) for name in pages if name.endswith(".md")}
+
+    def lead(match: re.Match[str]) -> str:
+        _, _, name, anchor = match.groups()
+        inner = "index.md" if name == "index" else f"modules/{name}.md"
+        if inner not in names:
+            return match.group()
+        return f"]({names[inner].removesuffix('.md')}{anchor or ''})"
+
+    found = {
+        names[name]: _LINK.sub(lead, pages[name].decode("utf-8", "surrogateescape")).encode(
+            "utf-8", "surrogateescape"
+        )
+        for name in names
+    }
+    texts = {name: data.decode("utf-8", "surrogateescape") for name, data in pages.items()}
+    kept = json.dumps({"version": 1, "pages": texts}, indent=1, sort_keys=True)
+    return {**found, _KEPT: f"{kept}\n".encode("ascii")}
+
+
+def _flat(name: str) -> str:
+    return "Home.md" if name == "index.md" else name.replace("/", "-")
+
+
+def _unpacked(data: bytes) -> dict[str, bytes]:
+    try:
+        pages = json.loads(data)["pages"]
+        return {
+            name: text.encode("utf-8", "surrogateescape")
+            for name, text in pages.items()
+            if name == NAME or _is_page(name)
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise DamagedError(
+            "it does not hold the pages that were delivered last",
+            where=_KEPT,
+            hint="remove it from the wiki",
+        ) from None
+
+
+def _ours(found: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in found.items() if name == NAME or _is_page(name)}
+
+
+def _is_page(name: str) -> bool:
+    return re.fullmatch(r"(?:modules/)?[A-Za-z0-9_][A-Za-z0-9._-]*\.md", name) is not None
+
+
+def _pages(folder: str) -> dict[str, bytes]:
+    """The pages of a run and their state. Raises DamagedError where one is gone."""
+    state = State.read(folder)
+    if state is None:
+        raise DamagedError("it is gone", where=os.path.join(folder, NAME), hint="make them again")
+    found = {}
+    for name in (*sorted(state.pages), NAME):
+        data = _read(os.path.join(folder, *name.split("/")))
+        if data is None:
+            raise DamagedError(
+                "it is gone", where=os.path.join(folder, name), hint="make the pages again"
+            )
+        found[name] = data
+    return found
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        return files.read(path, _LIMIT)
+    except files.UnreadableError:
+        return None
+
+
+def _clone(
+    settings: Settings, repository: Repository, target: str
+) -> AbstractContextManager[Clone]:
+    """A clone of the remote, or of its wiki, with the token where it is GitHub's."""
+    try:
+        from rlm_ci.repository import cloned
+    except ModuleNotFoundError as error:
+        raise UnavailableError(
+            f"pushing needs the library {error.name}, which is not installed",
+            where="--push",
+            hint="pip install 'rlm-ci[wiki]'",
+        ) from None
+    url = repository.config(f"remote.{repository.remote()}.url") if repository.git_dir else ""
+    if not url:
+        raise ConfigError(
+            "the repository has no remote to push to",
+            where="--push",
+            hint="git remote add origin URL; or write the pages to a folder: --out DIR",
+        )
+    if target == _WIKI:
+        url = f"{url.rstrip('/').removesuffix('.git')}.wiki.git"
+    server = settings.github.server_url or "https://github.com"
+    return cloned(url, settings.environ, token=settings.github.token, ours=server)
+
+
+def _pull(settings: Settings, repository: Repository, delivered: Delivered, base: str) -> str:
+    """Open the pull request, where there is none; one line about it."""
+    server = settings.github.server_url or "https://github.com"
+    name = settings.github.repository or from_remote(repository, server)
+    if not (settings.github.token and name):
+        lack = "there is no token" if name else "the remote is not GitHub's"
+        return f"no pull request is opened: {lack}; {delivered.branch} waits on the remote"
+    client = posting.client(settings)
+    path = f"/repos/{name}/pulls"
+    owner = name.partition("/")[0]
+
+    def done() -> object | None:
+        asked = {"state": "open", "head": f"{owner}:{delivered.branch}", "base": base}
+        return next(iter(client.pages(path, **asked)), None)
+
+    found = done()
+    word = "updated" if delivered.commit else "unchanged"
+    if found is None:
+        body = {
+            "title": _MESSAGE,
+            "head": delivered.branch,
+            "base": base,
+            "body": _BODY.format(folder=settings.wiki.folder),
+        }
+        found, word = client.write("POST", path, body, done=done), "opened"
+    number = found.get("number") if isinstance(found, dict) else None
+    return f"pull request {printable(str(number))}: {word}"

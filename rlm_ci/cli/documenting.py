@@ -1,0 +1,270 @@
+"""A wiki of the repository, put together from its systems, and brought to where it is read."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import files
+from rlm_ci.cli import delivery
+from rlm_ci.cli.solving import Plan, Solving
+from rlm_ci.findings import (
+    INCOMPLETE,
+    NOT_RUN,
+    Document,
+    Evidence,
+    Location,
+    Part,
+    Severity,
+)
+from rlm_ci.recursion.nodes import FAILED, PARTIAL
+from rlm_ci.recursion.objectives.wiki import NAME, Wiki
+from rlm_ci.recursion.wiki import refresh, site
+from rlm_ci.recursion.wiki.claims import Target
+from rlm_ci.recursion.wiki.pages import Options
+from rlm_ci.recursion.wiki.state import NAME as STATE
+from rlm_ci.recursion.wiki.state import State
+from rlm_ci.texts import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.cli.scope import Scope
+    from rlm_ci.cli.solving import Agreed, Done
+    from rlm_ci.findings import Report
+    from rlm_ci.models.recorded import Record
+    from rlm_ci.recursion.chronicle import Chronicle
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.wiki.pages import Pages
+    from rlm_ci.runs.run import Run
+
+#: Of a run: the pages as they were before it.
+BEFORE = "before"
+_PLACE = ("rlm", "artifacts", NAME)
+_LIMIT = 256 << 20
+#: Commits of the history that are looked at.
+_HISTORY = 2_000
+
+
+class Documenting(Solving):
+    """The pipeline ``wiki``."""
+
+    name = NAME
+    _kept: str | None = None
+    _work: refresh.Refresh | None = None
+    _made: Pages | None = None
+
+    def options(self, here: Scope) -> dict[str, Any]:  # noqa: ARG002 - they follow from the plan
+        return {}
+
+    def wants_model(self) -> bool:
+        return bool(self.settings.wiki.prose)
+
+    def corpus(self, agreed: Agreed) -> Corpus:
+        """Everything but the pages of an earlier run: they are no source of themselves."""
+        here, out = agreed.scope, self.settings.wiki.out
+        folders = [self.settings.wiki.folder.strip("/")]
+        if out:
+            inner = os.path.relpath(os.path.realpath(out), self._root()).replace(os.sep, "/")
+            folders.append("" if inner.startswith(os.pardir) else inner)
+        ours = [f"/{one}/" for one in folders if one and self._is_wiki(here, one)]
+        return super().corpus(agreed.replace(scope=here.replace(exclude=(*here.exclude, *ours))))
+
+    def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:
+        """What has to be read again, given the pages as they were when the run began."""
+        self._kept = before = self._before(run, record)
+        state = State.read(before) if before else None
+        looks = self._looks(agreed.scope)
+        self._work = None
+        is_silent = agreed.model is None  # else what it has to say may be missing
+        cache = self._cache()
+
+        def compared() -> Mapping[str, Any]:
+            asked = corpus.digest, looks.digest(), before or ""
+            return {"is": bool(before and state and state.covers(*asked, cache=cache))}
+
+        # A fact, as what is kept between runs may know something else by the time of a replay.
+        if is_silent and record.fact("unchanged", "start", {}, compared)["is"]:
+            return Plan(corpus.limited(()), Wiki())
+        self._work = refresh.plan(corpus, state, cache=cache, model=agreed.model)
+        return Plan(self._work.todo, Wiki(self._work.options))
+
+    def conclude(self, done: Done) -> Report:
+        level = Severity.from_label(self.settings.fail_level)
+        if self._work is None:
+            return self._unchanged(done, level)
+        agreed, before = done.agreed, self._kept
+        self._made = made = refresh.finish(
+            self._work,
+            done.result,
+            self._looks(agreed.scope),
+            chronicle=self._chronicle(agreed.scope),
+            state=State.read(before) if before else None,
+            folder=before,
+            cache=self._cache(),
+            model=agreed.model,
+            mask=done.run.redactor.text,
+        )
+        for page in made.pages:
+            done.write(page.name, page.text)
+        files.write(done.run.path_of(*_PLACE, STATE), made.state.to_bytes(), 0o600)
+        part = self._part(done, made)
+        offered = sum(len(page.evidence) for page in made.pages)
+        counts = part.evidence or Evidence()
+        return done.report(
+            part,
+            level,
+            documents=tuple(page.document() for page in made.pages),
+            evidence=counts.replace(
+                offered=counts.offered + offered, verified=counts.verified + offered
+            ),
+        )
+
+    def _unchanged(self, done: Done, level: Severity) -> Report:
+        """The pages as they were, as those of this run too, with what they rest on."""
+        state = State.read(self._kept) if self._kept is not None else None
+        if self._kept is None or state is None:
+            raise AssertionError("nothing is unchanged that was not there")
+        documents = []
+        for name in (STATE, *state.pages):
+            data = files.read(os.path.join(self._kept, *name.split("/")), _LIMIT)
+            files.write(done.run.path_of(*_PLACE, *name.split("/")), data, 0o600)
+            if name in state.pages:
+                places = tuple(
+                    Location(
+                        one.place.path,
+                        one.place.line_start,
+                        one.place.line_end,
+                        blob=state.blobs.get(one.place.path),
+                    )
+                    for one in state.pages[name].claims
+                )
+                text = data.decode("utf-8", "replace")
+                documents.append(Document(f"artifacts/wiki/{name}", text, places))
+        number = sum(len(one.evidence) for one in documents)
+        pages = count(len(documents), "page")
+        part = Part(
+            NAME,
+            f"{pages}, nothing new: the files are what they were",
+            {"pages": len(documents), "new": 0, "claims": number},
+        )
+        evidence = Evidence(number, number, 0, 0)
+        return done.report(part, level, documents=tuple(documents), evidence=evidence)
+
+    def deliver(self, run: Run) -> None:
+        """Raises StorageError, RemoteError, ConfigError, UnavailableError."""
+        wanted = self.settings.wiki
+        source = os.path.dirname(run.path_of(*_PLACE, STATE))
+        if wanted.out:
+            touched = self._made.write(wanted.out) if self._made else ()
+            said = f"{count(len(touched), 'file')} written" if touched else "nothing new"
+            self._told(run, f"{printable(wanted.out)}: {said}")
+        if wanted.site:
+            built = site.build(source, wanted.site, self.settings.environ)
+            self._told(run, f"site: {printable(wanted.site)}, {count(built.pages, 'page')}")
+        if wanted.push:
+            for line in delivery.push(self.settings, self.repository, source):
+                self._told(run, line)
+
+    # ── where it stands ──
+
+    def _root(self) -> str:
+        return os.path.realpath(self.repository.root)
+
+    def _is_wiki(self, here: Scope, folder: str) -> bool:
+        """Whether the folder holds pages of ours."""
+        path = f"{folder}/{STATE}"
+        if here.commit is not None:
+            return self.repository.sizes([f"{here.commit}:{path}"])[0] >= 0
+        return os.path.isfile(os.path.join(self.repository.root, *path.split("/")))
+
+    def _told(self, run: Run, line: str) -> None:
+        self.progress.say(line)
+        run.event("progress", {"summary": line})
+
+    def _cache(self) -> str:
+        """Facts of files, by content: it may be deleted at any time."""
+        return os.path.join(self.skipped[0], ".cache", NAME)
+
+    def _before(self, run: Run, record: Record) -> str | None:
+        """The pages as they were when the run began; None where there were none."""
+        own = run.path_of("rlm", BEFORE, STATE)
+        if self.replay:
+            own = os.path.join(os.path.dirname(self.replay), "rlm", BEFORE, STATE)
+
+        def produce() -> Mapping[str, Any]:
+            found = self._found()
+            for name, data in found.items():
+                files.write(run.path_of("rlm", BEFORE, *name.split("/")), data, 0o600)
+            return {"pages": len(found)}
+
+        told = record.fact("before", "start", {}, produce)
+        return os.path.dirname(own) if told["pages"] else None
+
+    def _found(self) -> dict[str, bytes]:
+        """The pages that are where this run is to bring its own."""
+        wanted = self.settings.wiki
+        for folder in (wanted.out, wanted.site):
+            if folder:  # a repository may bring a link that leads elsewhere
+                files.require_inside(self.repository.root, os.path.join(folder, "index.md"))
+        if wanted.push:
+            return delivery.before(self.settings, self.repository)
+        if not wanted.out:
+            return {}
+        state = State.read(wanted.out)
+        names = (STATE, *state.pages) if state else ()
+        found = {}
+        for name in names:
+            try:
+                found[name] = files.read(os.path.join(wanted.out, *name.split("/")), _LIMIT)
+            except files.UnreadableError:  # gone, so it is made again
+                continue
+        return found
+
+    def _looks(self, here: Scope) -> Options:
+        known = (here.repository or "").rpartition("/")[2]
+        name = known or os.path.basename(self._root())
+        title = f"{name}: {here.under}" if here.under else name
+        return Options(title, self._target(here), is_guess=not (known or here.under))
+
+    def _target(self, here: Scope) -> Target:
+        server = self.settings.github.server_url or "https://github.com"
+        out, root = self.settings.wiki.out, self._root()
+        base = ""  # what is not beside its sources leads nowhere
+        if out:
+            real = os.path.realpath(out)
+            if f"{real}{os.sep}".startswith(f"{root}{os.sep}"):
+                base = os.path.relpath(root, real).replace(os.sep, "/")
+        elif self.settings.wiki.push and self.settings.wiki.target == delivery.PR:
+            base = "/".join([".."] * len(self.settings.wiki.folder.strip("/").split("/")))
+        return Target(server if here.repository else "", here.repository or "", base)
+
+    def _chronicle(self, here: Scope) -> Chronicle | None:
+        if here.commit is None:
+            return None
+        from rlm_ci.recursion.chronicle import Chronicle
+
+        return Chronicle.of(self.repository, here.commit, _HISTORY)
+
+    def _part(self, done: Done, made: Pages) -> Part:
+        result = done.result
+        claims = sum(len(page.evidence) for page in made.pages)
+        new = sum(page.is_new for page in made.pages)
+        state = None
+        summary = f"{count(len(made.pages), 'page')}, {count(claims, 'claim')}"
+        summary += f", {count(new, 'page')} new or rewritten" if new else ", nothing new"
+        if result is not None and result.status == FAILED:
+            state, summary = NOT_RUN, result.summary
+        elif result is not None and (result.status == PARTIAL or result.uncovered):
+            state = INCOMPLETE
+            missing = len({path for path, _ in result.uncovered})
+            summary += f"; {count(missing, 'file')} not looked at in full"
+        metrics = {
+            "pages": len(made.pages),
+            "new": new,
+            "claims": claims,
+            "files": len(done.corpus.files),
+            "model": done.agreed.model,
+        }
+        return Part(NAME, summary, metrics, state=state, evidence=result.counts if result else None)

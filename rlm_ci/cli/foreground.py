@@ -1,0 +1,135 @@
+"""One of our own pipelines, carried out while somebody waits: what its commands share."""
+
+from __future__ import annotations
+
+import time
+
+from rlm_ci import publishing
+from rlm_ci.cli import complain, output, pipelines, running
+from rlm_ci.cli.judging import open_repository
+from rlm_ci.cli.progress import Progress
+from rlm_ci.errors import OK, RlmCiError
+from rlm_ci.publishing import neutral
+from rlm_ci.runs import FAILED, derived_task_id, pipeline, require_task_id
+from rlm_ci.runs.request import Request
+from rlm_ci.runs.run import Run
+from rlm_ci.settings import Settings
+from rlm_ci.table import PROGRAM
+from rlm_ci.texts import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Protocol
+
+    from rlm_ci.findings import Report
+    from rlm_ci.runs.listing import Entry
+    from rlm_ci.runs.stages import Action
+
+    class Work(Protocol):
+        """Carries out a pipeline; ``report`` is there once it has ended."""
+
+        report: Report | None
+        #: What the run is given more of from here on; see ``raising``.
+        more: Mapping[str, float | None]
+
+        @property
+        def tells(self) -> bool:
+            """Whether the report is what was asked for, and not only how it went."""
+
+        def __call__(self, run: Run, goal: str | None) -> tuple[int, str]: ...
+
+
+def read(flags: Mapping[str, Any]) -> Settings:
+    """The settings of a run, before its config file is known. Raises ConfigError."""
+    table = {row.key: row for row in (*PROGRAM, *running.ROWS)}
+    return Settings(table.values(), flags)
+
+
+def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str | None) -> int:
+    """Carry out the pipeline ``name`` in a new run, and show what it came to; the exit code."""
+    from rlm_ci.cli import built_in
+
+    repository = open_repository(settings)
+    known = pipelines.load(settings, repository)
+    pipelines.require_leave(known, name, settings)
+    output.require_place(settings)
+    is_theirs = pipeline.replaced(known, name) is not None
+    if is_theirs:
+        output.require_text_or_json(settings, f"{name} of {known[name].source}")
+    runs = running.Runs(settings)
+    task = require_task_id(settings.task, settings.sources["task"]) if settings.task else None
+    task = task or derived_task_id(runs.root)
+    clean = runs.redactor.text
+    asked = Request(
+        name,
+        None if goal is None else clean(goal),
+        {key: value for key, value in flags.items() if key not in running.OF_A_COMMAND},
+        pipeline.digest(known, name),
+    )
+    with Progress(settings.environ, quiet=settings.quiet) as progress:
+        work = built_in.make(name, settings, runs, progress)
+        actions: dict[str, Action] = {**built_in.actions(asked, {}, runs, progress, []), name: work}
+        with Run.create(
+            runs.store, task, pipeline_id=name, redactor=runs.redactor, out=runs.out
+        ) as held:
+            asked.write(held.path)
+            progress.say(f"Task: {task}")
+            progress.say(f"Run: {held.id}")
+            try:
+                code = pipelines.conduct(held, asked, runs, known, actions)
+            except BaseException as error:
+                tell_result(work, held, progress)
+                if isinstance(error, RlmCiError) and settings.format != "text":
+                    show(work, settings)  # as text, the error itself is all that there is to tell
+                running.tell_way_on(held, progress.say)
+                raise
+            tell_result(work, held, progress)
+            if code != OK:
+                running.tell_way_on(held, progress.say)
+    if is_theirs:
+        _show_stages(runs.find(held.id), settings)
+    else:
+        show(work, settings)
+    return code
+
+
+def _show_stages(entry: Entry, settings: Settings) -> None:
+    """The run of the repository's own stages, as ``status`` shows it, and what ended it."""
+    as_json = settings.format == "json"
+    record = neutral.record(running.record(entry)) if as_json else ""
+    output.emit(record or running.tell(entry, time.time()), settings)
+    failed = [step for step in entry.run.commands if step.status == FAILED]
+    if entry.run.status == FAILED and failed:
+        last = failed[-1]
+        where = f"its output is in {last.log_path}" if last.log_path else "it has no output"
+        name = entry.run.pipeline_id
+        complain(RlmCiError(f"{last.title!r} failed: {last.summary}", where=name, hint=where))
+
+
+def show(work: Work, settings: Settings) -> None:
+    """The report on standard output, or in a file, in the form that was asked for."""
+    if work.report is not None:
+        options = output.rendering(settings)
+        output.emit(publishing.render(work.report, settings.format, options), settings)
+
+
+def tell_result(work: Work, held: Run, progress: Progress) -> None:
+    """What it cost, however it ended, and where the patch lies that is not in the work tree."""
+    if work.report is None:
+        return
+    usage = work.report.usage
+    if usage.calls:
+        tokens = usage.prompt_tokens + usage.completion_tokens
+        cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
+        progress.say(f"Models: {count(usage.calls, 'call')}, {count(tokens, 'token')}{cost}")
+    patch = patch_of(work.report, held)
+    if patch:
+        progress.say(f"Patch: {patch}")
+
+
+def patch_of(report: Report, held: Run) -> str:
+    """Where the patch lies that is not in the work tree; nothing where there is none."""
+    metrics = report.parts[0].metrics
+    is_left = metrics.get("patch") and not metrics.get("applied")
+    return held.shown(str(metrics["patch"])) if is_left else ""

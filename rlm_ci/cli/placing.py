@@ -1,0 +1,64 @@
+"""The one argument of ``review`` and ``wiki``: the folder that they are about."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.cli import foreground
+from rlm_ci.cli.judging import open_repository
+from rlm_ci.errors import ConfigError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.cli.arguments import Arguments
+
+KEY = "recursion.path"
+
+
+def flags(arguments: Arguments, command: str, usage: str) -> dict[str, Any]:
+    """The flags of the command line, the folder among them: relative to its repository.
+
+    A folder outside of the repository leads to its own one, or stands for itself where it has
+    none. Raises UsageError, ConfigError.
+    """
+    words = (*arguments.positionals, *arguments.rest)
+    found = dict(arguments.flags)
+    if len(words) > 1 or (words and KEY in found):
+        raise UsageError(
+            f"{command} takes one folder",
+            where=f"rlm-ci {command}",
+            hint=f"rlm-ci {command} {usage}",
+        )
+    return placed({**found, KEY: words[0]} if words else found)
+
+
+def placed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags, with folders as anybody else finds them, wherever that one stands."""
+    found = dict(found)
+    for key in ("wiki.out", "wiki.site"):
+        if key in found:
+            found[key] = os.path.abspath(found[key])
+    word = found.pop(KEY, None)
+    if word is None:
+        return found
+    start = os.path.abspath(str(found.get("repo") or os.curdir))
+    full = os.path.realpath(os.path.join(start, word))
+    if not os.path.exists(full):
+        raise ConfigError(
+            f"there is no {str(word)[:200]!r}",
+            where="PATH",
+            hint="name a folder that is there",
+        )
+    root = os.path.realpath(open_repository(foreground.read(found)).root)
+    if not _is_in(full, root):
+        found["repo"] = full if os.path.isdir(full) else os.path.dirname(full)
+        root = os.path.realpath(open_repository(foreground.read(found)).root)
+    inner = os.path.relpath(full, root).replace(os.sep, "/")
+    return found if inner == os.curdir else {**found, KEY: inner}
+
+
+def _is_in(path: str, root: str) -> bool:
+    return path == root or path.startswith(os.path.join(root, ""))

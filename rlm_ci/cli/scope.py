@@ -1,0 +1,174 @@
+"""What a review or a wiki is about: a commit, the work tree, a folder, or a change."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import changes, complaints
+from rlm_ci.cli import pipelines, privileged
+from rlm_ci.cli.judging import repository_name
+from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.findings import Subject
+from rlm_ci.recursion import corpus as corpora
+from rlm_ci.recursion.corpus import Rules
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.git import Repository
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.settings import Settings
+
+
+class Scope(Value):
+    """Where to look. ``commit`` is None for the work tree, or for a folder outside of git.
+
+    ``under`` is the folder below the top level; ``changed`` are the lines of a change by path,
+    None without one. ``from_outside`` says why no model may read it, "" if one may.
+    """
+
+    commit: str | None = None
+    head: str | None = None
+    base: str | None = None
+    merge_base: str | None = None
+    under: str = ""
+    repository: str | None = None
+    pull_request: int | None = None
+    exclude: tuple[str, ...] = ()
+    max_file_bytes: int = 1 << 20
+    include_generated: bool = False
+    from_outside: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._fields}
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Scope:
+        return cls(**{**told, "exclude": tuple(told["exclude"])})
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.exclude, self.max_file_bytes, self.include_generated)
+
+    def subject(self) -> Subject:
+        return Subject(
+            repository=self.repository,
+            base=self.base,
+            head=self.head,
+            merge_base=self.merge_base,
+            worktree=self.commit is None,
+            pull_request=self.pull_request,
+        )
+
+
+def select(settings: Settings, repository: Repository) -> Scope:
+    """What the settings say. Raises ConfigError, UsageError."""
+    recursion = settings.recursion
+    base = settings.values.get("base")
+    found = pipelines.changes_of(settings, repository)
+    about = {
+        **looks(settings),
+        "under": inside(settings, repository),
+        "repository": repository_name(found, settings, repository, look=True),
+        "from_outside": from_outside(settings, found),
+    }
+    head = repository.head_commit() if repository.git_dir else None
+    if base:
+        if recursion.worktree:
+            raise UsageError(
+                "a change is between commits, and --worktree is none",
+                where="--worktree",
+                hint="leave one of --base and --worktree out",
+            )
+        change = found[0]
+        return Scope(
+            commit=change.head,
+            head=change.head,
+            base=change.base,
+            merge_base=change.merge_base,
+            **about,
+        )
+    if recursion.worktree or not repository.git_dir:
+        return Scope(head=head, **about)
+    if head is None:
+        raise ConfigError(
+            "nothing is committed yet",
+            where=repository.root,
+            hint="commit it, or look at the work tree: --worktree",
+        )
+    return Scope(commit=head, head=head, **about)
+
+
+def looks(settings: Settings) -> dict[str, Any]:
+    """What is left out of the files, as fields of a scope."""
+    recursion = settings.recursion
+    return {
+        "exclude": recursion.exclude,
+        "max_file_bytes": recursion.max_file_bytes,
+        "include_generated": recursion.include_generated,
+    }
+
+
+def corpus(here: Scope, repository: Repository, own: Sequence[str]) -> Corpus:
+    """The files; ``own`` are folders in which rlm-ci writes."""
+    if here.commit is not None:
+        # What a change marks as generated is looked at: the rules are those of its base.
+        return corpora.at_commit(
+            repository, here.commit, here.rules, here.under, policy=here.merge_base
+        )
+    if repository.git_dir:
+        return corpora.in_worktree(repository, here.rules, here.under, own)
+    found = corpora.in_folder(repository.root, here.rules, own)
+    if not here.under:
+        return found
+    every = [*(one.path for one in found.files), *(path for path, _ in found.omitted)]
+    return found.limited([path for path in every if _is_under(path, here.under)])
+
+
+def require_tree(repository: Repository) -> None:
+    """Raise ConfigError in a bare repository: it has nothing to look at, nor a place for runs."""
+    if repository.git_dir is None and complaints.is_bare(repository.root):
+        raise complaints.no_repository(repository.root)
+
+
+def change_of(here: Scope, repository: Repository) -> changes.ChangeSet | None:
+    """The change that is reviewed, if it is one."""
+    if here.base is None:
+        return None
+    return changes.ChangeSet(
+        repository, "range", base=here.base, head=here.head, merge_base=here.merge_base
+    )
+
+
+def inside(settings: Settings, repository: Repository) -> str:
+    """The folder of the settings, relative to the top level. Raises ConfigError."""
+    path = settings.recursion.path
+    if not path:
+        return ""
+    full = os.path.realpath(os.path.join(os.path.realpath(repository.root), path))
+    found = os.path.relpath(full, os.path.realpath(repository.root)).replace(os.sep, "/")
+    if found == ".." or found.startswith("../"):
+        raise ConfigError(
+            f"{path[:80]!r} lies outside of the repository",
+            where=settings.sources["recursion.path"],
+            hint=f"name a folder below {repository.root}, or its repository by --repo",
+        )
+    return "" if found == "." else found
+
+
+def _is_under(path: str, under: str) -> bool:
+    return path == under or path.startswith(f"{under}/")
+
+
+def from_outside(settings: Settings, found: Sequence[changes.ChangeSet]) -> str:
+    """Why no model may read what is judged here."""
+    github = settings.github
+    event = privileged.event_of(github.event_name) if github.actions else None
+    if event:
+        return f"{event} can be started by a stranger, with this job's secrets"
+    if any(change.pull_request and change.pull_request.from_fork for change in found):
+        return "the change is a fork's"
+    return ""

@@ -1,0 +1,48 @@
+"""``rlm-ci wiki``: the wiki of a repository, from its sources."""
+
+from __future__ import annotations
+
+from rlm_ci.cli import foreground, placing
+from rlm_ci.cli.documenting import Documenting
+from rlm_ci.cli.running import OUT_DIR
+from rlm_ci.cli.solving import prepare
+from rlm_ci.cli.work import without_runs
+from rlm_ci.table import BUDGET, COMMON, MODEL, RECURSION, REPORT, WIKI, WIKI_OF_PR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.cli.progress import Progress
+    from rlm_ci.cli.running import Runs
+    from rlm_ci.git import Repository
+    from rlm_ci.settings import Setting, Settings
+
+SUMMARY = "write the wiki of a repository from its sources"
+USAGE = "[PATH] [--out DIR] [--push] [OPTION...]"
+PIPELINE = "wiki"
+_REPORT = tuple(row for row in REPORT if row.key == "fail_level")
+_FOLDER = tuple(row for row in WIKI_OF_PR if row.key == "wiki.folder")
+
+
+def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
+    return (*COMMON, *_REPORT, *OUT_DIR, *RECURSION, *WIKI, *_FOLDER, *MODEL, *BUDGET)
+
+
+def run(arguments: Arguments) -> int:
+    flags = placing.flags(arguments, PIPELINE, USAGE)
+    return foreground.conduct(PIPELINE, foreground.read(flags), flags, None)
+
+
+def make(
+    settings: Settings,
+    repository: Repository,
+    runs: Runs,
+    progress: Progress,
+    replay: str | None = None,
+) -> Documenting:
+    """The work that these settings and the config file describe. Raises ConfigError."""
+    prepare(settings, repository)
+    skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
+    return Documenting(settings, repository, progress, skipped=skipped, replay=replay)

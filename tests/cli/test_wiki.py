@@ -1,0 +1,171 @@
+"""``rlm-ci wiki``: written, left alone, delivered: as processes, in real repositories."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from histories import GitRepo
+from hub.plugin import github
+from runs_stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Cli
+    from hub.server import GitHub
+
+__all__ = ["github"]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
+
+SHOP = '"""Selling things."""\n\n\ndef price(net):\n    """What a thing costs."""\n    return net\n'
+TILL = '"""Taking money."""\nfrom shop import price\n\n\ndef pay(net):\n    return price(net)\n'
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
+    found = Stage(repo, cli)
+    repo.write("README.md", "# Shop\n\nA shop that sells.\n").write("shop/__init__.py", SHOP)
+    repo.write("till/__init__.py", TILL).commit()
+    yield found
+    found.clean()
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_pages_and_no_diff_where_nothing_changed(stage: Stage) -> None:
+    out = stage.repo.path / "docs" / "wiki"
+    ended = stage.cli("wiki", "--out", "docs/wiki")
+    assert ended.code == 0, ended.stderr
+    first = tree(out)
+    assert {"index.md", "wiki.json"} < first.keys()
+    assert b"What a thing costs" in b"".join(first.values())
+    run_id = stage.only()
+    checked = stage.cli("verify", run_id)
+    assert (checked.code, "all hold" in checked.stdout) == (0, True), checked
+    assert tree(stage.folder(run_id) / "rlm/artifacts/wiki") == first
+    stage.repo.commit("The wiki")
+    again = stage.cli("wiki", "--out", "docs/wiki")
+    assert "nothing new" in again.stderr
+    assert tree(out) == first
+    held = stage.cli("verify", stage.ids()[-1])
+    assert (held.code, held.stdout.startswith("0 ")) == (0, False), held
+    stage.repo.append("till/__init__.py", "\n\ndef refund():\n    return 0\n").commit()
+    third = stage.cli("wiki", "--out", "docs/wiki")
+    assert third.code == 0
+    assert b"refund" in b"".join(tree(out).values())
+    replayed = stage.cli("replay", stage.ids()[-1], "--check")
+    assert replayed.code == 0, replayed.stderr
+
+
+def test_pushed_to_a_branch_and_only_when_something_changed(stage: Stage, tmp_path: Path) -> None:
+    bare = GitRepo(tmp_path / "up.git", bare=True)
+    stage.repo.remote(f"file://{bare.path}").run("push", "-q", "origin", "main")
+    push = ("wiki", "--push", "--to", "branch:pages")
+    assert "pushed" in stage.cli(*push).stderr
+    first = bare.sha("pages")
+    assert bare.text("show", "pages:index.md").startswith("# ")
+    stage.repo.write("notes.txt", "no code\n").commit()
+    again = stage.cli(*push)
+    assert again.code == 0, again.stderr
+    assert bare.sha("main") == bare.sha("main")
+    stage.repo.append("shop/__init__.py", "\n\ndef gross(net):\n    return net\n").commit()
+    assert "pushed" in stage.cli(*push).stderr
+    assert bare.text("merge-base", first, "pages") == first
+    wrong = stage.cli("wiki", "--push", "--to", "branch:../x")
+    assert (wrong.code, "there is no target" in wrong.stderr) == (5, True)
+
+
+def test_a_resumed_run_writes_outside_and_pushes_only_when_told_again(
+    stage: Stage, tmp_path: Path
+) -> None:
+    stage.cli("wiki", "--out", str(tmp_path / "pages"))
+    run_id = stage.only()
+    folder = stage.folder(run_id)
+    record = json.loads((folder / "manifest.json").read_text())
+    record |= {"status": "in_progress", "exit_code": None, "completed_at": None}
+    record["commands"] = []
+    (folder / "manifest.json").write_text(json.dumps(record))
+    refused = stage.cli("resume", run_id)
+    assert (refused.code, "taken from a command line only" in refused.stderr) == (5, True)
+    assert "--out" in refused.stderr
+    done = stage.cli("resume", run_id, "--out", str(tmp_path / "pages"))
+    assert done.code == 0, done.stderr
+
+
+def test_a_change_is_told_which_pages_go_stale(stage: Stage) -> None:
+    stage.cli("wiki", "--out", "docs/wiki")
+    base = stage.repo.commit("The wiki")
+    text = stage.repo.read("shop/__init__.py").decode()
+    stage.repo.write("shop/__init__.py", text.replace("price(net)", "price(gross)")).commit()
+    out = stage.repo.path.parent / "out"
+    report = stage.cli("pr", "--base", base, "--out", str(out), "--format", "json").json()
+    parts = {part["id"]: part for part in report["parts"]}
+    assert parts["wiki"]["metrics"]["stale"] >= 1
+    stale = [one for one in report["findings"] if one["rule"] == "wiki/stale"]
+    assert stale[0]["severity"] == "info"
+    assert stale[0]["evidence"][0]["path"] == "shop/__init__.py"
+    assert "review" in parts
+    off = stage.cli("pr", "--base", base, "--out", str(out), "--wiki", "off", "--review", "off",
+                    "--format", "json").json()  # fmt: skip
+    assert not {"wiki", "review"} & {part["id"] for part in off["parts"]}
+
+
+def test_a_pull_request_is_opened_once_and_then_brought_up_to_date(
+    stage: Stage, github: GitHub, tmp_path: Path
+) -> None:
+    bare = GitRepo(tmp_path / "up.git", bare=True)
+    stage.repo.remote(f"file://{bare.path}").run("push", "-q", "origin", "main")
+    github.repository("acme/shop", bare, collaborators={"ada": "write"})
+    github.token("t-bot")
+    env = {"GITHUB_TOKEN": "t-bot", "GITHUB_API_URL": github.url, "GITHUB_REPOSITORY": "acme/shop"}
+
+    def refresh() -> str:
+        ended = stage.cli("wiki", "--push", env=env)
+        assert ended.code == 0, ended.stderr
+        return ended.stderr
+
+    assert "pull request 1: opened" in refresh()
+    pulls = github.world.repositories["acme/shop"].pulls
+    assert [(one.head_ref, one.base, one.state) for one in pulls.values()] == [
+        ("rlm-ci/wiki", "main", "open")
+    ]
+    first = bare.sha("rlm-ci/wiki")
+    page = bare.text("show", "rlm-ci/wiki:docs/wiki/index.md")
+    assert f"/acme/shop/blob/{stage.repo.sha()}/" in page
+    assert "pull request 1: unchanged" in refresh()
+    assert bare.sha("rlm-ci/wiki") == first
+    stage.repo.append("shop/__init__.py", "\n\ndef gross(net):\n    return net\n").commit()
+    stage.repo.run("push", "-q", "origin", "main")
+    assert "pull request 1: updated" in refresh()
+    assert len(pulls) == 1
+    assert len(github.sent("POST", "/pulls")) == 1
+    stage.repo.run("fetch", "-q", "origin")
+    stage.repo.run("merge", "-q", "origin/rlm-ci/wiki")
+    stage.repo.run("push", "-q", "origin", "main")
+    assert "nothing to push" in refresh()
+    assert len(github.sent("POST", "/pulls")) == 1
+
+
+def test_the_wiki_of_the_repository_itself(stage: Stage, tmp_path: Path) -> None:
+    theirs = GitRepo(tmp_path / "shop.wiki")
+    theirs.write("Home.md", "Welcome\n").write("Notes.md", "ours\n").commit()
+    bare = GitRepo(tmp_path / "shop.wiki.git", bare=True)
+    theirs.remote(bare.path).run("push", "-q", "origin", "main")
+    stage.repo.remote(f"file://{tmp_path}/shop.git")
+    ended = stage.cli("wiki", "--push", "--to", "wiki")
+    assert ended.code == 0, ended.stderr
+    names = bare.text("ls-tree", "-r", "--name-only", "main").split()
+    assert "modules-shop.md" in names
+    assert bare.text("show", "main:Notes.md") == "ours"
+    assert bare.text("show", "main:Home.md") == "Welcome"  # a person's, and so it stays
+    assert "1 page that people have edited" in ended.stderr
+    again = stage.cli("wiki", "--push", "--to", "wiki")
+    assert "nothing to push" in again.stderr
