@@ -38,6 +38,8 @@ case "$1" in
   *) printf '%s\\n' "${_TOKEN}" ;;
 esac
 """
+#: What tells git where to work, whatever folder it is started in.
+_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 #: Seconds for everything that one call of git does over the network.
 _TIMEOUT = 600
 #: How often it is tried when somebody else pushes at the same time.
@@ -303,8 +305,9 @@ def cloned(
     for an address that cannot be cloned from, RemoteError where it stays away.
     """
     _require_address(url)
+    _require_own_place(environ)
     with tempfile.TemporaryDirectory(prefix="rlm-ci-delivery-") as folder:
-        env = _environment(folder, environ, token if _is_at(url, ours) else None)
+        env = _environment(folder, token if _is_at(url, ours) else None)
         with _remote(url):
             repo = git.Repo.clone_from(
                 url,
@@ -343,13 +346,21 @@ def _is_at(url: str, server: str) -> bool:
     return url.startswith(f"{server.rstrip('/')}/")
 
 
-def _environment(folder: str, environ: Mapping[str, str], token: str | None) -> dict[str, str]:
+def _require_own_place(environ: Mapping[str, str]) -> None:
+    """Raise ConfigError where git is told to work elsewhere, as in a hook: on the user's clone."""
+    for name in _ELSEWHERE:
+        if name in environ:
+            raise ConfigError(
+                f"{name} leads git to another repository than the clone of a delivery",
+                where=name,
+                hint="push outside of a git hook, or unset it first",
+            )
+
+
+def _environment(folder: str, token: str | None) -> dict[str, str]:
     """For git alone: no prompt, no hooks, no redirect that would carry the token away."""
     settings = [("core.hooksPath", os.devnull), ("http.followRedirects", "false"), ("gc.auto", "0")]
     env = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"):
-        if name in environ:  # of a hook that we run in
-            env[name] = ""
     if token:
         path = os.path.join(folder, "askpass.sh")
         with open(path, "w", encoding="utf-8", newline="\n") as file:

@@ -168,7 +168,7 @@ def test_a_remote_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_git_is_told_the_token_only_for_our_own_server(tmp_path: Path) -> None:
-    env = repository._environment(str(tmp_path), {}, "t0ken")
+    env = repository._environment(str(tmp_path), "t0ken")
     for question, said in (("Username for 'https://x': ", "x-access-token"), ("Password", "t0ken")):
         ended = subprocess.run(
             [env["GIT_ASKPASS"], question], env=env, capture_output=True, text=True, check=True
@@ -195,3 +195,11 @@ def test_the_token_is_in_no_argument_and_no_file(
         config = clone._repo.git.config("--list")
     assert "push" in log.read_text()
     assert "t0ken" not in log.read_text() + str(config)
+
+
+def test_the_variables_of_a_hook_lead_nowhere(upstream: Upstream) -> None:
+    """In a hook git would work on the user's own clone."""
+    environ = {**os.environ, "GIT_DIR": str(upstream.theirs.path / ".git")}
+    way = cloned(upstream.url, environ, token=None, ours="https://x")
+    with pytest.raises(ConfigError, match="GIT_DIR leads git to another repository"), way:
+        pass
