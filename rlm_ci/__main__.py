@@ -7,12 +7,12 @@ import gc
 from rlm_ci import cli
 
 #: Objects from which on the collector looks for cycles: a hook ends long before.
-_COLLECT_FROM = 100_000
+COLLECT_FROM = 100_000
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
-    gc.set_threshold(_COLLECT_FROM, 20, 20)
+    gc.set_threshold(COLLECT_FROM, 20, 20)
     cli.end(cli.main())
 
 

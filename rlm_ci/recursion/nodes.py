@@ -170,10 +170,16 @@ class NodeResult(Value):
             tuple(map(_pair, record["uncovered"])),
             Evidence(
                 counts["offered"], counts["verified"], counts["reanchored"], counts["rejected"]
-            ),
+            )
+            if counts != _NO_COUNTS
+            else _NOTHING,
             record["metrics"],
             record["data"],
         )
+
+
+_NOTHING = Evidence()
+_NO_COUNTS = dict.fromkeys(Evidence._fields, 0)
 
 
 def _pair(pair: list[str]) -> tuple[str, str]:
