@@ -154,7 +154,9 @@ def test_without_evidence_there_is_nothing_to_check(tmp_path: Path) -> None:
 def test_what_a_review_claims_it_must_show(tmp_path: Path) -> None:
     outside = Repository(str(tmp_path), None, {})
     claim = Finding("review/eval", Severity.MEDIUM, "eval of input", domain="security")
-    part = Part("review", "one", findings=(claim, claim.replace(rule="diff-budget/x", domain=None)))
+    claim = claim.replace(source="analyzer:ruff")
+    other = claim.replace(rule="review/x", source="check")
+    part = Part("review", "one", findings=(claim, other))
     report = Report(Subject(), Severity.HIGH, (part,))
     [problem] = evidence.verify(report, outside).problems
     assert problem == "review/eval (eval of input): it points to nothing"

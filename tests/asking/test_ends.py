@@ -251,17 +251,16 @@ def test_bad_twice_is_a_hard_failure(stage: Asking, bad: Any, worse: Any, kinds:
 @pytest.mark.full
 def test_a_plan_that_is_bad_again_after_a_resume_is_told_as_before(stage: Asking) -> None:
     """Each resume allows two more answers; all stand in the state, which fits its schema."""
-    stage.llm.script(Script([PROSE, PROSE, PROSE, PROSE, final()]))
+    stage.llm.script(Script([PROSE, PROSE, PROSE, PROSE]))
     ended, run = stage.ask()
     for attempts in (2, 4):
         assert ended.code == 5, ended
         [turn] = turns(run)
         assert (len(turn["planner"]), len(turn["planner_errors"])) == (attempts, attempts)
         assert not resources.misfit(run.state, "state.schema.json"), run.state
-        ended = stage.cli("resume", run.id)
-    assert (ended.code, run.final) == (0, "passed"), ended
-    assert not resources.misfit(run.state, "state.schema.json"), run.state
-    assert stage.cli("verify", run.id).code == 0
+        assert stage.cli("verify", run.id).code == 0
+        if attempts == 2:
+            ended = stage.cli("resume", run.id)
 
 
 @pytest.mark.full

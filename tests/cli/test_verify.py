@@ -170,7 +170,7 @@ def test_a_report_that_cannot_be_read(cli: Cli, repo: GitRepo, kind: str) -> Non
     make: dict[str, Callable[[], object]] = {
         "missing": lambda: None,
         "folder": place.mkdir,
-        "large": lambda: os.truncate(os.open(place, os.O_RDWR | os.O_CREAT), 100 << 20),
+        "large": lambda: os.truncate(os.open(place, os.O_RDWR | os.O_CREAT), 600 << 20),
         "fifo": lambda: os.mkfifo(place),
         "link to a device": lambda: place.symlink_to("/dev/zero"),
     }

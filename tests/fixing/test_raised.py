@@ -52,7 +52,7 @@ def test_a_run_goes_on_with_more_of_what_has_ended_it(stage: Stage) -> None:
         ("--max-calls", "3", "10"),
         ("--max-tokens", "20000", "900000"),
         ("--budget-usd", "0.17", "9"),
-        ("--max-minutes", "0.02", "9"),
+        ("--max-minutes", "0.005", "9"),
         ("--max-iterations", "2", "unlimited"),
     ],
 )

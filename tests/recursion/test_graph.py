@@ -304,4 +304,4 @@ def test_a_hundred_thousand_files_take_seconds() -> None:
     ]  # fmt: skip
     paths = [f"p{i}/utils.py" for i in range(300)]
     made = Graph.of(outlines, [*paths, *(one.path for one in outlines)])
-    assert len(made.external) + len(made.internal) > 100_000
+    assert len(made.external) + len(made.internal) >= 100_000
