@@ -5,8 +5,7 @@ from __future__ import annotations
 from rlm_ci.cli import foreground, placing
 from rlm_ci.cli.reviewing import Reviewing
 from rlm_ci.cli.running import OUT_DIR, SANDBOX
-from rlm_ci.cli.solving import prepare
-from rlm_ci.cli.work import without_runs
+from rlm_ci.cli.solving import making
 from rlm_ci.table import BUDGET, CHANGE, COMMON, MODEL, RECURSION, REPORT, REVIEW
 
 TYPE_CHECKING = False
@@ -14,10 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.cli.progress import Progress
-    from rlm_ci.cli.running import Runs
-    from rlm_ci.git import Repository
-    from rlm_ci.settings import Setting, Settings
+    from rlm_ci.settings import Setting
 
 SUMMARY = "review a repository, a folder, or a change in its context"
 USAGE = "[PATH] [--base REF] [OPTION...]"
@@ -36,14 +32,4 @@ def run(arguments: Arguments) -> int:
     return foreground.conduct(PIPELINE, foreground.read(flags), flags, None)
 
 
-def make(
-    settings: Settings,
-    repository: Repository,
-    runs: Runs,
-    progress: Progress,
-    replay: str | None = None,
-) -> Reviewing:
-    """The work that these settings and the config file describe. Raises ConfigError."""
-    prepare(settings, repository)
-    skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
-    return Reviewing(settings, repository, progress, skipped=skipped, replay=replay)
+make = making(Reviewing)

@@ -10,6 +10,7 @@ from rlm_ci.cli import failure, output, scope, warn
 from rlm_ci.cli.addressing import address
 from rlm_ci.cli.gateway import Gateway, earlier, provider_of
 from rlm_ci.cli.scope import Scope
+from rlm_ci.cli.work import without_runs
 from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.findings import NOT_RUN, Coverage, Evidence, Part, Report, Severity, Usage
 from rlm_ci.models import Request
@@ -28,9 +29,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor
-    from typing import Any
+    from typing import Any, TypeVar
 
     from rlm_ci.cli.progress import Progress
+    from rlm_ci.cli.running import Runs
     from rlm_ci.git import Repository
     from rlm_ci.models import Completion, Message
     from rlm_ci.recursion.corpus import Corpus
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.objective import Ask, Objective
     from rlm_ci.runs.run import Run
     from rlm_ci.settings import Settings
+
+    Kind = TypeVar("Kind", bound="Solving")
 
 #: What a job in Actions may take where nothing is said.
 _IN_ACTIONS = (("recursion.max_minutes", 50.0), ("max_calls", 300))
@@ -398,7 +402,7 @@ class _Asked:
         return self._gateway.complete(request, f"{self._node}/{place}")
 
 
-def prepare(settings: Settings, repository: Repository) -> None:
+def _prepare(settings: Settings, repository: Repository) -> None:
     """Apply the configuration that a run here obeys. Raises ConfigError."""
     from rlm_ci.cli import configuration, pipelines
 
@@ -408,6 +412,23 @@ def prepare(settings: Settings, repository: Repository) -> None:
         for doubt in configuration.apply(settings, change):
             warn(doubt)
     address(settings)
+
+
+def making(kind: type[Kind]) -> Callable[..., Kind]:
+    """Makes the work of this kind, for ``built_in.make``; raises ConfigError."""
+
+    def make(
+        settings: Settings,
+        repository: Repository,
+        runs: Runs,
+        progress: Progress,
+        replay: str | None = None,
+    ) -> Kind:
+        _prepare(settings, repository)
+        skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
+        return kind(settings, repository, progress, skipped=skipped, replay=replay)
+
+    return make
 
 
 def _nothing(where: str) -> ConfigError:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from rlm_ci.cli import foreground, placing
 from rlm_ci.cli.documenting import Documenting
 from rlm_ci.cli.running import OUT_DIR
-from rlm_ci.cli.solving import prepare
-from rlm_ci.cli.work import without_runs
+from rlm_ci.cli.solving import making
 from rlm_ci.table import BUDGET, COMMON, MODEL, RECURSION, REPORT, WIKI, WIKI_OF_PR
 
 TYPE_CHECKING = False
@@ -14,10 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.cli.progress import Progress
-    from rlm_ci.cli.running import Runs
-    from rlm_ci.git import Repository
-    from rlm_ci.settings import Setting, Settings
+    from rlm_ci.settings import Setting
 
 SUMMARY = "write the wiki of a repository from its sources"
 USAGE = "[PATH] [--out DIR] [--push] [OPTION...]"
@@ -35,14 +31,4 @@ def run(arguments: Arguments) -> int:
     return foreground.conduct(PIPELINE, foreground.read(flags), flags, None)
 
 
-def make(
-    settings: Settings,
-    repository: Repository,
-    runs: Runs,
-    progress: Progress,
-    replay: str | None = None,
-) -> Documenting:
-    """The work that these settings and the config file describe. Raises ConfigError."""
-    prepare(settings, repository)
-    skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
-    return Documenting(settings, repository, progress, skipped=skipped, replay=replay)
+make = making(Documenting)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ __all__ = ["client", "llm"]
 @pytest.fixture
 def client() -> Iterator[Callable[..., OpenAIModel]]:
     """``client(server, **options)``: a client of it, closed when the test ends."""
+    import_module("openai")  # takes a second, once: no test's patience is meant for that
     with ExitStack() as stack:
 
         def make(served: ModelServer, **more: Any) -> OpenAIModel:
