@@ -103,6 +103,7 @@ bench: setup $(NODE_STAMP)
 	$(BIN)/python benchmarks/gateway.py
 	$(BIN)/python benchmarks/loop.py
 	$(BIN)/python benchmarks/context.py
+	$(BIN)/python benchmarks/recursion.py
 
 clean:
 	rm -rf $(VENV) tests/tools/node_modules build dist .hypothesis \

@@ -155,7 +155,10 @@ def own_commit(environ: Mapping[str, str]) -> str | None:
 def config_file() -> str:
     """``rlm-ci.toml`` with every setting at its default, commented out."""
     table = [row for row in (*PROGRAM, *checks.rows(checks.names())) if row.file and not row.secret]
-    lines = ["# The settings of rlm-ci, each at its default. On a pull request the base's holds."]
+    lines = [
+        "# The settings of rlm-ci, each at its default, or with an example where it has none.",
+        "# On a pull request the base's holds.",
+    ]
     section = ""
     for row in sorted(table, key=lambda row: row.key.count(".")):
         prefix, _, name = row.key.rpartition(".")
@@ -164,13 +167,20 @@ def config_file() -> str:
             lines += ["", f"[{section}]"]
         if lines[-1] and not lines[-1].startswith("["):
             lines.append("")
-        if row.kind == "table":
+        if row.kind == "tables":
+            lines += [f"# {row.help}:", f'# [{row.key}."a name"]']
+            lines += [
+                f"# {column.key} = {_example(column)}  # {column.help}" for column in row.columns
+            ]
+        elif row.kind == "table":
             lines += [f"# {row.help}:", f"# [[{row.key}]]"]
             lines += [
                 f"# {column.key} = {_example(column)}  # {column.help}" for column in row.columns
             ]
         else:
-            lines += [f"# {row.help}", f"# {name} = {_toml(row.default)}"]
+            has_none = row.default is None
+            lines.append(f"# {row.help}{' (not set)' if has_none else ''}")
+            lines.append(f"# {name} = {_example(row) if has_none else _toml(row.default)}")
     return "\n".join(lines) + "\n"
 
 
@@ -179,11 +189,11 @@ def _toml(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return "[]"
-    return str(value) if isinstance(value, int) else f'"{value or ""}"'
+    return str(value) if isinstance(value, (int, float)) else f'"{value or ""}"'
 
 
 def _example(column: Setting) -> str:
-    return {"integer": "100", "number": "0.5"}.get(column.kind, '"…"')
+    return {"integer": "100", "number": "0.5", "cap": "60"}.get(column.kind, '"…"')
 
 
 def _write(root: str, path: str, text: str, *, force: bool) -> str:

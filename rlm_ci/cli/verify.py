@@ -15,8 +15,9 @@ from rlm_ci.cli import output, running
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.cli.work import CALLS, SYMBOLIC
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
-from rlm_ci.findings import SCHEMA_VERSION, Report
+from rlm_ci.findings import INCOMPLETE, NOT_RUN, SCHEMA_VERSION, Report
 from rlm_ci.publishing import neutral
+from rlm_ci.publishing.words import headline
 from rlm_ci.runs import manifest, request
 from rlm_ci.settings import Settings
 from rlm_ci.table import COMMON, CORE
@@ -70,6 +71,8 @@ def run(arguments: Arguments) -> int:
         text = neutral.record(told if tree is None else {**told, "journals": list(tree)})
     else:
         lines = [*_lines(checked, question, problems)]
+        if (verdict := report.verdict()) in (INCOMPLETE, NOT_RUN):
+            lines.append(f"the report itself says: {headline(report)} ({verdict})")
         if tree is not None:
             flaws = count(len(tree), "flaw") if tree else "whole"
             lines.append(f"journals of the recursion: {flaws}")
@@ -158,7 +161,7 @@ def _lines(checked: Checked, question: _Question | None, problems: Sequence[str]
     yield from (f"· {note}" for note in checked.notes)
     wrong = len(checked.problems)
     fallen = f"{wrong:,} {'does' if wrong == 1 else 'do'} not hold"
-    held = fallen if wrong else "all hold"
+    held = fallen if wrong else "all hold" if checked.counts.offered else "nothing to open"
     yield f"{count(checked.counts.offered, 'evidence pointer')}, {held}"
     if question and question.review.verified is not None:
         number = question.review.verified

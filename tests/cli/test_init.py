@@ -55,6 +55,27 @@ def test_what_is_written(cli: Cli, repo: GitRepo, flags: list[str], more: list[s
     assert contents(repo) == written
 
 
+def test_every_line_of_the_settings_holds_without_its_hash(cli: Cli, repo: GitRepo) -> None:
+    """Defaults are valid, and so are the examples of what has none."""
+    from rlm_ci.table import PROGRAM
+
+    text = init.config_file()
+    wanted = {row.key for row in PROGRAM if row.file and not row.secret}
+    section, seen, plain = "", set(), []
+    for line in text.splitlines():
+        if line.startswith("["):
+            section = line[1:-1]
+            plain.append(line)
+        elif found := re.match(r"# ([a-z_]+) = ([^#]+)$", line):
+            seen.add(f"{section}.{found[1]}".lstrip("."))
+            plain.append(line[2:])
+    tables = {row.key for row in PROGRAM if row.kind in ("table", "tables") and row.file}
+    assert wanted <= seen | tables
+    (repo.path / "rlm-ci.toml").write_text("\n".join(plain) + "\n", "utf-8")
+    ended = cli("config", cwd=repo)
+    assert (ended.code, ended.stderr) == (0, "")
+
+
 def test_half_of_the_two_jobs_is_not_written(cli: Cli, repo: GitRepo) -> None:
     """The first job of a plain `init` leaves no report, so that the second would only fail."""
     assert cli("init", cwd=repo).code == 0

@@ -54,6 +54,19 @@ def test_a_good_report_holds(cli: Cli, stored: tuple[GitRepo, dict[str, Any]]) -
     assert as_json == {"evidence": counts, "problems": []}
 
 
+def test_a_report_of_nothing_is_not_praised(cli: Cli, stored: tuple[GitRepo, Any]) -> None:
+    repo, report = stored
+    (part,) = (one for one in report["parts"] if one["id"] == "doc-archive")
+    part["verdict"] = report["verdict"] = "not_run"
+    report["findings"] = []
+    ended = verify(cli, repo, report)
+    assert ended.code == 0
+    first, last = ended.stdout.splitlines()
+    assert first == "0 evidence pointers, nothing to open"
+    assert last.startswith("the report itself says: ")
+    assert last.endswith(" (not_run)")
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("change", "why"),

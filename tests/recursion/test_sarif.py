@@ -67,6 +67,19 @@ def test_words_of_a_rule_are_filled_in() -> None:
     assert tuple(one.spots[0]) == (3, None, None)
 
 
+@pytest.mark.parametrize(
+    "runs", [[], [{}], [{"results": None}], [None], [{"results": []}, {"tool": {}}]]
+)
+def test_a_tool_that_gives_no_results_did_not_look(runs: list[Any]) -> None:
+    told = read(json.dumps({"runs": runs}).encode(), lambda _address: 0)
+    assert told.failed.startswith("it did not look")
+    assert not told.results
+
+
+def test_a_tool_that_found_nothing_says_so_by_an_empty_list() -> None:
+    assert read(b'{"runs": [{"results": []}]}', lambda _address: 0).failed == ""
+
+
 @pytest.mark.parametrize("kind", ["pass", "notApplicable", "open", "informational"])
 def test_what_is_no_failure_is_no_finding(kind: str) -> None:
     result = {

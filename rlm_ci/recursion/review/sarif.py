@@ -79,7 +79,10 @@ def read(data: bytes, find: Callable[[str], int | None]) -> Printout:
         raise SarifError("what it printed is no SARIF: it has no runs")
     results: list[Result] = []
     rejected, failed, version = 0, "", ""
-    for run in filter(_is_dict, log["runs"]):
+    runs = list(filter(_is_dict, log["runs"]))
+    if not runs:
+        failed = "it did not look: its SARIF has no run"
+    for run in runs:
         failed = failed or _complaint(run)
         version = version or _text(_dict(_dict(run.get("tool")).get("driver")).get("version"))
         rules = _rules(run)
@@ -223,4 +226,5 @@ def _complaint(run: Mapping[str, Any]) -> str:
                 if said:
                     return said
             return "it says that it did not finish"
-    return ""
+    # SARIF 2.1.0, 3.14.23: a tool that looked and found nothing gives an empty list.
+    return "" if isinstance(run.get("results"), list) else "it did not look: it gives no results"
