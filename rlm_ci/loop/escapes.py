@@ -22,8 +22,14 @@ _HOOK = re.compile(
     r"|internal|item|keyboard|load|make|markeval|plugin|pycollect|pyfunc|report|runtest|session"
     r"|terminal|unconfigure|warning)"
 )
+#: How every test of pytest is run, whatever collects it.
+_RUN = "runtest"
+#: How one entry of ``sys.modules`` is asked for; what else is done with it looks at all of them.
+_LOOK_UPS = ("get", "pop", "setdefault")
 #: Where pytest tells the code that it runs that it does.
 _TOLD = "PYTEST_CURRENT_TEST"
+#: Attributes that nobody asks for who does not mean to end a process, or to get at its tests.
+_ENDS = ("_exit", "abort", "_Exit", "get_objects", _RUN)
 #: The calls that import by a name given as text.
 _IMPORTERS = ("__import__", "import_module", "find_spec")
 _LINES = {
@@ -31,7 +37,8 @@ _LINES = {
     "py": re.compile(
         r"\b_exit\b|\bos\.(?:abort|kill|killpg)\b|^(?:sys\.exit|exit|quit|raise SystemExit)\b"
         r"|^\s{0,200}(?:import|from)\s{1,20}_?(?:pytest|pluggy|unittest|nose|hypothesis)\b"
-        r"|\bdef pytest_|PYTEST_CURRENT_TEST|\bmodules\b.{0,20}['\"]_?(?:pytest|pluggy|unittest)"
+        r"|\bdef pytest_|PYTEST_CURRENT_TEST|\.runtest\b|\bget_objects\b"
+        r"|\bmodules\b.{0,20}['\"]_?(?:pytest|pluggy|unittest)"
     ),
     "js": re.compile(r"\bprocess\.(?:exit|reallyExit|abort)\s{0,4}\(\s{0,4}0?\s{0,4}\)"),
     "go": re.compile(r"\bos\.Exit\(\s{0,4}0\s{0,4}\)"),
@@ -96,12 +103,13 @@ def _is_too_deep(text: str) -> bool:
 
 
 def _anywhere(module: ast.Module) -> Iterator[tuple[int, str]]:
+    yield from _walked(module)
     for node in ast.walk(module):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from _imported(node)
-        elif isinstance(node, ast.Attribute) and node.attr in ("_exit", "abort", "_Exit"):
+        elif isinstance(node, ast.Attribute) and node.attr in _ENDS:
             yield node.lineno, ast.unparse(node)[:80]
-        elif isinstance(node, ast.Constant) and node.value in ("_exit", _TOLD):
+        elif isinstance(node, ast.Constant) and node.value in ("_exit", _TOLD, _RUN):
             yield node.lineno, repr(node.value)
         elif isinstance(node, ast.Call | ast.Subscript | ast.Compare):
             yield from _reached(node)
@@ -137,6 +145,39 @@ def _reached(node: ast.Call | ast.Subscript | ast.Compare) -> Iterator[tuple[int
         name = _constant(text)
         if _is_runner(name):
             yield node.lineno, f"{name}, by its name"
+
+
+def _walked(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Uses of ``sys.modules`` that look for a module without saying which."""
+    nodes = list(ast.walk(module))
+    ways = {"sys"}  # what ``sys`` is called here
+    names = set()  # and its ``modules``
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            ways |= {one.asname or "sys" for one in node.names if one.name == "sys"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "sys":
+            names |= {one.asname or one.name for one in node.names if one.name == "modules"}
+    allowed: set[ast.AST] = set()
+    for node in nodes:
+        if isinstance(node, ast.Subscript) or (
+            isinstance(node, ast.Attribute) and node.attr in _LOOK_UPS
+        ):
+            allowed.add(node.value)
+        elif isinstance(node, ast.Compare):
+            allowed.update(node.comparators)
+    for node in nodes:
+        if node in allowed:
+            continue
+        owner = getattr(node, "value", None)
+        is_all = isinstance(node, ast.Name) and node.id in names
+        is_all |= (
+            isinstance(node, ast.Attribute)
+            and node.attr == "modules"
+            and isinstance(owner, ast.Name)
+            and owner.id in ways
+        )
+        if is_all:
+            yield getattr(node, "lineno", 1), "sys.modules, all of it"
 
 
 def _is_modules(node: ast.AST | None) -> bool:

@@ -305,6 +305,17 @@ HOSTILE: dict[str, tuple[Tree, set[str]]] = {
         {"exit"},
     ),
     "a runner, imported by a call": ({"app.py": "p = __import__('_pytest')\n"}, {"exit"}),
+    "every module is looked at": (
+        {"app.py": "import sys as s\nfor k, m in list(s.modules.items()):\n    m.x = 1\n"},
+        {"exit"},
+    ),
+    "every module, by another name": (
+        {"app.py": "from sys import modules as m\nall = [one for one in m.values()]\n"}, {"exit"},
+    ),
+    "every object is looked at": ({"app.py": "import gc\nfor o in gc.get_objects(): pass\n"},
+                                  {"exit"}),
+    "how a test is run": ({"app.py": "def f(x):\n    setattr(x, 'runtest', lambda s: None)\n"},
+                          {"exit"}),
     "code that knows it is tested": (
         {"app.py": "import os\nok = 'PYTEST_CURRENT_TEST' in os.environ\n"}, {"exit"},
     ),
@@ -391,7 +402,9 @@ HARMLESS: dict[str, Tree] = {
     "a new script": {"tool.sh": ("100755", "echo\n")},
     "documents": {"docs/a.md": "# A\n"},
     "a helper script": {"scripts/deploy.sh": "echo\n", "bin/tool": "#!/bin/sh\n"},
-    "modules": {"app.py": "import sys\nhere = sys.modules[__name__]\n",
+    "modules": {"app.py": "import sys\nhere = sys.modules[__name__]\n"
+                          "if 'json' in sys.modules and sys.modules.get('re'):\n    pass\n"
+                          "def parts(net):\n    return list(net.modules())\n",
                 "load.py": "import importlib\nimportlib.import_module('app')\n"},
     "names like hooks": {"tasks.py": "pytest_args = ['-q']\ndef pytester(): ...\n"},
     "a library of the same kind": {"fastapi_app/__init__.py": "", "packages.py": "x = 1\n"},

@@ -294,7 +294,8 @@ def test_the_whole_standard_library_is_parsed() -> None:
         ("config.h.in", b"", "C"), ("run", b"#!/usr/bin/env -S python3 -u", "Python"),
         ("run", b"#!/bin/sh", "Shell"), ("run", b"#! /usr/bin/env FOO=1 node", "JavaScript"),
         ("run", b"\xff\xfe", OTHER), ("", b"", OTHER), (".py", b"", "Python"),
-        ("go.mod", b"", "Go module"),
+        ("go.mod", b"", "Go module"), ("a/BUILD", b"", "Starlark"), ("BUILD.in", b"", "Starlark"),
+        ("build", b"#!/bin/sh", "Shell"), ("requirements/build.in", b"", OTHER),
         ("a.in.in.in", b"", OTHER), ("\udcff.rs", b"", "Rust"), ("CMakeLists.txt", b"", "CMake"),
     ],
 )  # fmt: skip

@@ -112,11 +112,13 @@ _BY_NAME = {
     "Procfile": "procfile",
     "Ruby": "brewfile capfile fastfile gemfile guardfile podfile rakefile vagrantfile",
     "Shell": ".bash_profile .bashrc .profile .zshrc configure",
-    "Starlark": "build build.bazel module.bazel tiltfile workspace workspace.bazel",
+    "Starlark": "build.bazel module.bazel tiltfile workspace.bazel",
     "TOML": "cargo.lock poetry.lock uv.lock pipfile",
     "Text": "authors changelog changes contributing copying license licence notice readme todo",
     "YAML": ".clang-format .clang-tidy",
 }  # fmt: skip
+#: Names that say it in capitals alone: a folder or a list may be called ``build``, too.
+_IN_CAPITALS = {"BUILD": "Starlark", "WORKSPACE": "Starlark"}
 _BY_INTERPRETER = {
     "bash": "Shell", "dash": "Shell", "ksh": "Shell", "sh": "Shell", "zsh": "Shell",
     "fish": "Shell", "python": "Python", "pypy": "Python", "node": "JavaScript",
@@ -136,8 +138,9 @@ OTHER = "Other"
 
 def language(path: str, first_line: bytes | str = b"") -> str:
     """The language of the file at ``path``; ``first_line`` tells, where the name does not."""
-    name = path.rpartition("/")[2].lower()
-    found = _NAMES.get(name)
+    written = path.rpartition("/")[2]
+    name = written.lower()
+    found = _IN_CAPITALS.get(written) or _NAMES.get(name)
     if found is None:
         stem, dot, suffix = name.rpartition(".")
         if dot and suffix in _SUFFIXES:
@@ -145,7 +148,7 @@ def language(path: str, first_line: bytes | str = b"") -> str:
         elif name.startswith(("dockerfile.", "containerfile.")):
             found = "Dockerfile"
         elif dot and suffix in ("in", "tmpl", "template", "example", "dist", "sample") and stem:
-            found = language(stem)
+            found = language(written[: len(stem)])
     if found is not None and found != OTHER:
         return found
     return _interpreted(first_line)
