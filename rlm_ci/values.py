@@ -26,17 +26,21 @@ class Value:
 
     _fields: tuple[str, ...] = ()
     _required: frozenset[str] = frozenset()
+    #: So many fields in order are enough.
+    _enough: int = 0
 
     def __init_subclass__(cls) -> None:
         own = tuple(name for name in cls.__annotations__ if name not in cls._fields)
         cls._fields += own
         cls._required = frozenset(name for name in cls._fields if not hasattr(cls, name))
+        needed = [at for at, name in enumerate(cls._fields, 1) if name in cls._required]
+        cls._enough = max(needed, default=0)
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         names = self._fields
         values = self.__dict__
-        if not fields and len(args) == len(names):  # thousands are made like this
-            values.update(zip(names, args, strict=True))
+        if not fields and self._enough <= len(args) <= len(names):  # thousands are made like this
+            values.update(zip(names, args))  # noqa: B905 - defaults stand for the rest
             return
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} fields, not {len(args)}")

@@ -54,7 +54,7 @@ class Branch:
         self.kept: int | None = None
         self.decision: tuple[str, str, float] | None = None
         self.texts: tuple[Text, ...] = ()
-        self.errors: list[tuple[int, str, bool]] = []
+        self.errors: tuple[tuple[int, str, bool], ...] = ()
 
     def split(self, parts: Sequence[Part]) -> None:
         self.waiting = len(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from itertools import compress, count
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.recursion import coverage, recovery, skimming
@@ -13,10 +14,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
-#: How far a node had come; what was decided of it stands above these bits.
+#: How far a node had come; what was decided of one that has not ended stands above these bits.
 KNOWN: Final = 1
 ENDED: Final = 2
 DECIDED: Final = 4
+#: It is at work, and what was decided of it has yet to be read.
+_RUNNING: Final = -1
 
 
 class Earlier:
@@ -66,39 +69,60 @@ class Earlier:
                         record["decision"], record["reason"], record["confidence"]
                     )
                 elif status in (COMPLETED, FAILED):
-                    states[identifier] |= ENDED
+                    _ = states[identifier]  # nothing ends that has not begun
+                    states[identifier] = KNOWN | ENDED
                 elif status != CANCELLED or identifier not in states:
                     raise ValueError(status)
         except (KeyError, TypeError, ValueError):
             raise _misshapen(recovery.NODES, found) from None
         self.deepest = deepest
 
-    def skim_results(self, lines: bytes) -> bool:
+    def skim_results(self, lines: bytes, bodies: list[bytes]) -> bool:
         """As ``results``, where all of them are whole."""
-        found = skimming.results(lines)
-        if found is None or not all(found[1]):
-            return False
-        first = self._count
-        self._count += len(found[0])
-        self.handles.update(zip(found[0], range(first, self._count), strict=True))
-        self._again.difference_update(found[0] if self._again else ())
-        return True
-
-    def skim_nodes(self, lines: bytes) -> bool:
-        """As ``nodes``, where nothing went wrong with any."""
-        found = skimming.nodes(lines)
+        found = skimming.results(lines, bodies)
         if found is None:
             return False
-        states = self.states
-        for confidence, decision, running, reason, depth, queued, ended, status in found:
-            if queued:
-                states[queued] = KNOWN
-                self.deepest = max(self.deepest, int(depth))
-            elif running:
-                states[running] = KNOWN | self._decision(decision, reason, float(confidence))
-            elif status == COMPLETED:
-                states[ended] = states.get(ended, 0) | ENDED
+        first = self._count
+        self._count += len(found)
+        self.handles.update(zip(found, range(first, self._count), strict=True))
+        self._again.difference_update(found if self._again else ())
         return True
+
+    def skim_nodes(self, lines: bytes, bodies: list[bytes]) -> bool:
+        """As ``nodes``, where nothing went wrong with any."""
+        found = skimming.nodes(lines, bodies)
+        if found is None:
+            return False
+        identifiers, heads = found
+        meant: dict[bytes, int] = {}
+        for head in dict.fromkeys(heads):
+            state = self._meant(head)
+            if state is None:
+                return False
+            meant[head] = state
+        states = self.states
+        states.update(zip(identifiers, map(meant.__getitem__, heads), strict=True))
+        # What was decided is asked of those alone that have not ended: they are few.
+        running = frozenset(head for head, state in meant.items() if state == _RUNNING)
+        begun = compress(count(), map(running.__contains__, heads))
+        for at in [at for at in begun if states[identifiers[at]] == _RUNNING]:
+            told = skimming.decided(bodies[at])
+            if told is None:
+                return False
+            states[identifiers[at]] = KNOWN | self._decision(*told)
+        return True
+
+    def _meant(self, head: bytes) -> int | None:
+        """The state of a node by what a record of it begins with; None: there is no telling."""
+        if head == skimming.ENDED:
+            return KNOWN | ENDED
+        if head.startswith(skimming.RUNNING):
+            return _RUNNING
+        depth, comma, _ = head[len(skimming.QUEUED) :].partition(b",")
+        if not head.startswith(skimming.QUEUED) or not comma:
+            return None
+        self.deepest = max(self.deepest, int(depth))
+        return KNOWN
 
     def _decision(self, *key: Any) -> int:
         """What is noted of a node for a decision."""
@@ -112,16 +136,16 @@ class Earlier:
         """Take back the results that are to be done again, and all that rest on them."""
         if not self._again:
             return
-        parents = parents_of(folder)
+        parents, decided = _above(folder)
         for identifier in self._again:
             one: str | None = identifier
             while one is not None and one in self.states:
                 self.handles.pop(one, None)
-                self.states[one] &= ~ENDED
+                self.states[one] = KNOWN | (self._decision(*decided[one]) if one in decided else 0)
                 one = parents.get(one)
             # What was decided under a limit is decided anew.
-            state = self.states.get(identifier, 0)
-            if state >= DECIDED and self.decisions[state // DECIDED - 1][1] in _LIMITED:
+            told = decided.get(identifier)
+            if told is not None and told[1] in _LIMITED and identifier in self.states:
                 self.states[identifier] = KNOWN
 
 
@@ -136,9 +160,9 @@ def read(folder: str) -> tuple[Earlier, recovery.Found]:
         recovery.Scan(os.path.join(folder, recovery.NODES)),
         recovery.Scan(os.path.join(folder, recovery.QUEUE)),
     )
-    results.read(before.results, before.skim_results)
+    results.read(before.results, before.skim_results, skimming.whole)
     nodes.read(before.nodes, before.skim_nodes)
-    queue.read(None, lambda _lines: True)
+    queue.read(None, lambda *_: True)
     before.starts = results.starts
     return before, recovery.recover(folder, scans)
 
@@ -152,17 +176,21 @@ def _is_open(record: dict[str, Any]) -> bool:
     return bool(status == FAILED)
 
 
-def parents_of(folder: str) -> dict[str, str | None]:
-    """The node above each node."""
+def _above(folder: str) -> tuple[dict[str, str | None], dict[str, tuple[str, str, float]]]:
+    """The node above each node, and what was decided of it last."""
     parents: dict[str, str | None] = {}
+    decided: dict[str, tuple[str, str, float]] = {}
 
     def take(found: list[dict[str, Any]]) -> None:
         for record in found:
             if record["status"] == "queued":
                 parents[record["node_id"]] = record["parent_id"]
+            elif record["status"] == "running":
+                key = record["decision"], record["reason"], record["confidence"]
+                decided[record["node_id"]] = key
 
     recovery.Scan(os.path.join(folder, recovery.NODES)).read(take)
-    return parents
+    return parents, decided
 
 
 def _misshapen(name: str, found: list[dict[str, Any]]) -> DamagedError:

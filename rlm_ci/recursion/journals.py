@@ -12,6 +12,7 @@ import json
 import os
 import time
 from array import array
+from itertools import accumulate
 
 from rlm_ci import files, process
 from rlm_ci.errors import DamagedError, StorageError
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
 #: Not every system tells a file's data from what is known of it.
 _sync_data: Final = getattr(os, "fdatasync", os.fsync)
 #: So many records are a batch, whether or not anybody has time.
-_BATCH: Final = 4096
+_BATCH: Final = 8192
 #: So many nodes are one event at most.
 _MERGED: Final = 256
 #: Seconds between batches at least, and how much longer than writing one takes.
-_PAUSE: Final = 0.05
+_PAUSE: Final = 0.1
 _RATIO: Final = 10
 #: Why a part of a scope was not looked at, where another attempt may do better.
 BUDGET, DEADLINE, REMOTE, AGAIN = (
@@ -73,13 +74,14 @@ class Journals:
         self._sync = sync
         self._descriptors: list[int] = []
         self._waiting: tuple[list[Halves], ...] = ([], [], [])
+        #: Of the results that wait those that JSON would give back as they are.
+        self._plain: list[NodeResult | None] = []
         #: Where each result begins, and the end of the last; those of this process behind it.
         self._starts = array("q", (*before.starts, found.ends[0]))
         before.starts = array("q")
         self._failure: OSError | None = None
         self._redactor: Redactor | None = None
-        self._written = time.monotonic()
-        self._pause = _PAUSE
+        self._due = time.monotonic() + _PAUSE
         #: An event that others may join, and its nodes.
         self._event = ""
         self._nodes: list[str] = []
@@ -106,8 +108,9 @@ class Journals:
                 path = os.path.join(folder, name)
                 journals._descriptors.append(files.open_regular(path, flags))
             if sync:
-                for descriptor in journals._descriptors:
-                    os.fsync(descriptor)
+                for descriptor, end in zip(journals._descriptors, found.ends, strict=True):
+                    if end:  # what was read may never have been synced
+                        os.fsync(descriptor)
                 files.sync_folder(folder)
         except OSError as error:
             journals._shut()
@@ -195,17 +198,26 @@ class Journals:
         Raises TypeError or ValueError for one that is no JSON.
         """
         waiting = self._waiting[0]
-        halves = lines.result(result)
+        is_plain = lines.is_plain(result)
+        halves = lines.plain(result) if is_plain else lines.result(result)
         if self._redactor is not None and self._is_telling(halves):
             halves = lines.result(hiding.without_secrets(result, self._redactor))
+            is_plain = False
         waiting.append(halves)
+        self._plain.append(result if is_plain else None)
         return len(self._starts) - 2 + len(waiting)
 
     def results(self, numbers: Sequence[int]) -> list[NodeResult]:
         """Results by their numbers, as they are written. Raises DamagedError, StorageError."""
-        bodies = [self._body(number) for number in numbers]
+        written = len(self._starts) - 1
+        found = [self._plain[one - written] if one >= written else None for one in numbers]
+        bodies = [
+            self._body(number) for number, one in zip(numbers, found, strict=True) if one is None
+        ]
         try:
-            return [NodeResult.from_dict(one) for one in json.loads(b"[%b]" % b",".join(bodies))]
+            records = json.loads(b"[%b]" % b",".join(bodies)) if bodies else ()
+            read = map(NodeResult.from_dict, records)
+            return [next(read) if one is None else one for one in found]
         except (KeyError, TypeError, ValueError, AttributeError):
             raise DamagedError(
                 "a result is not what a run writes",
@@ -221,8 +233,7 @@ class Journals:
     def _body(self, number: int) -> bytes:
         written = len(self._starts) - 1
         if number >= written:
-            head, tail = self._waiting[0][number - written]
-            return f"{head}0{tail}".encode("ascii")
+            return lines.text_of(self._waiting[0][number - written]).encode("ascii")
         start = self._starts[number]
         try:
             line = os.pread(self._descriptors[0], self._starts[number + 1] - start, start)
@@ -232,18 +243,17 @@ class Journals:
 
     # ── the disk ──
 
-    def idle(self) -> float:
-        """Write what waits, if the last batch is long enough ago; seconds until it will be.
+    def beat(self) -> None:
+        """Write what waits, if the last batch is long enough ago."""
+        if time.monotonic() >= self._due:
+            self.flush()
 
-        0.0: there is nothing left to be written.
-        """
+    def idle(self) -> float:
+        """As ``beat``; seconds until what waits is written, 0.0: there is nothing left to be."""
+        self.beat()
         if not (self._event or any(self._waiting)):
             return 0.0
-        left = self._written + self._pause - time.monotonic()
-        if left > 0:
-            return left
-        self.flush()
-        return 0.0
+        return max(self._due - time.monotonic(), 0.001)
 
     def flush(self) -> None:
         """Write all that waits, and wait until it is on the disk. Raises StorageError."""
@@ -265,23 +275,21 @@ class Journals:
             raise files.storage_error(error, self.folder) from None
         finally:
             process.undefer(deferred)
-        self._written = time.monotonic()
-        self._pause = max(_PAUSE, (self._written - begun) * _RATIO)
+        now = time.monotonic()
+        self._due = now + max(_PAUSE, (now - begun) * _RATIO)
 
     def _write(self, place: int, halves: list[Halves]) -> None:
-        found = lines.written(halves, self.seq + 1)
+        data, lengths = lines.written(halves, self.seq + 1)
         descriptor = self._descriptors[place]
-        view = memoryview(b"".join(found))
+        view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
         if self._sync:
             _sync_data(descriptor)
-        self.seq += len(found)
+        self.seq += len(lengths)
         if place == 0:
-            end = self._starts[-1]
-            for line in found:
-                end += len(line)
-                self._starts.append(end)
+            self._starts.extend(accumulate(lengths, initial=self._starts.pop()))
+            self._plain.clear()
         halves.clear()
 
     def close(self) -> None:

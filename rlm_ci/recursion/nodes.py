@@ -12,7 +12,7 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 #: Kinds of a scope.
@@ -74,7 +74,11 @@ class Probe(Row):
     size: int
     children: int
     share: float
-    digest: str
+    hashed: Callable[[], str]
+
+    @property
+    def digest(self) -> str:
+        return self.hashed()
 
 
 class Decision(Row):
@@ -178,7 +182,7 @@ class NodeResult(Value):
         )
 
 
-_NOTHING = Evidence()
+_NOTHING = NodeResult.counts
 _NO_COUNTS = dict.fromkeys(Evidence._fields, 0)
 
 

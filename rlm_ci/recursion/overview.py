@@ -124,8 +124,8 @@ class Overview:
         overview.write(store.seq)
         return overview
 
-    def entered(self, depth: int) -> None:
-        self._total += 1
+    def entered(self, count: int, depth: int) -> None:
+        self._total += count
         self._deepest = max(self._deepest, depth)
 
     def ended(self, *, is_failed: bool) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 from array import array
-from itertools import accumulate, islice
-from operator import lt
+from collections import deque
+from itertools import accumulate, islice, repeat
+from operator import add, lt
 from zlib import crc32
 
 from rlm_ci import files
@@ -22,18 +23,20 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, NoReturn
 
     Take = Callable[[list[dict[str, Any]]], None]
-    Skim = Callable[[bytes], bool]
+    Skim = Callable[[bytes, list[bytes]], bool]
 
 RESULTS = "results.jsonl"
 NODES = "nodes.jsonl"
 QUEUE = "queue.jsonl"
 #: In the order in which a batch is written.
 NAMES = (RESULTS, NODES, QUEUE)
-_BLOCK = 256 << 10
+_BLOCK = 128 << 10
+#: What ``records.bodies`` leaves out of a line, and its newline.
+_FRAME = len(b'{"crc":"\n')
 
 
 class Found(Value):
@@ -60,12 +63,18 @@ class Scan:
         self._places = places
         self._last = last
 
-    def read(self, take: Take | None = None, skim: Skim | None = None) -> None:
+    def read(
+        self,
+        take: Take | None = None,
+        skim: Skim | None = None,
+        numbers: Callable[[bytes], list[int]] = skimming.numbers,
+    ) -> None:
         """Hand over all records, some at a time.
 
-        ``skim`` is tried before, and given lines that are intact; False where it cannot say what
-        ``take`` would, which is given their records then. A file that is not there has none. Raises
-        DamagedError, StorageError.
+        ``skim`` is tried before, and given lines that are intact, whole and as ``records.bodies``,
+        if ``numbers`` finds one in each; False where it cannot say what ``take`` would, which is
+        given their records then. A file that is not there has none. Raises DamagedError,
+        StorageError.
         """
         try:
             descriptor = files.open_regular(self.path, os.O_RDONLY)
@@ -79,7 +88,7 @@ class Scan:
             while block := os.read(descriptor, _BLOCK):
                 cut = block.rfind(b"\n") + 1
                 if cut:
-                    self._take(b"".join((*rest, block[:cut])), take, skim)
+                    self._lines(b"".join((*rest, block[:cut])), take, skim, numbers)
                     rest = []
                 rest.append(block[cut:])
             self.tail = b"".join(rest)
@@ -88,32 +97,40 @@ class Scan:
         finally:
             os.close(descriptor)
 
-    def _take(self, lines: bytes, take: Take | None, skim: Skim | None) -> None:
-        if skim is not None and records.are_intact(lines):
-            numbers = array("q", skimming.numbers(lines))
-            if self._rises(numbers) and skim(lines):
-                self._add(numbers, lines)
+    def _lines(
+        self,
+        lines: bytes,
+        take: Take | None,
+        skim: Skim | None,
+        numbers: Callable[[bytes], list[int]],
+    ) -> None:
+        bodies = records.bodies(lines) if skim is not None else None
+        if skim is not None and bodies is not None:
+            some = numbers(lines)
+            if len(some) == len(bodies) and self._rises(some) and skim(lines, bodies):
+                self._add(some, map(len, bodies), _FRAME)
+                self.offset += len(lines)
                 return
         found = records.from_any_lines(lines)
-        numbers = array("q", [record["seq"] for record in found] if found else ())
-        if found is None or not self._rises(numbers):
+        some = [record["seq"] for record in found] if found else []
+        if found is None or not self._rises(some):
             found = self._one_by_one(lines)
-            numbers = array("q", [record["seq"] for record in found])
+            some = [record["seq"] for record in found]
         if take is not None:
             take(found)
-        self._add(numbers, lines)
-
-    def _add(self, numbers: array[int], lines: bytes) -> None:
-        self.numbers += numbers
-        if self._places:
-            lengths = [len(line) + 1 for line in lines.split(b"\n")[:-2]]
-            self.starts.extend(accumulate(lengths, initial=self.offset))
+        self._add(some, map(len, lines.split(b"\n")), 1)
         self.offset += len(lines)
-        self._last = numbers[-1]
 
-    def _rises(self, numbers: array[int]) -> bool:
-        some = numbers.tolist()
-        return some[0] > self._last and all(map(lt, some, some[1:]))
+    def _add(self, some: list[int], lengths: Iterable[int], more: int) -> None:
+        """Note numbers, and where their lines begin; each line has ``more`` than its length."""
+        self.numbers.extend(some)
+        self._last = some[-1]
+        if self._places:
+            offsets = accumulate(lengths, initial=self.offset)
+            self.starts.extend(map(add, offsets, range(0, len(some) * more, more)))
+
+    def _rises(self, some: list[int]) -> bool:
+        return some[0] > self._last and all(map(lt, some, islice(some, 1, None)))
 
     def _one_by_one(self, lines: bytes) -> list[dict[str, Any]]:
         """The same records, one after the other, to say which is not as it should be."""
@@ -146,6 +163,11 @@ class Scan:
 def gap(scans: Sequence[Scan]) -> int:
     """The first number that no journal has, though a later one is there; 0: there is none."""
     last = max((scan.numbers[-1] for scan in scans if scan.numbers), default=0)
+    seen = bytearray(last + 1)
+    for scan in scans:
+        deque(map(seen.__setitem__, scan.numbers, repeat(1)), maxlen=0)
+    if seen.count(1) == last == sum(len(scan.numbers) for scan in scans):
+        return 0
     seen = bytearray(last + 1)
     twice = last + 1
     for scan in scans:

@@ -82,36 +82,29 @@ class Frontier:
 
 
 class Slots:
-    """Work under way: in an executor, on threads of ours, or done at once.
+    """Work under way: in an executor, or on threads of ours.
 
     What came of it is told to the thread that waits, by calling what was given with it.
     """
 
-    def __init__(self, executor: Executor | None, concurrency: int) -> None:
+    def __init__(self, concurrency: int) -> None:
         self.busy = 0
-        self._executor = executor
         self._concurrency = concurrency
         self._inbox: queue.SimpleQueue[tuple[Done, Any, BaseException | None]] = queue.SimpleQueue()
         self._tasks: queue.SimpleQueue[tuple[Done, Callable[[], Any]] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
 
-    def compute(self, call: Callable[[Any], Any], argument: Any, done: Done) -> None:
-        """Plain computing: in the executor if there is one, else here and now."""
-        if self._executor is None:
-            try:
-                value = call(argument)
-            except Exception as error:  # noqa: BLE001 - whoever waits decides
-                done(None, error)
-            else:
-                done(value, None)
-            return
+    def compute(
+        self, executor: Executor, call: Callable[[Any], Any], argument: Any, done: Done
+    ) -> None:
+        """Plain computing, in an executor."""
 
         def tell(future: Future[Any]) -> None:
             error = CancelledError() if future.cancelled() else future.exception()
             self._inbox.put((done, None if error else future.result(), error))
 
         try:
-            future = self._executor.submit(call, argument)
+            future = executor.submit(call, argument)
         except Exception as error:  # noqa: BLE001 - its workers are gone, or it was shut down
             raise UnavailableError(
                 f"the scheduler's executor takes no work: {error}",

@@ -8,28 +8,23 @@ taken apart. Whatever is not laid out so is none of our business: None, and JSON
 from __future__ import annotations
 
 import re
-
-from rlm_ci.recursion.nodes import COMPLETED
+from operator import itemgetter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Final
 
-    #: confidence, decision, id, reason | depth, id | id, status: what was found of a line.
-    Found = tuple[str, str, str, str, str, str, str, str]
-
-_SUM = r'^\{"crc":"[0-9a-f]{8}",'
-_NODE = re.compile(
-    _SUM + r'(?:"attempt":\d+,"children":\d+,"confidence":([0-9.e-]+),"decision":"(\w+)",'
-    r'"node_id":"(\w+)","reason":"(\w+)","seq":\d+,"status":"running"'
-    r'|"depth":(\d+),"node_id":"(\w+)","parent_id":[^,]+,'
-    r'"scope":\{[^{}\n]*\},"seq":\d+,"status":"queued"'
-    r'|"errors":\[\],"node_id":"(\w+)","seq":\d+,"status":"(\w+)")\}$',
-    re.MULTILINE,
+#: What a record of a node begins with, so many bytes of it as tell what it is.
+_HEAD: Final = itemgetter(slice(10, 22))
+ENDED: Final = b'"errors":[],'
+RUNNING: Final = b'"attempt":'
+QUEUED: Final = b'"depth":'
+_NODE: Final = '"node_id":"'
+_DECIDED: Final = re.compile(
+    rb'"confidence":([0-9.e-]+),"decision":"(\w+)","node_id":"\w+","reason":"(\w+)"'
 )
-_RESULT = re.compile(r'"node_id":"([0-9a-f]{16})","notes":')
-_STATUS = re.compile(r',"seq":\d+,"status":"(\w+)","summary":"')
-_SEQ = re.compile(rb'"seq":(\d+)')
+_SEQ: Final = re.compile(rb'"seq":(\d+)')
+_WHOLE: Final = re.compile(rb'"seq":(\d+),"status":"completed","summary":"')
 
 
 def numbers(lines: bytes) -> list[int]:
@@ -37,18 +32,30 @@ def numbers(lines: bytes) -> list[int]:
     return list(map(int, _SEQ.findall(lines)))
 
 
-def nodes(lines: bytes) -> list[Found] | None:
-    """What lines of ``nodes.jsonl`` say, in order."""
-    found: list[Found] = _NODE.findall(str(lines, "ascii"))
-    return found if len(found) == lines.count(b"\n") else None
+def whole(lines: bytes) -> list[int]:
+    """The numbers of those results that are whole."""
+    return list(map(int, _WHOLE.findall(lines)))
 
 
-def results(lines: bytes) -> tuple[list[str], list[bool]] | None:
-    """Of lines of ``results.jsonl`` the nodes, and whether each is whole."""
-    text = str(lines, "ascii")
-    identifiers: list[Any] = _RESULT.findall(text)
-    statuses = _STATUS.findall(text)
-    count = lines.count(b"\n")
+def nodes(lines: bytes, bodies: list[bytes]) -> tuple[list[str], list[bytes]] | None:
+    """Of lines of ``nodes.jsonl`` the nodes, and what each begins with."""
+    identifiers = results(lines, bodies)
+    heads = list(map(_HEAD, bodies))
+    is_plain = lines.count(b'"status":"completed"}') == heads.count(ENDED)
+    return (identifiers, heads) if identifiers is not None and is_plain else None
+
+
+def results(lines: bytes, bodies: list[bytes]) -> list[str] | None:
+    """The node of each line."""
     # In what an objective or a reader says, a quote has a backslash before it.
-    is_plain = text.count('"node_id":"') == count == len(identifiers) == len(statuses)
-    return (identifiers, [status == COMPLETED for status in statuses]) if is_plain else None
+    found = [piece[:16] for piece in str(lines, "ascii").split(_NODE)[1:]]
+    return found if len(found) == len(bodies) else None
+
+
+def decided(body: bytes) -> tuple[str, str, float] | None:
+    """What a record says that was decided of its node: kind, reason, confidence."""
+    found = _DECIDED.search(body)
+    if found is None:
+        return None
+    confidence, kind, reason = map(bytes.decode, found.groups())
+    return kind, reason, float(confidence)

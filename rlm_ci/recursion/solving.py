@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from functools import partial
+from itertools import islice
 
 from rlm_ci import errors
 from rlm_ci.recursion import coverage, journals, slices, tree
@@ -28,10 +30,11 @@ from rlm_ci.texts import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any, Final
 
     from rlm_ci.recursion.branches import Means
+    from rlm_ci.recursion.corpus import File
     from rlm_ci.recursion.nodes import Node
     from rlm_ci.recursion.objective import Objective
     from rlm_ci.recursion.overview import Overview
@@ -44,6 +47,7 @@ _AHEAD: Final = 256
 #: Calls that wait in an executor for each of our slots, so that its workers never do.
 _QUEUED: Final = 2
 _LATE: Final = (LEAF, tree.DEADLINE_EXCEEDED, 1.0)
+_SMALL: Final = (LEAF, tree.SMALL_ENOUGH, 1.0)
 #: Why a part was not looked at.
 _FAILED: Final = "failed"
 
@@ -69,7 +73,8 @@ class Solving:
         self._told = told
         self._tree = tree.Tree(corpus, constraints.shape)
         self._frontier = Frontier(constraints.order, self._risk)
-        self._slots = Slots(executor, constraints.concurrency)
+        self._slots = Slots(constraints.concurrency)
+        self._executor = executor
         self._room = constraints.concurrency
         if executor is not None:
             count = getattr(executor, "count", constraints.concurrency)
@@ -85,11 +90,10 @@ class Solving:
             node.id, None, 0, node.depth, (kind, path, first, last, start or 0, end or 0, size)
         )
         try:
-            self._enter(whole, node.parent)
-            if whole.kept is None or not self._store.is_ended(whole.id):
-                self._frontier.add((whole,))
-            else:
+            if self._enter((whole,), node.parent):
                 self._root = whole.kept
+            else:
+                self._frontier.add((whole,))
             while self._root is None:
                 self._step()
         finally:
@@ -101,70 +105,54 @@ class Solving:
 
     def _step(self) -> None:
         """Begin what there is room for, and hear of what has ended."""
+        store, slots, ready = self._store, self._slots, self._ready
         for _ in range(_AHEAD):
-            leaf = self._next() if self._root is None and self._has_room() else None
-            if leaf is None:
+            if self._root is not None or slots.busy >= self._room:
                 break
-            if self._is_over():
+            if not ready:
+                self._read_ahead()
+                if not ready:
+                    break
+            leaf = ready.popleft()
+            if self._deadline is not None and self._is_over():
                 leaf.decision = _LATE
                 self._miss(leaf)
             else:
                 self._begin(leaf)
-            self._store.idle()
+            store.beat()
         self._told.look(self._store.seq)
         if self._root is None and self._slots.busy:
             while not self._slots.wait(self._store.idle() or None):
                 pass
 
-    def _has_room(self) -> bool:
-        return self._slots.busy < self._room
-
     # ── whose turn it is ──
 
-    def _next(self) -> Branch | None:
-        """A leaf with its texts; on the way to it, nodes are split."""
-        if not self._ready:
-            self._read_ahead()
-        return self._ready.popleft() if self._ready else None
-
     def _read_ahead(self) -> None:
+        """Make leaves ready, with their texts; on the way to them, nodes are split."""
         leaves: list[Branch] = []
         size = 0
-        while (
-            self._root is None and self._frontier and len(leaves) < _AHEAD and size < _AHEAD_BYTES
-        ):
-            branch = self._frontier.pop()
+        frontier = self._frontier
+        while self._root is None and frontier and len(leaves) < _AHEAD and size < _AHEAD_BYTES:
+            branch = frontier.pop()
             if self._is_split(branch):
                 if leaves and self._constraints.order == DFS:
                     break
             elif branch.kept is not None:
                 self._keep(branch)
-            elif self._is_late(branch):
+            elif branch.decision == _LATE:
                 self._miss(branch)
             else:
                 leaves.append(branch)
                 size += branch.part[6]
         if leaves:
             self._store.event(journals.DEQUEUED, [leaf.id for leaf in leaves])
-        files = [file for leaf in leaves for file in self._tree.files(leaf.part)]
-        if not files:
-            self._ready.extend(leaves)
-            return
-        contents = dict(zip(files, self._corpus.read(files), strict=True))
+        files: list[File] = []
         for leaf in leaves:
-            start, end = leaf.part[4], leaf.part[5]
-            leaf.texts = tuple(
-                Text.of(
-                    (
-                        file.path,
-                        file.oid,
-                        slices.cut(contents[file], start, end) if start else contents[file],
-                        start or 1,
-                    )
-                )
-                for file in self._tree.files(leaf.part)
-            )
-            self._ready.append(leaf)
+            files += self._tree.files(leaf.part)
+        pairs = zip(files, self._corpus.read(files) if files else (), strict=True)
+        for leaf in leaves:
+            leaf.texts = _texts(leaf.part, pairs)
+        self._ready.extend(leaves)
 
     def _risk(self, branch: Branch) -> float:
         return self._objective.risk(self._probe(branch, ()))
@@ -174,7 +162,9 @@ class Solving:
         files = self._tree.files(branch.part)
         largest = max((part[6] for part in parts), default=size)
         share = largest / size if size and parts else 1.0
-        return Probe.of((branch.node(), len(files), size, len(parts), share, digest_of(files)))
+        return Probe.of(
+            (branch.node(), len(files), size, len(parts), share, partial(digest_of, files))
+        )
 
     # ── leaf or split ──
 
@@ -197,39 +187,39 @@ class Solving:
             Branch(tree.identity(branch.id, part, files), branch, place, depth, part)
             for place, part in enumerate(parts)
         ]
-        fresh = [child for child in children if self._enter(child, branch.id)]
-        if fresh:
-            self._store.event(journals.ENQUEUED, [child.id for child in fresh])
-        ended = []
-        open_ = children
-        if self._store.resumed:
-            ended = [
-                one for one in children if one.kept is not None and self._store.is_ended(one.id)
-            ]
-            open_ = [one for one in children if one not in ended] if ended else children
-        self._frontier.add(open_)
+        ended = self._enter(children, branch.id)
+        self._frontier.add([one for one in children if one not in ended] if ended else children)
         for child in ended:
             self._close(child, child.kept or 0)
         return True
 
-    def _enter(self, branch: Branch, parent: str | None) -> bool:
-        """Write down that a node waits, unless that is known; whether it is new."""
+    def _enter(self, some: Sequence[Branch], parent: str | None) -> Collection[Branch]:
+        """Write down that siblings wait, unless that is known; those that have come to an end."""
         store = self._store
+        fresh = some
+        ended: Collection[Branch] = ()
         if store.resumed:
-            branch.kept = store.found(branch.id)
-            if store.is_known(branch.id):
-                return False
-        store.queued(branch.id, parent, branch.depth, branch.part)
-        self._told.entered(branch.depth)
-        return True
+            for one in some:
+                one.kept = store.found(one.id)
+            fresh = [one for one in some if not store.is_known(one.id)]
+            kept = [one for one in some if one.kept is not None and store.is_ended(one.id)]
+            ended = dict.fromkeys(kept)  # asked for each of them, in order
+        if fresh:
+            depth = fresh[0].depth
+            for one in fresh:
+                store.queued(one.id, parent, depth, one.part)
+            self._told.entered(len(fresh), depth)
+            if fresh[0].parent is not None:
+                store.event(journals.ENQUEUED, [one.id for one in fresh])
+        return ended
 
     def _decide(self, branch: Branch) -> tuple[tuple[str, str, float], Sequence[Part]]:
         """Leaf or split, the reason, how sure we are; and the parts of a split."""
         part, budget = branch.part, self._budget
-        if self._is_over():
+        if self._deadline is not None and self._is_over():
             return _LATE, ()
         if self._tree.is_small(part):
-            return (LEAF, tree.SMALL_ENOUGH, 1.0), ()
+            return _SMALL, ()
         if branch.depth >= budget.max_depth:
             return (LEAF, tree.MAX_DEPTH_REACHED, 1.0), ()
         left = budget.calls_left() if budget.calls_left is not None else None
@@ -247,9 +237,6 @@ class Solving:
     def _is_over(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
-    def _is_late(self, branch: Branch) -> bool:
-        return branch.decision == _LATE
-
     def _miss(self, branch: Branch) -> None:
         """It is too late for a leaf."""
         self._store.running(branch.id, _LATE)
@@ -262,13 +249,22 @@ class Solving:
         objective = self._objective
         task = Task(leaf.node(), leaf.texts, objective.options)
 
+        if self._executor is None:
+            try:
+                analysis = objective.analyse(task)
+            except Exception as error:  # noqa: BLE001 - an attempt that failed
+                self._repeat(leaf, error)
+            else:
+                self._judge(leaf, task, analysis)
+            return
+
         def analysed(analysis: Any, error: BaseException | None) -> None:
             if error is None:
                 self._judge(leaf, task, analysis)
             else:
                 self._repeat(leaf, error)
 
-        self._slots.compute(objective.analyse, task, analysed)
+        self._slots.compute(self._executor, objective.analyse, task, analysed)
 
     def _judge(self, leaf: Branch, task: Task, analysis: Mapping[str, Any]) -> None:
         node, judge = task.node, self._objective.judge
@@ -302,7 +298,7 @@ class Solving:
             word = journals.BUDGET
         elif isinstance(error, errors.RemoteError):
             word = journals.REMOTE
-        branch.errors.append(told(error))
+        branch.errors = (*branch.errors, told(error))
         is_split = branch.decision is not None and branch.decision[0] == SPLIT
         paths = (
             [encodable(branch.part[1]) or "."]
@@ -313,7 +309,7 @@ class Solving:
             result = coverage.without_model(call(), paths, word, str(error))
         except Exception as other:  # noqa: BLE001 - then it failed
             raise_fatal(other)
-            branch.errors.append(told(other))
+            branch.errors = (*branch.errors, told(other))
             self._fail(branch, word, str(error))
             return
         if is_split:
@@ -322,13 +318,14 @@ class Solving:
             self._judged(branch, result)
 
     def _judged(self, leaf: Branch, result: NodeResult) -> None:
-        result = coverage.of_leaf(leaf.id, result, self._tree.files(leaf.part))
+        if result.uncovered or result.node_id != leaf.id:
+            result = coverage.of_leaf(leaf.id, result, self._tree.files(leaf.part))
         self._end(leaf, result, journals.DONE)
 
     def _repeat(self, branch: Branch, error: BaseException) -> None:
         """Another attempt, or the end of a node that has had all of them."""
         raise_fatal(error)
-        branch.errors.append(told(error))
+        branch.errors = (*branch.errors, told(error))
         if branch.attempt >= self._constraints.attempts:
             self._fail(branch, _FAILED, str(error) or type(error).__name__)
             return
@@ -341,7 +338,7 @@ class Solving:
 
     def _fail(self, branch: Branch, word: str, what: str) -> None:
         if not branch.errors:
-            branch.errors.append((errors.LIMIT, what or word, True))
+            branch.errors = ((errors.LIMIT, what or word, True),)
         files = self._tree.files(branch.part)
         self._end(branch, coverage.failed(branch.id, files, word, what), journals.FAILURE)
 
@@ -413,3 +410,17 @@ class Solving:
         above.waiting -= 1
         if not above.waiting:
             self._aggregate(above)
+
+
+def _texts(part: Part, pairs: Iterator[tuple[File, bytes]]) -> tuple[Text, ...]:
+    """The texts of a leaf, which are next among ``pairs``."""
+    some = islice(pairs, part[3] - part[2])
+    start, end = part[4], part[5]
+    if start:
+        return tuple(
+            [
+                Text.of((path, oid, slices.cut(content, start, end), start))
+                for (path, oid, _), content in some
+            ]
+        )
+    return tuple([Text.of((path, oid, content, 1)) for (path, oid, _), content in some])

@@ -96,17 +96,19 @@ class Journal:
         """
         if "seq" in record or "crc" in record:
             raise ValueError("the names seq and crc are the journal's own")
+        whole = record.copy() if type(record) is dict else {**record}
         with self._lock:
             if self._failure is not None or self._descriptor < 0:
                 self._refuse()
             last, size = self._written
-            seq = last + 1
-            line = records.to_line({**record, "seq": seq})
+            whole["seq"] = seq = last + 1
+            line = records.to_line(whole)
+            length = len(line)
             try:
                 count = os.write(self._descriptor, line)
-                if count != len(line):
+                if count != length:
                     self._write_rest(line, count)
-                self._written = (seq, size + len(line))
+                self._written = (seq, size + length)
             except OSError as error:
                 self._fail(error, size)
             except BaseException:  # what a signal raised: the disk is well, the line may be half

@@ -19,12 +19,13 @@ from recursion.solving_cases import SMALL, Counting, records, shop, solve
 
 from rlm_ci.errors import ConfigError, DamagedError, LimitError
 from rlm_ci.models import Completion
-from rlm_ci.recursion import earlier, journals, overview, recovery, skimming
+from rlm_ci.recursion import journals, overview, recovery, skimming
 from rlm_ci.recursion.journals import Journals
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.progress import Progress, Watch
 from rlm_ci.recursion.solver import RLM, Budget, Constraints
 from rlm_ci.recursion.verification import verify
+from rlm_ci.runs.records import bodies as bodies_of
 
 if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import Node
@@ -192,25 +193,12 @@ def test_a_recovery_that_is_killed_is_done_again(done: Path, tmp_path: Path) -> 
     same(folder, done)
 
 
-def test_lines_that_are_skimmed_say_what_their_records_do(tmp_path: Path) -> None:
-    files = shop() | {
-        "shop/till/b.py": b"RAISE\n" * 9,
-        'od"d/{x}\n.py': b"",
-        "é/\udcff": b"x" * 500,
-    }
-    solve(tmp_path, files)
-    skimmed, taken = earlier.Earlier(), earlier.Earlier()
-    whole = [recovery.Scan(str(tmp_path / name)) for name in NAMES[:2]]
-    again = [recovery.Scan(str(tmp_path / name)) for name in NAMES[:2]]
-    whole[0].read(taken.results)
-    whole[1].read(taken.nodes)
-    again[0].read(skimmed.results, skimmed.skim_results)
-    again[1].read(skimmed.nodes, skimmed.skim_nodes)
-    assert vars(skimmed) == vars(taken)
-    assert [one.numbers for one in whole] == [one.numbers for one in again]
-    solve(tmp_path / "well", shop())
+def test_the_lines_of_a_run_that_went_well_are_skimmed(done: Path) -> None:
     for name, skim in ((NAMES[0], skimming.results), (NAMES[1], skimming.nodes)):
-        assert skim((tmp_path / "well" / name).read_bytes()) is not None, "all of it is plain"
+        plain = (done / name).read_bytes()
+        bodies = bodies_of(plain)
+        assert bodies is not None
+        assert skim(plain, bodies) is not None, "all of it is plain"
 
 
 # -- a process that is killed -------------------------------------------------------------------
