@@ -1,8 +1,8 @@
 """Calls to a model, journalled and budgeted, beside the openai package alone: ``make bench``.
 
-The model is the loopback one of the tests, in a process of its own. Ours is all that a run does:
-the reservation in the ledger, the record with its fsyncs, the client. Each sample is a process
-too. The result is written to ``benchmarks/results/gateway.md``.
+The model is one on loopback that costs next to nothing, in a process of its own. Ours is all that
+a run does: the reservation in the ledger, the record with its fsyncs, the client. Each sample is
+a process too. The result is written to ``benchmarks/results/gateway.md``.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 What it costs to schedule and to journal a node, with leaves that return at once; to go on with a
 long run; how much longer than its calls a run with a model takes; and what the wiki of a large
-library takes, anew and again. Each sample is a process of its own. The model is the loopback one
-of the tests. The result is written to ``benchmarks/results/recursion.md``.
+library takes, anew and again. Each sample is a process of its own. The model is on loopback,
+and costs next to nothing. The result is written to ``benchmarks/results/recursion.md``.
 """
 
 from __future__ import annotations

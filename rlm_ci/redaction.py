@@ -97,7 +97,7 @@ class Redactor:
         for secret in self._known:
             if secret in text:
                 text = text.replace(secret, SIGN)
-        if any(hint in text for hint in _HINTS) or ("://" in text and "@" in text):
+        if any(map(text.__contains__, _HINTS)) or ("://" in text and "@" in text):
             if self._pattern is None:
                 import re
 

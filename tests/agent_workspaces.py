@@ -21,6 +21,7 @@ class Folder:
     def __init__(self, path: Path, programs: Path | None = None) -> None:
         self.path = path
         self.launches: list[Launch] = []
+        self.settled: str | None = None
         self._programs = programs
         self._trees: dict[str, dict[str, bytes]] = {}
 

@@ -10,7 +10,7 @@ from rlm_ci.loop import agent as agents
 from rlm_ci.loop.autofix import Autofix
 from rlm_ci.loop.command import Command
 from rlm_ci.loop.external import External
-from rlm_ci.loop.journalled import Journalled
+from rlm_ci.loop.journalled import Journalled, Unwatched
 from rlm_ci.loop.validator import Validator
 from rlm_ci.values import Value
 
@@ -111,7 +111,7 @@ class Crew:
         """The agent that was agreed on. Raises ConfigError for budgets that cannot hold."""
         name = self._agreed.agent
         if name == "openai":
-            return self._coder(clock, tests)
+            return Unwatched(self._coder(clock, tests), self._cell.workspace)
         agent: Agent
         if name == "autofix":
             validator = self._agreed.validator or ""
@@ -124,7 +124,14 @@ class Crew:
         else:
             command = agents.command_of(name)
             env = {} if self._replay else self._granted()
-            agent = External(name, env=env, find=self._find, redact=self._redact, command=command)
+            agent = External(
+                name,
+                env=env,
+                find=self._find,
+                redact=self._redact,
+                command=command,
+                confined=self._agreed.isolated,
+            )
         settings = self._settings
         given = [name for name in _BUDGETS if settings.sources[name] != "default"]
         agents.require_metered(agent, {name: getattr(settings, name) for name in given})

@@ -39,7 +39,8 @@ class Launch(Value):
     """A program for the sandbox, started in the work tree's root.
 
     ``env`` is added to the sandbox's own; ``files`` are absolute paths outside of the tree
-    that it may read; ``read_only`` closes the tree; ``timeout`` is in seconds.
+    that it may read; ``hidden`` are names at the top of the tree that it sees empty, where they
+    are there; ``read_only`` closes the tree; ``timeout`` is in seconds.
     """
 
     argv: tuple[str, ...]
@@ -48,6 +49,7 @@ class Launch(Value):
     env: Mapping[str, str] = {}
     network: bool = False
     files: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     read_only: bool = False
 
 

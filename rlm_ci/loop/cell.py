@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 
 from rlm_ci.loop.command import finder
+from rlm_ci.loop.mounting import curtains
 from rlm_ci.sandbox import Job, Limits, Mount, toolchain_mounts, toolchain_variables
 
 TYPE_CHECKING = False
@@ -86,14 +88,16 @@ class Cell:
     def run(self, launch: Launch) -> Ended:
         """Run a command of an agent. Raises UnavailableError when it cannot be started."""
         extra = tuple(Mount(path, path) for path in launch.files)
-        return self._run(
-            launch.argv,
-            launch.timeout,
-            (*self._copy_mounts(None, closed=launch.read_only), *extra),
-            stdin=launch.stdin,
-            env=launch.env,
-            network=launch.network,
-        )
+        with tempfile.TemporaryDirectory(prefix="rlm-ci-") as nothing:
+            hidden = curtains(self.root, self.place, launch.hidden, nothing)
+            return self._run(
+                launch.argv,
+                launch.timeout,
+                (*self._copy_mounts(None, closed=launch.read_only), *extra, *hidden),
+                stdin=launch.stdin,
+                env=launch.env,
+                network=launch.network,
+            )
 
     def command(
         self,
@@ -122,6 +126,7 @@ class Cell:
         env: Mapping[str, str] | None = None,
         network: bool = False,
     ) -> Ended:
+        self.workspace.settled = None
         job = Job(
             argv,
             cwd=self.place,

@@ -1,7 +1,8 @@
 """Agents of others: a program that gets a prompt and changes the files where it is started.
 
 It runs in the sandbox, with network, and with the variables that the user named for it and no
-others. Its calls are not ours to count. What it prints is data.
+others. Of the tree it sees all but the files that would configure it: whoever wrote those could
+have it send its key elsewhere. Its calls are not ours to count. What it prints is data.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 #: What stands in a command for the path of a file that holds the prompt.
 PROMPT_FILE = "{prompt_file}"
+VALUE = "{value}"
 #: Seconds, when the loop has no deadline of its own.
 DEFAULT_TIMEOUT = 3600.0
 
@@ -34,7 +36,8 @@ class Program(Value):
     """How to call a program without anybody at the keyboard.
 
     ``look`` is for roles that change nothing. The prompt is on stdin, unless a word holds
-    PROMPT_FILE.
+    PROMPT_FILE. ``told`` are words for variables that it would not heed, before all others, with
+    VALUE in the place of the value; ``env`` is what it needs whatever the user names.
     """
 
     edit: tuple[str, ...]
@@ -42,6 +45,12 @@ class Program(Value):
     install: str = ""
     #: What the names of its own files in the tree begin with, if it leaves any there.
     leaves: str = ""
+    #: What it would be configured by in the tree: commands to run, addresses to send the key to.
+    hidden: tuple[str, ...] = ()
+    told: Mapping[str, tuple[str, ...]] = {}
+    env: Mapping[str, str] = {}
+    #: Words for those that would have it make a sandbox of its own, which ours lets nobody do.
+    confined: Mapping[str, str] = {}
 
 
 _AIDER = (
@@ -51,27 +60,51 @@ _AIDER = (
     "--input-history-file", os.devnull, "--chat-history-file", os.devnull,
 )  # fmt: skip
 
-#: As their documentation has it: docs/agents.md names versions. No mode that takes away their
-#: own approval of commands is among them.
+#: The commands that it runs are not told the keys that it has.
+_CODEX = (
+    "codex", "exec", "--ephemeral", "--skip-git-repo-check", "--color", "never",
+    "-c", 'shell_environment_policy.exclude=["*KEY*", "*TOKEN*", "*SECRET*"]',
+)  # fmt: skip
+#: Without a name and an address, which our HOME does not have, aider writes some into .git.
+_AUTHOR = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "aider",
+    "GIT_CONFIG_KEY_1": "user.email", "GIT_CONFIG_VALUE_1": "aider@localhost",
+}  # fmt: skip
+
+#: As they were run: docs/agents.md names versions. No mode that takes away their own approval of
+#: commands is among them.
 PROGRAMS: Mapping[str, Program] = {
     "codex": Program(
-        ("codex", "exec", "--sandbox", "workspace-write", "--ephemeral", "--skip-git-repo-check",
-         "--color", "never", "-"),
-        ("codex", "exec", "--sandbox", "read-only", "--ephemeral", "--skip-git-repo-check",
-         "--color", "never", "-"),
+        (*_CODEX, "--sandbox", "workspace-write", "-"),
+        (*_CODEX, "--sandbox", "read-only", "-"),
         "npm install -g @openai/codex",
+        hidden=(".codex",),
+        confined=dict.fromkeys(("workspace-write", "read-only"), "danger-full-access"),
+        told={"OPENAI_BASE_URL": ("-c", f"openai_base_url={VALUE}")},
     ),
     "claude": Program(
         ("claude", "--bare", "--print", "--permission-mode", "acceptEdits"),
         ("claude", "--bare", "--print", "--permission-mode", "plan"),
         "npm install -g @anthropic-ai/claude-code",
+        hidden=(".claude", ".mcp.json"),
     ),
     "gemini": Program(
-        ("gemini", "--approval-mode", "auto_edit", "--output-format", "text"),
-        ("gemini", "--approval-mode", "plan", "--output-format", "text"),
+        # It works in no folder that it does not trust; what it then would heed is hidden.
+        ("gemini", "--skip-trust", "--approval-mode", "auto_edit", "--output-format", "text"),
+        ("gemini", "--skip-trust", "--approval-mode", "plan", "--output-format", "text"),
         "npm install -g @google/gemini-cli",
+        hidden=(".gemini", ".env"),
     ),
-    "aider": Program(_AIDER, (*_AIDER, "--chat-mode", "ask"), "pipx install aider-chat", ".aider"),
+    "aider": Program(
+        _AIDER,
+        (*_AIDER, "--chat-mode", "ask"),
+        "pipx install aider-chat",
+        leaves=".aider",
+        hidden=(".env", ".aider.conf.yml", ".aider.model.settings.yml",
+                ".aider.model.metadata.json"),
+        env=_AUTHOR,
+    ),
 }  # fmt: skip
 
 
@@ -79,7 +112,8 @@ class External:
     """One of PROGRAMS, or any command, as an agent.
 
     ``env`` is what the user lets it have; ``find`` tells where the sandbox finds a program, or
-    None; ``redact`` takes secrets out of what it prints.
+    None; ``redact`` takes secrets out of what it prints; ``confined`` says that the sandbox is
+    one, so that nothing has to be asked to confine itself.
     """
 
     metered = False
@@ -92,6 +126,7 @@ class External:
         find: Callable[[str], str | None],
         redact: Callable[[str], str],
         command: Command | None = None,
+        confined: bool = False,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         """``name`` is one of PROGRAMS, or what to call ``command``."""
@@ -105,11 +140,12 @@ class External:
         self._env = env
         self._find = find
         self._redact = redact
+        self._confined = confined
         self._clock = clock
 
     def act(self, task: Assignment) -> Said:
         """Start it, wait, and tell how it ended. Raises UnavailableError when it is not there."""
-        words = self._program.look if task.read_only else self._program.edit
+        words = self._words(read_only=task.read_only)
         self._require_installed()
         timeout = DEFAULT_TIMEOUT
         if task.deadline is not None:
@@ -127,10 +163,26 @@ class External:
                 return self._run(task, Launch(argv, timeout, files=(path,)))
         return self._run(task, Launch(words, timeout, stdin=prompt))
 
+    def _words(self, *, read_only: bool) -> tuple[str, ...]:
+        first, *rest = self._program.look if read_only else self._program.edit
+        told = (
+            word.replace(VALUE, self._env[name])
+            for name, words in self._program.told.items()
+            if self._env.get(name)
+            for word in words
+        )
+        instead = self._program.confined if self._confined else {}
+        return (first, *told, *(instead.get(word, word) for word in rest))
+
     def _run(self, task: Assignment, launch: Launch) -> Said:
         there = set(os.listdir(task.workspace.root))
         ended = task.workspace.run(
-            launch.replace(env=dict(self._env), network=True, read_only=task.read_only)
+            launch.replace(
+                env={**self._program.env, **self._env},
+                network=True,
+                read_only=task.read_only,
+                hidden=self._program.hidden,
+            )
         )
         self._sweep(task.workspace.root, there)
         said = "\n".join(transcribe(ended.output, self._redact).lines)

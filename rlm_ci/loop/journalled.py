@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Protocol
 
-    from rlm_ci.loop.agent import Agent, Assignment
+    from rlm_ci.loop.agent import Agent, Assignment, Outcome
     from rlm_ci.runs import Fact
 
     class Copy(Protocol):
-        """The copy that an agent edits."""
+        """The copy that an agent edits; see ``Workspace``."""
+
+        settled: str | None
 
         def tree(self) -> str: ...
         def restore(self, tree: str) -> None: ...
@@ -47,11 +49,28 @@ def ended_of(record: Mapping[str, Any]) -> Ended:
     return Ended(record["returncode"], record["reason"], output, record["seconds"])
 
 
+class Unwatched:
+    """The built-in agent: what it does follows from its completions, which are facts themselves.
+
+    It edits the copy by itself: from then on nobody knows what that holds who has not looked.
+    """
+
+    def __init__(self, agent: Agent, copy: Copy) -> None:
+        self.name = agent.name
+        self.metered = agent.metered
+        self._agent = agent
+        self._copy = copy
+
+    def act(self, task: Assignment) -> Outcome:
+        """As the agent does. Raises what it raises."""
+        self._copy.settled = None
+        return self._agent.act(task)
+
+
 class Journalled:
     """An agent whose every assignment is one fact, with the tree that it left behind.
 
-    It is for agents that we cannot look into; what the built-in one does follows from its
-    completions, which are facts themselves.
+    It is for agents that we cannot look into.
     """
 
     def __init__(self, agent: Agent, fact: Fact, copy: Copy) -> None:
@@ -66,16 +85,17 @@ class Journalled:
         """As the agent does, or did. Raises what it raises."""
         place = f"iteration-{task.iteration}/{task.role}"
         self._acts[place] = number = self._acts.get(place, 0) + 1
-        key = {"agent": self.name, "prompt": task.prompt, "tree": self._copy.tree()}
+        key = {"agent": self.name, "prompt": task.prompt, "tree": self._tree()}
 
         def produce() -> Mapping[str, Any]:
             outcome = self._agent.act(task)
+            self._copy.settled = None
             return {
                 "exit_code": outcome.exit_code,
                 "summary": outcome.summary,
                 "output": outcome.output,
                 "reason": outcome.reason,
-                "tree": self._copy.tree(),
+                "tree": self._tree(),
             }
 
         told = self._fact("agent", f"{place}-{number}", key, produce)
@@ -85,5 +105,12 @@ class Journalled:
                 where=f"agent, {place}-{number}",
                 hint="start a new run",
             )
-        self._copy.restore(told["tree"])
+        if self._copy.settled != told["tree"]:
+            self._copy.restore(told["tree"])
+            self._copy.settled = told["tree"]
         return Said(told["exit_code"], told["summary"], told["output"], told["reason"])
+
+    def _tree(self) -> str:
+        if self._copy.settled is None:
+            self._copy.settled = self._copy.tree()
+        return self._copy.settled

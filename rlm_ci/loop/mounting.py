@@ -68,6 +68,42 @@ def mounts(
     return tuple(found)
 
 
+def curtains(copy: str, root: str, names: tuple[str, ...], nothing: str) -> tuple[Mount, ...]:
+    """What hides ``names`` at the top of the copy that stands at ``root``, where they are there.
+
+    ``nothing`` is a folder for the empty folder and the empty files that are seen in their place.
+    A link is followed as it will be in the sandbox; where it leads out of the tree, there is
+    nothing of the repository's.
+    """
+    found: dict[str, Mount] = {}
+    for name in names:
+        place = os.path.realpath(os.path.join(copy, name))
+        inside = next(
+            (
+                place[len(top) :]
+                for top in map(os.path.realpath, (copy, root))
+                if _below(place, top)
+            ),
+            None,
+        )
+        if inside is None or not os.path.exists(place):
+            continue
+        if os.path.isdir(place):
+            empty = os.path.join(nothing, "folder")
+            os.makedirs(empty, exist_ok=True)
+        else:
+            # Who reads YAML or JSON wants an object, if one without anything in it.
+            content = b"{}\n" if name.endswith((".yml", ".json")) else b""
+            empty = os.path.join(nothing, f"file{len(content)}")
+            files.write(empty, content, 0o600)
+        found[inside] = Mount(empty, root + inside)
+    return tuple(found.values())
+
+
+def _below(place: str, top: str) -> bool:
+    return place.startswith(f"{top.rstrip('/')}/")
+
+
 def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:
     yield Mount(folder, target)
     try:

@@ -98,8 +98,6 @@ class Site:
         self._base = cell.workspace.snapshot.tree
         #: A tree, and what has changed from the base to it.
         self._noted = (self._base, "")
-        #: The tree of the copy, and nobody was at work in it since; None when we must look.
-        self._settled: str | None = None
         self._began = ""
         self._iteration = 0
         self._tests = 0
@@ -230,11 +228,11 @@ class Site:
         def produce() -> Mapping[str, Any]:
             if copy is not None:
                 return self._ran_fresh(argv, copy)
-            settled, self._settled = self._settled, None
+            settled = self._cell.workspace.settled  # None where an agent asks, who goes on
             ended = self._cell.command(argv, self._timeout())
             left = self._cell.tree()
             if left == tree:
-                self._settled = settled
+                self._cell.workspace.settled = settled
             else:
                 self._cell.workspace.restore(tree)
             written = () if self._iteration else self._rewrote(tree, left)
@@ -327,7 +325,6 @@ class Site:
             protected=(*PROTECTED, *sorted(self._protection.scripts)[:_NAMED]),
             allow_test_edits=self._plan.allow_test_edits,
         )
-        self._settled = None
         turns = self._cast.perform(brief)
         self._write_turns(iteration, turns)
         outcome = _edited(turns).outcome
@@ -367,9 +364,10 @@ class Site:
 
     def _tree(self) -> str:
         """The id of the tree that the copy holds; looked up only if it may be another one."""
-        if self._settled is None:
-            self._settled = self._cell.tree()
-        return self._settled
+        space = self._cell.workspace
+        if space.settled is None:
+            space.settled = self._cell.tree()
+        return space.settled
 
     def _status(self, tree: str) -> str:
         """What has changed from the base to ``tree``; nearly always the last turn's end."""

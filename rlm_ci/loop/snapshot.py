@@ -311,7 +311,7 @@ class Places:
         if not self._is_real(path.rpartition("/")[0]):
             return None
         try:
-            return os.lstat(os.path.join(self._root, path))
+            return os.lstat(f"{self._root}/{path}")
         except (FileNotFoundError, NotADirectoryError):
             return None
 

@@ -73,6 +73,9 @@ class Workspace:
         self._first: Mapping[str, Entry] | None = None
         self._latest: tuple[str, Mapping[str, Entry]] = ("", {})
         self._sizes: dict[str, int] = {}
+        #: The tree that the copy holds, and nobody was at work in it since; None when one must
+        #: look. Whoever lets somebody work in it says so here.
+        self.settled: str | None = None
         self._copy = Checkout(self._git, os.path.join(self._place, _WORK), "work", bounds)
 
     @classmethod

@@ -1,8 +1,10 @@
 """Any endpoint that speaks OpenAI's chat API, over the ``openai`` package.
 
-The package's own retries, redirects and typed transforms are off. A call goes through
-``client.post``, whose cost does not grow with the history, and its answer is read here, within
-bounds of size and time. What may be asked again is said in one place, ``refusals``.
+The package's own retries, redirects and typed transforms are off. The first call to a model goes
+through ``client.post``, whose cost does not grow with the history; what the package made of it
+(the URL, the key, its headers) is what later ones are sent with, since making it anew takes as
+long as all the rest of a call. Answers are read here, within bounds of size and time. What may
+be asked again is said in one place, ``refusals``.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from urllib.parse import urlsplit
 
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError, answers, refusals
+from rlm_ci.models.composed import ONCE, Composed, unicode_only
 from rlm_ci.models.endpoint import DEFAULT_URL, checked_key, checked_url
 from rlm_ci.models.refusals import RefusedError
 from rlm_ci.models.wire import OverError, Wire, proxy_error
@@ -102,6 +105,9 @@ class OpenAIModel:
         self._redact = Redactor({"API_KEY": api_key}).text
         self._lock = threading.Lock()
         self._client: Any = None
+        self._http: Any = None  # the client's connections
+        #: By path and model, how the package sends such a question.
+        self._composed: dict[tuple[str, str], Composed] = {}
         # OpenAI's newer models know only the longer name, many other servers only the shorter.
         own = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
         self._cap = _CAPS[own]
@@ -132,7 +138,7 @@ class OpenAIModel:
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
         with self._lock:
-            client, self._client = self._client, None
+            client, self._client, self._http = self._client, None, None
         if client is not None:
             client.close()
 
@@ -192,32 +198,31 @@ class OpenAIModel:
         path: str,
         end: float,
         body: Mapping[str, Any] | None = None,
-        once: str | None = None,
+        once: str = "",
     ) -> Iterator[httpx2.Response]:
         """The response, its headers read and its body not; failures on the way put in our words.
 
         Raises OverError at ``end``, here and in what is done with the response.
         """
-        client = self._opened()
+        client, _ = self._opened()
         import httpx2
         import openai
 
         # What is waited for after the connection, the wire bounds as a whole.
         connect = min(self._patience.connect, max(0.001, end - self._clock()))
         options: dict[str, Any] = {"timeout": openai.Timeout(None, connect=connect, pool=connect)}
-        headers: dict[str, Any] = {} if once is None else {"Idempotency-Key": once}
+        options["headers"] = {ONCE: once} if once else {}
         if not self._key:
-            headers["Authorization"] = openai.omit
-        options["headers"] = headers
+            options["headers"]["Authorization"] = openai.omit
         response: httpx2.Response | None = None
         try:
             with self._wire.until(end):
                 # Raw in every case, so that nothing is parsed before it has been measured.
-                raw = httpx2.Response
                 if body is None:
+                    raw = httpx2.Response
                     response = client.get(path, cast_to=raw, options=options, stream=True)
                 else:
-                    response = _post(client, path, cast_to=raw, body=body, options=options)
+                    response = self._posted(path, body, once, options)
                 yield response
         except openai.APIConnectionError as error:
             raise _broken(error.__cause__ or error) from None
@@ -226,6 +231,26 @@ class OpenAIModel:
         finally:
             if response is not None:
                 response.close()
+
+    def _posted(
+        self, path: str, body: Mapping[str, Any], once: str, options: dict[str, Any]
+    ) -> httpx2.Response:
+        """The response to a question, sent by the package, or as it sent one to this model."""
+        import httpx2
+
+        client, http = self._opened()
+        known = self._composed.get((path, body["model"]))
+        response: httpx2.Response
+        with unicode_only(), self._wire.turn():
+            if known is not None:
+                request = known.request(body, once, options["timeout"], http.cookies)
+                response = http.send(request, stream=True)
+                return response
+            response = client.post(
+                path, cast_to=httpx2.Response, body=body, options=options, stream=True
+            )
+        self._composed[path, body["model"]] = Composed(response.request)
+        return response
 
     def _pieces(self, response: httpx2.Response) -> Iterator[bytes]:
         """The body as it comes, within the bounds of size."""
@@ -241,13 +266,14 @@ class OpenAIModel:
                 )
             yield piece
 
-    def _opened(self) -> Any:
+    def _opened(self) -> tuple[Any, Any]:
+        """The package's client, and the connections that it uses."""
         with self._lock:
             if self._client is None:
-                self._client = self._connected()
-            return self._client
+                self._client, self._http = self._connected()
+            return self._client, self._http
 
-    def _connected(self) -> Any:
+    def _connected(self) -> tuple[Any, httpx2.Client]:
         try:
             import openai
         except ImportError:
@@ -257,19 +283,15 @@ class OpenAIModel:
                 hint="pip install 'rlm-ci[models]'",
             ) from None
         key = self._key or "none"  # it is left out of the request, see _sent
+        http = self._connections()
+        more: dict[str, Any] = {"api_key": key, "max_retries": 0, "http_client": http}
         if self._azure_version:
-            return openai.AzureOpenAI(
-                azure_endpoint=self._url,
-                api_version=self._azure_version,
-                api_key=key,
-                max_retries=0,
-                http_client=self._http(),
-            )
-        return openai.OpenAI(
-            base_url=self._url, api_key=key, max_retries=0, http_client=self._http()
-        )
+            version = self._azure_version
+            client = openai.AzureOpenAI(azure_endpoint=self._url, api_version=version, **more)
+            return client, http
+        return openai.OpenAI(base_url=self._url, **more), http
 
-    def _http(self) -> httpx2.Client:
+    def _connections(self) -> httpx2.Client:
         """The connections. Raises ConfigError for what the environment says of them."""
         import httpx2
         import openai
@@ -379,17 +401,6 @@ def _is_stream(response: httpx2.Response) -> bool:
 
 def _nobody(_count: int) -> None:
     """Nobody asked for progress, and the endpoint streams all the same."""
-
-
-def _post(client: Any, path: str, **more: Any) -> httpx2.Response:
-    try:
-        response: httpx2.Response = client.post(path, stream=True, **more)
-    except UnicodeEncodeError:
-        raise ConfigError(
-            "a message to the model holds text that is no Unicode",
-            hint="a bug of whoever made the message: bytes from files are escaped before",
-        ) from None
-    return response
 
 
 def _target(location: str) -> str:

@@ -3,6 +3,10 @@
 The client's own timeouts bound the silence between two bytes: who sends one now and then, in a
 body, in headers or before them, would never be done. Here each wait gets the time that is left
 to whoever waits, and there is none once it is over.
+
+Threads that call at the same time take turns at what needs the interpreter, and wait for their
+answers together. Without that they hand it to each other at every look at a socket, so that all
+are done when the last one is: as many calls at once come back at once, again and again.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ class Wire:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._own = _Own()
+        self._turn = threading.Lock()
 
     def lay(self, client: Any) -> None:
         """Have all sockets that ``client`` (an ``httpx2.Client``) will open keep to it.
@@ -63,6 +68,28 @@ class Wire:
         finally:
             self._own.deadline = outer
 
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Let no other thread do the same; whoever waits at a socket in it lets others in."""
+        with self._turn:
+            self._own.turn = True
+            try:
+                yield
+            finally:
+                self._own.turn = False
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Let others take their turn while this thread waits, if it is its own."""
+        if not self._own.turn:
+            yield
+            return
+        self._turn.release()
+        try:
+            yield
+        finally:
+            self._turn.acquire()
+
     def left(self, timeout: float | None) -> float | None:
         """Seconds to wait now: ``timeout``, or what is left of the time if that is less."""
         left = self._own.deadline - self._clock()
@@ -75,6 +102,7 @@ class Wire:
 
 class _Own(threading.local):
     deadline = float("inf")
+    turn = False
 
 
 class _Network:
@@ -89,7 +117,8 @@ class _Network:
     ) -> _Stream:
         timeout = self._wire.left(timeout)
         try:
-            stream = self._inner.connect_tcp(host, port, timeout, **options)
+            with self._wire.aside():
+                stream = self._inner.connect_tcp(host, port, timeout, **options)
         except (ValueError, OverflowError):  # the endpoint's own address was looked at before
             raise proxy_error() from None
         return _Stream(stream, self._wire)
@@ -99,25 +128,43 @@ class _Network:
 
 
 class _Stream:
-    """A stream of ``httpcore2``, each of whose waits is bounded."""
+    """A stream of ``httpcore2``, each of whose waits is bounded.
+
+    Head and body of a request are written at once, where they are short.
+    """
 
     def __init__(self, inner: Any, wire: Wire) -> None:
         self._inner = inner
         self._wire = wire
+        self._kept: list[bytes] = []
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        data: bytes = self._inner.read(max_bytes, self._wire.left(timeout))
+        self._flush(timeout)
+        with self._wire.aside():
+            data: bytes = self._inner.read(max_bytes, self._wire.left(timeout))
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        for start in range(0, len(buffer), _PIECE):
-            self._inner.write(buffer[start : start + _PIECE], self._wire.left(timeout))
+        """Write ``buffer``; with nothing in it, it is the end of a request."""
+        self._kept.append(buffer)
+        if not buffer or sum(map(len, self._kept)) > _PIECE:
+            self._flush(timeout)
+
+    def _flush(self, timeout: float | None) -> None:
+        buffer, self._kept = b"".join(self._kept), []
+        if not buffer:
+            return
+        with self._wire.aside():
+            for start in range(0, len(buffer), _PIECE):
+                self._inner.write(buffer[start : start + _PIECE], self._wire.left(timeout))
 
     def start_tls(
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
     ) -> _Stream:
         timeout = self._wire.left(timeout)
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, timeout), self._wire)
+        with self._wire.aside():
+            stream = self._inner.start_tls(ssl_context, server_hostname, timeout)
+        return _Stream(stream, self._wire)
 
     def close(self) -> None:
         self._inner.close()

@@ -111,6 +111,43 @@ def test_inputs_alone_keep_our_stages_and_open_nothing(stage: Stage) -> None:
         assert "inputs of the pipeline rlm" in refused.stderr
 
 
+# -- an agent that its files would configure -------------------------------------------------------
+
+#: Says what it sees of the files, mends the bug, and leaves a file behind.
+CONFIGURED = """\
+#!/bin/sh
+cat .env .aider.conf.yml .gemini/settings.json 2>&1
+test -e .gemini && ls -A .gemini
+sed -i 's/a - b/a + b/' calc.py
+echo "Summary: mended"
+"""
+
+
+@pytest.mark.parametrize(("name", "unseen", "seen"), [
+    ("aider", ("ADDRESS", "COMMAND"), "SERVER"), ("gemini", ("ADDRESS", "SERVER"), "COMMAND"),
+])  # fmt: skip
+def test_an_agent_is_not_configured_by_the_repository(
+    stage: Stage, tmp_path: Path, name: str, unseen: tuple[str, ...], seen: str
+) -> None:
+    """Such a file may send its key to any address, or have commands run that are told it."""
+    program = tmp_path / "programs" / name
+    program.parent.mkdir()
+    program.write_text(CONFIGURED)
+    program.chmod(0o755)
+    stage.repo.write("settings/.env", "ADDRESS").write(".aider.conf.yml", "COMMAND")
+    stage.repo.symlink("settings/.env", ".env")
+    stage.repo.write(".gemini/settings.json", "SERVER").commit()
+    path = os.pathsep.join([str(program.parent), stage.environment()["PATH"] or ""])
+    ended, run = stage.fixed("--agent", name, "--no-apply", env={"PATH": path})
+    assert (ended.code, run.final) == (0, "passed"), ended
+    said = "".join(path.read_text() for path in run.folder.glob("rlm/iteration-1/*"))
+    journal = run.text("calls.jsonl")
+    assert seen in journal
+    assert not any(word in journal + said for word in unseen)
+    assert "calc.py" in run.text("rlm/result.patch")
+    assert run.text("rlm/result.patch").count("diff --git") == 1
+
+
 # -- a run that came with the repository -----------------------------------------------------------
 
 

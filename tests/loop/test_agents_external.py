@@ -51,13 +51,16 @@ class Stage:
                 return str(one)
         return None
 
-    def agent(self, name: str, env: Mapping[str, str] | None = None) -> External:
+    def agent(
+        self, name: str, env: Mapping[str, str] | None = None, *, confined: bool = False
+    ) -> External:
         return External(
             name,
             env=env or {},
             find=self.find,
             redact=lambda text: text.replace("hunter2", "[secret]"),
             command=command_of(name),
+            confined=confined,
             clock=lambda: 1000.0,
         )
 
@@ -96,6 +99,35 @@ def test_the_prompt_goes_to_stdin(stage: Stage, name: str) -> None:
     assert stage.called() == list(PROGRAMS[name].edit[1:])
     assert prompt not in stage.workspace.launches[0].argv
     assert stage.lines == [f"{name} at work"]
+
+
+def test_codex_leaves_confining_to_a_sandbox_that_does(stage: Stage) -> None:
+    """Its own can be made in no other: run in bubblewrap, it could not write a file."""
+    stage.install("codex")
+    for confined, read_only in ((True, False), (True, True), (False, False), (False, True)):
+        stage.agent("codex", confined=confined).act(stage.task(read_only=read_only))
+        words = stage.called()
+        mode = words[words.index("--sandbox") + 1]
+        own = "read-only" if read_only else "workspace-write"
+        assert mode == ("danger-full-access" if confined else own)
+        assert stage.workspace.launches[-1].read_only is read_only
+        assert words[words.index("-c") + 1].startswith("shell_environment_policy.exclude=")
+
+
+def test_codex_is_told_a_base_url_that_it_would_not_heed(stage: Stage) -> None:
+    stage.install("codex")
+    stage.agent("codex", {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}).act(stage.task())
+    assert stage.called()[:3] == ["-c", "openai_base_url=http://127.0.0.1:1/v1", "exec"]
+
+
+def test_aider_has_no_reason_to_write_into_the_git_folder(stage: Stage) -> None:
+    """Without a name and an address it does, and cannot: it ends before it has begun."""
+    script = "#!/bin/sh\ngit config --get user.name\ngit config --get user.email\n"
+    stage.install("aider", script)
+    outcome = stage.agent("aider").act(stage.task())
+    assert (outcome.exit_code, outcome.output) == (0, "aider\naider@localhost")
+    given = {"GIT_CONFIG_COUNT": "0"}
+    assert stage.agent("aider", given).act(stage.task()).exit_code == 1, "the user's word counts"
 
 
 def test_a_prompt_in_a_file_lies_outside_of_the_tree(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from rlm_ci.loop.agent import Said
 from rlm_ci.loop.cell import Cell
 from rlm_ci.loop.command import Command
 from rlm_ci.loop.engine import Terms
+from rlm_ci.loop.journalled import Unwatched
 from rlm_ci.loop.roles import Cast
 from rlm_ci.loop.site import Plan, Site
 from rlm_ci.loop.validator import Validator
@@ -75,7 +76,7 @@ def run(place: tuple[Path, Cell], validator: str, writer: Writer, iterations: in
     judge = Validator(Command.parse(validator), root=root, exists=lambda _path: True, redact=str,
                       find=lambda name: name, mark="mark", trust_exit_code=True)  # fmt: skip
     diff = lambda: cell.workspace.patch().decode()  # noqa: E731
-    cast = Cast(writer, cell, diff=diff)
+    cast = Cast(Unwatched(writer, cell.workspace), cell, diff=diff)
     terms = Terms(iterations, None)
     folder.joinpath("rlm").mkdir(exist_ok=True)
 

@@ -33,7 +33,7 @@ from models.asking import SHORT, TOOL, client_of, question
 
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError, Usage, answers
-from rlm_ci.models.openai_api import OpenAIModel
+from rlm_ci.models.openai_api import OpenAIModel, Patience
 from rlm_ci.models.wire import Wire
 
 if TYPE_CHECKING:
@@ -173,6 +173,54 @@ def test_one_client_serves_all_threads(client: Client, llm: ModelServer) -> None
         texts = list(pool.map(lambda n: model.complete(question(f"q{n}")).text, range(64)))
     assert texts == [f"q{n}" for n in range(64)]
     model.close()
+
+
+def test_threads_take_turns_and_wait_for_their_answers_together(
+    client: Client, llm: ModelServer
+) -> None:
+    together = threading.Barrier(8)
+
+    def answer(_asked: object) -> Answer:
+        together.wait(20)  # none is answered before all are asked
+        return Answer("fine")
+
+    llm.script(answer)
+    model = client(llm, patience=Patience())
+    with ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(lambda n: model.complete(question(f"q{n}")).text, range(24)))
+    assert texts == ["fine"] * 24
+
+
+@pytest.mark.parametrize("azure", ["", "2024-10-21"], ids=["openai", "azure"])
+def test_later_questions_are_sent_as_the_package_sent_the_first(
+    client: Client, llm: ModelServer, azure: str
+) -> None:
+    """All but a question's own: its body, and the key that all attempts at it share."""
+    cookie = Raw(429, {"error": {"message": "busy"}}, {"Set-Cookie": "node=7; Path=/"})
+    llm.script(["one", "two", cookie, "three", "four"])
+    model = client(llm, **({"base_url": llm.origin, "azure_api_version": azure} if azure else {}))
+    texts = [model.complete(question("« 1 »", model="m-1")).text]
+    texts.append(model.complete(question("« 22 »", model="m-1", temperature=0.5)).text)
+    texts.append(model.complete(question("« 3 »", model="m-1")).text)
+    texts.append(model.complete(question("« 4 »", model="m-2")).text)
+    assert texts == ["one", "two", "three", "four"]
+    first, second, refused, third, other = llm.asked
+    own = {"content-length", "idempotency-key", "cookie"}
+    for asked in (second, refused, third, other):
+        assert asked.headers.keys() - {"cookie"} == first.headers.keys()
+        same = {name: first.headers[name] for name in first.headers.keys() - own}
+        assert same.items() <= asked.headers.items()
+    assert [one.messages[-1]["content"] for one in llm.asked] == [
+        "« 1 »", "« 22 »", "« 3 »", "« 3 »", "« 4 »",
+    ]  # fmt: skip
+    assert [one.path for one in (second, third)] == [first.path] * 2
+    assert (first.path == other.path) is (not azure)
+    assert second.body["temperature"] == 0.5
+    keys = [one.headers["idempotency-key"] for one in llm.asked]
+    assert keys[2] == keys[3]
+    assert len(set(keys)) == 4
+    assert third.headers["cookie"] == "node=7"
+    assert "cookie" not in refused.headers
 
 
 # -- a cap by another name -----------------------------------------------------------------------
@@ -463,7 +511,7 @@ BODY = st.fixed_dictionaries(
 
 
 @given(st.lists(BODY, min_size=1, max_size=4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_whatever_an_answer_holds_it_is_an_answer_or_named(bodies: list[Any]) -> None:
     lines = [b"data: " + json.dumps(body).encode() + b"\n" for body in bodies]
     for read in (
