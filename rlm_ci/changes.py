@@ -398,7 +398,10 @@ def from_push(
 
 
 def from_default_branch(repository: Repository) -> ChangeSet:
-    """From the merge base with the default branch to HEAD; on that branch, HEAD's own commit."""
+    """From the merge base with the default branch to HEAD; on that branch, HEAD's own commit.
+
+    So it is where that branch has gone on since HEAD, which is then detached, as a rule.
+    """
     default = repository.default_branch()
     head_ref = repository.head_ref()
     if default is None or head_ref == f"refs/heads/{default[0]}":
@@ -406,4 +409,7 @@ def from_default_branch(repository: Repository) -> ChangeSet:
     head = require(repository, "HEAD", "head", "the current branch")
     if head == default[1]:
         return from_commit(repository, "HEAD", "the default branch")
-    return from_range(repository, default[1], head, "the default branch", target=default[0])
+    change = from_range(repository, default[1], head, "the default branch", target=default[0])
+    if change.merge_base == head:
+        return from_commit(repository, "HEAD", "the default branch")
+    return change

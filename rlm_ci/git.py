@@ -88,8 +88,8 @@ class Pending:
     """A git that is running, as a context manager; left before its end, it is killed."""
 
     def __init__(self, child: process.Child, read: Callable[[process.Result], bytes]) -> None:
-        self._child = child
-        self._read = read
+        self._child, self._read = child, read
+        self.warned = b""  # known once it has finished
 
     def __enter__(self) -> Self:
         self._child.__enter__()
@@ -100,7 +100,9 @@ class Pending:
 
     def finish(self) -> bytes:
         """Its standard output. Raises what ``Repository.run`` raises."""
-        return self._read(self._child.finish())
+        ended = self._child.finish()
+        self.warned = ended.stderr
+        return self._read(ended)
 
 
 class Repository:

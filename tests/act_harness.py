@@ -366,17 +366,20 @@ class Runner:
 
 
 def _expand(text: str, context: Mapping[str, Any]) -> str:
-    """``text`` with its ``${{ a.b.c }}`` filled in: no more of the language is used there."""
+    """``text`` with its ``${{ a.b.c }}`` and ``${{ a.b.c != '' }}`` filled in.
+
+    No more of the language is used there.
+    """
 
     def look_up(match: re.Match[str]) -> str:
         value: Any = context
         for name in match[1].split("."):
             value = value.get(name, "")
             if value == "":
-                return ""
-        return str(value)
+                break
+        return str(value != "").lower() if match[2] else str(value)
 
-    return re.sub(r"\$\{\{\s*([\w.-]+)\s*\}\}", look_up, text)
+    return re.sub(r"\$\{\{\s*([\w.-]+)( != '')?\s*\}\}", look_up, text)
 
 
 def read_outputs(text: str) -> dict[str, str]:

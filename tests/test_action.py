@@ -270,6 +270,7 @@ def _job(tmp_path: Path, **options: Any) -> Runner:
     [
         pytest.param({}, "requirements.lock", id="checks"),
         pytest.param({"fix": "make it green"}, "requirements-models.lock", id="fix"),
+        pytest.param({"openai-api-key": "sk-x"}, "requirements-models.lock", id="review"),
     ],
 )
 def test_exactly_the_lock_is_installed_and_once_in_a_job(

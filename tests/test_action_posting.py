@@ -110,3 +110,46 @@ def test_without_a_token_nothing_is_asked_of_github(place: Place) -> None:
     job = place.run()
     assert job.outputs["verdict"] == "findings"
     assert place.github.call("log") == []
+
+
+ORDERS = '''"""Orders."""
+
+
+def add(name, seen=[]):
+    """Add one."""
+    seen.append(name)
+    return "%d of %d" % (1,)
+'''
+
+
+@pytest.mark.full
+def test_by_default_the_change_is_reviewed_and_findings_stand_beside_their_lines(
+    place: Place,
+) -> None:
+    """No key, no setting: ruff, which the action brings, looks at real Python."""
+    place.repo.write("shop/orders.py", ORDERS).commit("Orders")
+    place.github.call("push", repository=SLUG, number=NUMBER, head="feature")
+    first = place.run(**{"github-token": TOKEN, "max-files": "100"})
+    assert first.outputs["verdict"] == "findings", first.log  # it raises whenever it is run
+    report = json.loads((first.files / "report.json").read_text("utf-8"))
+    (part,) = (one for one in report["parts"] if one["id"] == "review")
+    assert part["verdict"] == "findings"
+    assert [one.partition(" ")[0] for one in part["metrics"]["analyzers"]] == ["ruff"]
+    beside = {
+        (one["path"], one["original_line"], rule)
+        for one in place.state()["review_comments"]
+        for rule in ("review/ruff-b006", "review/ruff-f507")
+        if rule in one["body"]
+    }
+    assert beside == {
+        ("shop/orders.py", 4, "review/ruff-b006"), ("shop/orders.py", 7, "review/ruff-f507"),
+    }  # fmt: skip
+
+    place.repo.write("shop/orders.py", ORDERS.replace("(1,)", "(1, 2)")).commit("Mended")
+    place.github.call("push", repository=SLUG, number=NUMBER, head="feature")
+    second = place.run(**{"github-token": TOKEN, "max-files": "100"})
+    assert second.outputs["verdict"] == "clean", second.log
+    state = place.state()
+    assert len(state["resolved"]) == 1
+    bodies = [one["body"] for one in state["review_comments"]]
+    assert sum("review/ruff-b006" in one for one in bodies) == 1

@@ -578,6 +578,17 @@ def test_the_first_push_of_the_default_branch_itself_is_all_of_it(tmp_path: Path
     assert counted(unknown) == {"main.py": (4, 0)}
 
 
+def test_an_older_commit_of_the_default_branch_is_judged_by_itself(repo: GitRepo) -> None:
+    repo.write("a.py", "x\n").commit()
+    older = repo.write("b.py", "x\n" * 5).commit()
+    repo.write("c.py", "x\n").commit()
+    repo.checkout(older, detach=True)
+    change = changes.from_default_branch(repository(repo))
+    assert (change.head, counted(change)) == (older, {"b.py": (5, 0)})
+    repo.write("d.py", "x\n").commit()  # beyond it: what the branch has not
+    assert counted(changes.from_default_branch(repository(repo))) == {"d.py": (1, 0)}
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 @pytest.mark.parametrize("name", ["every_kind_of_change", "small_change"])
 def test_nothing_that_a_repository_configures_is_run(tmp_path: Path, name: str) -> None:

@@ -12,12 +12,15 @@ from rlm_ci.findings import NOT_RUN, Evidence, Finding, Part, Severity, Usage
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
 from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.changes import ChangeSet
     from rlm_ci.cli.judging import Judgement
+    from rlm_ci.cli.posting import Way
     from rlm_ci.findings import Report
+    from rlm_ci.publishing.publication import Destination
     from rlm_ci.settings import Settings
 
 REVIEW, WIKI = "review", "wiki"
@@ -27,54 +30,79 @@ _STATE_LIMIT = 64 << 20
 _PLACES = 10
 
 
-def add(judgement: Judgement, report: Report, held: Run | None) -> Report:
+class Wish(Value):
+    """Where the report will be posted, if anywhere, and the way there.
+
+    ``is_asked``: a person who may has asked for a review, by a comment.
+    """
+
+    to: Destination | None
+    way: Way
+    is_asked: bool = False
+
+
+class Added(Value):
+    """A report with the parts that were added; ``kept`` is what the next review may go on from."""
+
+    report: Report
+    kept: str = ""
+
+
+def add(judgement: Judgement, report: Report, held: Run | None, wish: Wish) -> Added:
     """``report`` with the parts that the settings ask for. Nothing here ends the run."""
+    added = Added(report)
     for change in judgement.changes[:1]:
-        report = _with_review(judgement, report, change, held)
+        added = _with_review(judgement, report, change, held, wish)
         part = _stale(judgement.settings, change)
         if part is not None:
-            report = report.replace(parts=(*report.parts, part))
-    return report
+            parts = (*added.report.parts, part)
+            added = added.replace(report=added.report.replace(parts=parts))
+    return added
 
 
 # ── the review ──
 
 
 def _with_review(
-    judgement: Judgement, report: Report, change: ChangeSet, held: Run | None
-) -> Report:
+    judgement: Judgement,
+    report: Report,
+    change: ChangeSet,
+    held: Run | None,
+    wish: Wish,
+) -> Added:
     settings = judgement.settings
-    wanted = settings.review.enabled
+    wanted = _ON if wish.is_asked else settings.review.enabled
     if wanted == _OFF or change.head is None:
-        return report
+        return Added(report)
     github = settings.github
     event = privileged.event_of(github.event_name) if github.actions else None
     try:
-        if event is not None:
+        if event is not None and not wish.is_asked:
             if wanted == _AUTO:
-                return report
+                return Added(report)
             raise ConfigError(
                 f"a review is refused under {event}: it writes the pull request's files to the "
                 "disk, in a job that has secrets and a token that may write",
                 where=settings.sources["review.enabled"],
-                hint="run it on pull_request",
+                hint="run it on pull_request, or ask for it in a comment",
             )
         if wanted == _AUTO and not _has_business(settings, change):
-            return report
-        told = _review(judgement, change, held)
+            return Added(report)
+        told, kept = _review(judgement, change, held, wish)
     except Exception as error:  # noqa: BLE001 - what the checks found is told whatever happens here
         found = failure(error, held.path if held else None)
         part = Part.from_error(REVIEW, found)
-        return report.replace(parts=(*report.parts, part))
+        return Added(report.replace(parts=(*report.parts, part)))
     (part,) = told.parts
     if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # nobody is there for it
         part = Part(REVIEW, f"off: {part.summary}", {"enabled": False}, enabled=False)
-    return report.replace(
+    report = report.replace(
         parts=(*report.parts, part),
         coverage=told.coverage,
         evidence=_sum(report.evidence, told.evidence),
         usage=_added(report.usage, told.usage),
     )
+    return Added(report, kept)
 
 
 def _has_business(settings: Settings, change: ChangeSet) -> bool:
@@ -91,8 +119,17 @@ def _has_business(settings: Settings, change: ChangeSet) -> bool:
     return settings.review.ruff == _ON or locate(ruff.NAME) is not None
 
 
-def _review(judgement: Judgement, change: ChangeSet, held: Run | None) -> Report:
-    """The review as a run of its own, in the folder of the one of ``pr`` where that has one."""
+def _review(
+    judgement: Judgement,
+    change: ChangeSet,
+    held: Run | None,
+    wish: Wish,
+) -> tuple[Report, str]:
+    """The review as a run of its own, in the folder of the one of ``pr`` where that has one.
+
+    With what the next one may go on from.
+    """
+    from rlm_ci.cli.before import Before
     from rlm_ci.cli.reviewing import ReviewingChange
     from rlm_ci.cli.work import without_runs
 
@@ -113,6 +150,7 @@ def _review(judgement: Judgement, change: ChangeSet, held: Run | None) -> Report
         skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
         work = ReviewingChange(settings, judgement.repository, progress, skipped=skipped)
         work.change, work.subject = change, judgement.report.subject
+        work.before = Before(settings, wish.to, wish.way, is_asked=wish.is_asked)
         run.begin()
         try:
             code, summary = work(run, None)
@@ -127,7 +165,7 @@ def _review(judgement: Judgement, change: ChangeSet, held: Run | None) -> Report
                 held.add_child(run.manifest)
     if work.report is None:
         raise AssertionError("a review ends with a report or an error")
-    return work.report
+    return work.report, work.kept
 
 
 # ── the wiki ──
@@ -138,9 +176,10 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
     wanted = settings.wiki.enabled
     if wanted == _OFF or change.merge_base is None:
         return None
-    folder = settings.wiki.folder.strip("/")
-    path = f"{folder}/wiki.json"
     try:
+        from rlm_ci.cli import delivery
+
+        path = f"{delivery.folder(settings)}/wiki.json"
         data = change.read(path, _STATE_LIMIT, old=True)
         if data is None:
             if wanted == _AUTO:

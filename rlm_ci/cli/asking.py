@@ -30,6 +30,7 @@ EVENT = "issue_comment"
 _MAY_WRITE = ("admin", "maintain", "write")
 #: Roles below it. An answer that names one of these and a permission above is believed in neither.
 _MAY_NOT = ("none", "read", "triage")
+_NO_WAY = "neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
 
 
 class Asked(Value):
@@ -94,14 +95,11 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
     name = _name(_record(payload, "repository").get("full_name"))
     way = posting.client(settings)
     person = _require_writer(way, name, _record(comment, "user"))
-    if command.name == REVIEW:
-        raise ConfigError(
-            "a review is not made at the wish of a comment: it would write the pull request's "
-            "files to the disk, in a job that has secrets",
-            where="the comment",
-            hint=f"it is part of the job on pull_request; the checks run by: {GRAMMAR[0]}",
-        )
     pull = _open_pull(way, name, number)
+    if command.name == REVIEW:
+        _require_own(pull)
+        if not _has_way(settings):
+            raise _nobody(_NO_WAY)
     if command.name == OVERRIDE:
         _require_still(pull, comment)
     repository = open_repository(settings)
@@ -135,6 +133,44 @@ def again(
         raise ConfigError(doubt, where=f"comment {comment}", hint="comment again")
     _require_still(pull, told)
     return parse(str(told.get("body") or "")), _require_writer(way, name, user)
+
+
+def require_model(settings: Settings) -> None:
+    """Raise ConfigError where a comment asks for a review, and there is no model to make it.
+
+    ``settings`` are those of the base.
+    """
+    if settings.review.enabled == "off":
+        raise _nobody("the settings switch it off: review.enabled")
+    if settings.review.model == "off":
+        raise _nobody("the settings let no model take part: review.model")
+    if not settings.model:
+        raise _nobody("no model is named")
+    if not _has_way(settings):
+        raise _nobody(_NO_WAY)
+
+
+def _has_way(settings: Settings) -> bool:
+    return bool(settings.openai.api_key or settings.openai.base_url)
+
+
+def _nobody(lack: str) -> ConfigError:
+    return ConfigError(
+        f"there is nobody to make the review: {lack}",
+        where="the comment",
+        hint="name a model in rlm-ci.toml on the base branch, and give this job the key; "
+        f"the checks run by: {GRAMMAR[0]}",
+    )
+
+
+def _require_own(pull: Mapping[str, Any]) -> None:
+    """Raise ConfigError for the pull request of a fork, or of one that is gone."""
+    if not _is_own(pull):
+        raise ConfigError(
+            "no model reads what a fork's author wrote, whoever asks",
+            where="the comment",
+            hint=f"a fork's change gets the checks: {GRAMMAR[0]}",
+        )
 
 
 def _heard(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> Command | None:
@@ -221,15 +257,21 @@ def _require_still(pull: Mapping[str, Any], comment: Mapping[str, Any]) -> None:
         )
 
 
+def _is_own(pull: Mapping[str, Any]) -> bool:
+    """Whether the branch is of the same repository, for certain."""
+    head, base = (_record(_record(pull, side), "repo") for side in ("head", "base"))
+    return isinstance(head.get("full_name"), str) and head["full_name"] == base.get("full_name")
+
+
 def _is_still(pull: Mapping[str, Any], comment: Mapping[str, Any]) -> bool:
     """Whether nothing was pushed to the fork of ``pull`` since ``comment``, for certain.
 
     Those who push to the repository itself may override too, and need no trick. Of a fork that
     is gone nobody knows when it was pushed to.
     """
-    head, base = (_record(_record(pull, side), "repo") for side in ("head", "base"))
-    if isinstance(head.get("full_name"), str) and head["full_name"] == base.get("full_name"):
+    if _is_own(pull):
         return True
+    head = _record(_record(pull, "head"), "repo")
     pushed, said = head.get("pushed_at"), comment.get("created_at")
     # Both are written as 2026-01-05T09:00:00Z, so that the texts are in the order of the times;
     # of two in the same second nobody knows the order.

@@ -46,7 +46,7 @@ def held(
     if to is None or not overridable:
         return ()
     try:
-        return _recorded(settings, way.client(), to)
+        return _recorded(settings, way, to)
     except UnavailableError:
         return ()  # posting cannot do without it either, and says so
     except RlmCiError as error:
@@ -74,22 +74,22 @@ def _override(
     return Override(check, reason, person, head, comment)
 
 
-def _recorded(settings: Settings, way: Client, to: Destination) -> tuple[Override, ...]:
+def _recorded(settings: Settings, way: Way, to: Destination) -> tuple[Override, ...]:
     """What our own summary says of this very head; nothing on any doubt, which is said."""
     from rlm_ci.publishing import threads
     from rlm_ci.publishing.sticky import Sticky
 
-    marked = Sticky(way, to.repository, to.number, "").marked()
+    marked = Sticky(way.client(), to.repository, to.number, "").marked()
     if all(one.last and not one.last.overrides for _, one in marked):
         return ()  # whoever wrote them: most often there is nothing to believe
-    author = threads.viewer(way)
-    found = [one for login, one in marked if login == author]
+    way.author = way.author or threads.viewer(way.client())
+    found = [one for login, one in marked if login == way.author]
     if any(one.last is None for one in found):
         say("note: the state in our summary comment cannot be read, so nothing in it counts")
     for comment in reversed(found):
         last = comment.last
         if last and (last.number, last.head) == (to.number, to.head):
-            return _confirmed(settings, way, to, last.overrides)
+            return _confirmed(settings, way.client(), to, last.overrides)
     return ()
 
 

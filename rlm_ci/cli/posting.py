@@ -54,11 +54,18 @@ class Way:
     def __init__(self, settings: Settings, made: Client | None = None) -> None:
         self._settings = settings
         self._made = made
+        #: The login that the token writes under, once somebody has read it.
+        self.author = ""
 
     def client(self) -> Client:
         """Raises as :func:`client`."""
         self._made = self._made or client(self._settings)
         return self._made
+
+    def go_on(self) -> None:
+        """What was done meanwhile, such as a review, has taken nothing of the client's time."""
+        if self._made is not None:
+            self._made.go_on()
 
 
 def destination(settings: Settings, report: Report) -> Destination | None:
@@ -93,6 +100,8 @@ def attempt(
     way: Way,
     *,
     overrides: Sequence[Override] = (),
+    review: str = "",
+    closes: bool = True,
 ) -> Publication | None:
     """Post the report of our own run, if it goes anywhere. Nothing here ends the run."""
     wanted = judgement.settings.publish
@@ -100,7 +109,10 @@ def attempt(
         return None
     diff = local_diff(judgement.changes[0]) if judgement.changes else None
     try:
-        return post(judgement.settings, report, to, options, way, diff=diff, overrides=overrides)
+        return post(
+            judgement.settings, report, to, options, way, diff=diff, overrides=overrides,
+            review=review, closes=closes,
+        )  # fmt: skip
     except Exception as error:  # noqa: BLE001 - a bug of posting does not undo a verdict either
         told = str(error) if isinstance(error, RlmCiError) else f"internal error: {error!r}"
         hint = error.hint if isinstance(error, RlmCiError) else "please report it as a bug"
@@ -119,10 +131,13 @@ def post(
     diff: Callable[[], Diff] | None = None,
     overrides: Sequence[Override] = (),
     pull: dict[str, Any] | None = None,
+    review: str = "",
+    closes: bool = True,
 ) -> Publication:
     """Post ``report``; what became of it is also said on standard error.
 
-    ``pull`` is the API's record of the pull request, if it has just been read.
+    ``pull`` is the API's record of the pull request, if it has just been read; ``review`` is what
+    the next run may go on from. Unless it ``closes`` them, comments of what is gone stay.
     """
     from rlm_ci.publishing.publisher import Publisher
 
@@ -134,6 +149,7 @@ def post(
         caps=Caps(wanted.max_comments, wanted.max_per_file, wanted.max_on_files),
         least=Severity.from_label(wanted.least),
         annotations=wanted.max_annotations,
+        closes=closes,
     )
     publication = Publisher(
         way.client(),
@@ -146,6 +162,8 @@ def post(
         diff=diff,
         overrides=overrides,
         pull=pull,
+        author=way.author,
+        review=review,
     ).publish()
     reason = publication.reason
     if not reason:

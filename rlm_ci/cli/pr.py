@@ -8,6 +8,7 @@ from rlm_ci import changes, checks, errors, files, publishing
 from rlm_ci.cli import asking, failure, output, overrides, posting, privileged, say
 from rlm_ci.cli.judging import judge, read_templates
 from rlm_ci.cli.slash import CHECK
+from rlm_ci.cli.slash import REVIEW as REVIEWS
 from rlm_ci.findings import CLEAN
 from rlm_ci.redaction import Redactor
 from rlm_ci.runs import FAILED, SUCCEEDED, derived_task_id, is_task_id
@@ -69,6 +70,8 @@ def run(arguments: Arguments) -> int:
             return errors.OK
     output.require_place(settings)
     judgement = _judge(arguments, asked)
+    if asked and asked.command.name == REVIEWS:
+        asking.require_model(judgement.settings)
     held = _hold(judgement)
     if held is None:
         return _tell(judgement, asked, None).exit_code()
@@ -102,15 +105,17 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
         report = rlm.on_change(judgement, held)
     from rlm_ci.cli import additions
 
-    report = additions.add(judgement, report, held)
     to = posting.destination(settings, report)
-    report = report.replace(run_id=run_id)
+    way = posting.Way(settings, asked.way if asked else None)
+    is_asked = asked is not None and asked.command.name == REVIEWS
+    added = additions.add(judgement, report, held, additions.Wish(to, way, is_asked))
+    way.go_on()
+    report = added.report.replace(run_id=run_id)
     in_actions = bool(settings.github.actions)
     paths = {name: os.path.join(folder, name) for name, _ in output.FILES}
     # What is known is written before GitHub is asked for anything: it may keep us waiting.
     plain = output.rendering(settings).replace(colour=False)
     _write(paths["report.json"], publishing.render(report, "json", plain), run_id)
-    way = posting.Way(settings, asked.way if asked else None)
     held_back = overrides.held(settings, report, to, way, asked)
     report = overrides.apply(report, held_back)
     if in_actions:
@@ -128,7 +133,11 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     output.emit(publishing.render(report, settings.format, options), settings)
     if in_actions and settings.format == "text" and output.place(settings) is None:
         output.emit(publishing.render(report, "github", plain), settings)
-    publication = posting.attempt(judgement, report, to, options, way, overrides=held_back)
+    publication = posting.attempt(
+        judgement, report, to, options, way, overrides=held_back, review=added.kept,
+        # Other commands than that leave the review out, whose findings are not gone for that.
+        closes=asked is None or is_asked or settings.review.enabled == "off",
+    )  # fmt: skip
     if publication:
         report = report.replace(publication=publication.to_dict())
         _write(paths["report.json"], publishing.render(report, "json", plain), run_id)

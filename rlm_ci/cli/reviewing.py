@@ -6,28 +6,32 @@ from rlm_ci import publishing, suppressions
 from rlm_ci.cli import output, pipelines, scope
 from rlm_ci.cli.scope import Scope
 from rlm_ci.cli.solving import Plan, Solving
-from rlm_ci.errors import ConfigError
-from rlm_ci.findings import INCOMPLETE, NOT_RUN, Part, Severity
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
 from rlm_ci.publishing.links import Links
 from rlm_ci.recursion import eligibility as why_not
 from rlm_ci.recursion.objectives import review
 from rlm_ci.recursion.review import export
 from rlm_ci.recursion.review.analyzers import Analyzer, known
+from rlm_ci.recursion.review.finder import source_of
+from rlm_ci.recursion.review.onward import TOO_MUCH, Onward, pack
 from rlm_ci.recursion.review.touched import changed_of
+from rlm_ci.recursion.review.vicinity import Vicinity
 from rlm_ci.settings import CONFIG_FILES
 from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from rlm_ci.changes import ChangeSet
+    from rlm_ci.cli.before import Before
     from rlm_ci.cli.solving import Agreed, Done
-    from rlm_ci.findings import Report, Subject
+    from rlm_ci.findings import Coverage, Report, Subject
     from rlm_ci.models.recorded import Record
     from rlm_ci.recursion.corpus import Corpus
     from rlm_ci.runs.run import Run
+    from rlm_ci.settings import Settings
 
 
 #: Why a file is left out, where its own author has made it so.
@@ -54,13 +58,18 @@ class Reviewing(Solving):
         )
 
     def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:  # noqa: ARG002 - the options say it all
+        if agreed.model is None and not agreed.options["analyzers"]:
+            self._require_anybody()
         return Plan(corpus, review.Review(agreed.options))
 
     def without(self, part: Part, done: Done) -> Part:
-        """A change cannot switch off who would look at a file by what it makes of it."""
+        """A change cannot switch off who would look at a file by what it makes of it.
+
+        Of what is no change all counts that nobody could look at.
+        """
         change = scope.change_of(done.agreed.scope, self.repository)
         if change is None:
-            return part
+            return scope.with_closed(part, done.corpus)
         changed = frozenset(change.names())
         left = [
             path
@@ -93,6 +102,16 @@ class Reviewing(Solving):
                 hint="if you trust them to run as you, say --sandbox none",
             )
 
+    def _require_anybody(self) -> None:
+        """Raise UnavailableError where ruff would look, if only it were there."""
+        if self.settings.review.ruff != "off":
+            raise UnavailableError(
+                "nobody can look: ruff is not installed, "
+                "and neither another analyzer nor a model is set",
+                where="review.ruff",
+                hint="pip install 'rlm-ci[review]'",
+            )
+
     def wants_model(self) -> bool:
         return bool(self.settings.review.model != "off")
 
@@ -102,11 +121,7 @@ class Reviewing(Solving):
         change = scope.change_of(agreed.scope, self.repository)
         if change is None:
             return whole
-        return whole.limited(self.concerned(agreed, whole, change.names()))
-
-    def concerned(self, agreed: Agreed, whole: Corpus, changed: Sequence[str]) -> Sequence[str]:  # noqa: ARG002 - for who knows better
-        """The files that a change concerns."""
-        return concerned(whole, changed)
+        return whole.limited(Vicinity(whole).concerned(change.names()))
 
     def conclude(self, done: Done) -> Report:
         settings, result, agreed = self.settings, done.result, done.agreed
@@ -142,13 +157,20 @@ class ReviewingChange(Reviewing):
     """The same for a change that is known already, whose settings are its base's.
 
     Where no model takes part, only what is changed is looked at: analyzers need no context.
+    ``before`` is what an earlier review of the change has left. At the wish of a person, by a
+    comment, nothing of the change is written to the disk.
     """
 
     change: ChangeSet
     subject: Subject
+    before: Before
+    #: What the next review may go on from, "" for nothing.
+    kept = ""
+    _whole: Corpus | None = None
+    _vicinity: Vicinity | None = None
 
     def scope(self) -> Scope:
-        change, subject = self.change, self.subject
+        change, subject, is_asked = self.change, self.subject, self.before.is_asked
         return Scope(
             commit=change.head,
             head=change.head,
@@ -156,33 +178,95 @@ class ReviewingChange(Reviewing):
             merge_base=change.merge_base,
             repository=subject.repository,
             pull_request=subject.pull_request,
-            from_outside=scope.from_outside(self.settings, (change,)),
+            from_outside=scope.from_outside(self.settings, (change,), is_asked=is_asked),
             **scope.looks(self.settings),
         )
 
-    def concerned(self, agreed: Agreed, whole: Corpus, changed: Sequence[str]) -> Sequence[str]:
-        return changed if agreed.model is None else concerned(whole, changed)
+    def options(self, here: Scope) -> dict[str, Any]:
+        told = super().options(here)
+        if self.before.is_asked:
+            told = review.without_disk(told)
+        if not has_model(self.settings, here):
+            return told
+        self._whole = whole = scope.corpus(here, self.repository, self.skipped)
+        self._vicinity = vicinity = Vicinity(whole)
+        corpus = whole.limited(vicinity.concerned(self.change.names()))
+        model = self.settings.model
+        begun = self.before.begin(
+            self.change, corpus, vicinity, source_of(model), review.terms(told, model)
+        )
+        return {**told, "onward": begun.to_dict()}
+
+    def corpus(self, agreed: Agreed) -> Corpus:
+        whole = self._whole or scope.corpus(agreed.scope, self.repository, self.skipped)
+        changed = self.change.names()
+        if agreed.model is None:
+            return whole.limited(changed)
+        return whole.limited((self._vicinity or Vicinity(whole)).concerned(changed))
+
+    def without(self, part: Part, done: Done) -> Part:
+        part = super().without(part, done)
+        rows = [Analyzer.from_dict(row) for row in done.agreed.options.get("left_out", ())]
+        files = known(rows, [file.path for file in done.corpus.files]) if rows else ()
+        if not files:
+            return part
+        names = ", ".join(one.name for one in rows)
+        told = f"not asked, as they need files on the disk: {names}"
+        return part.replace(state=INCOMPLETE, summary=printable(f"{part.summary}; {told}"))
+
+    def conclude(self, done: Done) -> Report:
+        report = super().conclude(done)
+        told, result = done.agreed.options.get("onward"), done.result
+        if told is None or result is None or self._vicinity is None:
+            return report
+        begun = Onward.from_dict(told)
+        (part,) = report.parts
+        if part.state is None and begun.is_kept:
+            claims = [Finding.from_dict(one) for one in result.data["claims"]]
+            marks = [self._vicinity.mark(file.path) for file in done.corpus.files]
+            terms = review.terms(done.agreed.options, done.agreed.model)
+            self.kept = pack(claims, marks, terms, done.run.redactor.text) or TOO_MUCH
+        asked = len(done.corpus.files) if begun.asked is None else len(begun.asked)
+        metrics = {
+            "since": begun.since,
+            "why": begun.why,
+            "asked": asked,
+            "carried": len(begun.claims),
+        }
+        part = part.replace(
+            summary=printable(f"{part.summary}{_told(begun, asked)}"),
+            metrics={**part.metrics, **metrics},
+        )
+        return report.replace(parts=(part,), coverage=_covered(report.coverage, begun, done.corpus))
 
     def require_leave(self) -> None:
         """They are the base's."""
 
 
-def concerned(corpus: Corpus, changed: Sequence[str]) -> list[str]:
-    """The changed files, and those that import them, are called by them, or test them.
+def has_model(settings: Settings, here: Scope) -> bool:
+    """Whether a model takes part in the review of a pull request."""
+    has_way = bool(settings.openai.api_key or settings.openai.base_url)
+    is_off = settings.review.model == "off" or bool(here.from_outside)
+    return bool(settings.model and has_way and not is_off)
 
-    A changed file that is not looked at is among them: why it is not, is to be told.
-    """
-    from rlm_ci.recursion.syntax.graph import Graph
-    from rlm_ci.recursion.syntax.reading import outline
 
-    known = [file for file in corpus.files if file.path in frozenset(changed)]
-    if not known:
-        return [*changed]
-    contents = corpus.read(corpus.files)
-    outlines = [
-        outline(file.path, content) for file, content in zip(corpus.files, contents, strict=True)
-    ]
-    paths = [file.path for file in corpus.files]
-    graph = Graph.of(outlines, paths)
-    touching = graph.touching([file.path for file in known], outlines)
-    return [*dict.fromkeys((*changed, *touching))]
+def _told(begun: Onward, asked: int) -> str:
+    """What the summary says of the review before."""
+    if begun.since is None:
+        return f"; all of it anew: {begun.why}" if begun.is_doubt else ""
+    told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
+    carried = len(begun.claims)
+    return f"{told}, and {count(carried, 'claim')} of it from before {_holds(carried)}"
+
+
+def _holds(number: int) -> str:
+    return "holds" if number == 1 else "hold"
+
+
+def _covered(coverage: Coverage, begun: Onward, corpus: Corpus) -> Coverage:
+    """``coverage``, with the files that the model has read before."""
+    if begun.since is None or begun.asked is None:
+        return coverage
+    why = f"not again by the model: it read this at {begun.since[:12]}, and nothing changed since"
+    rest = [(file.path, why) for file in corpus.files if file.path not in frozenset(begun.asked)]
+    return coverage.replace(omitted=(*coverage.omitted, *rest))

@@ -8,9 +8,10 @@ from rlm_ci import changes, complaints
 from rlm_ci.cli import pipelines, privileged
 from rlm_ci.cli.judging import repository_name
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.findings import Subject
+from rlm_ci.findings import INCOMPLETE, Subject
 from rlm_ci.recursion import corpus as corpora
 from rlm_ci.recursion.corpus import Rules
+from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.findings import Part
     from rlm_ci.git import Repository
     from rlm_ci.recursion.corpus import Corpus
     from rlm_ci.settings import Settings
@@ -163,12 +165,29 @@ def _is_under(path: str, under: str) -> bool:
     return path == under or path.startswith(f"{under}/")
 
 
-def from_outside(settings: Settings, found: Sequence[changes.ChangeSet]) -> str:
-    """Why no model may read what is judged here."""
+def from_outside(
+    settings: Settings, found: Sequence[changes.ChangeSet], *, is_asked: bool = False
+) -> str:
+    """Why no model may read what is judged here.
+
+    ``is_asked`` by a person who may write: then it is no matter what has started this job.
+    """
     github = settings.github
     event = privileged.event_of(github.event_name) if github.actions else None
-    if event:
+    if event and not is_asked:
         return f"{event} can be started by a stranger, with this job's secrets"
     if any(change.pull_request and change.pull_request.from_fork for change in found):
         return "the change is a fork's"
     return ""
+
+
+def with_closed(part: Part, corpus: Corpus) -> Part:
+    """``part``, incomplete where something of the corpus could not be opened."""
+    closed = corpus.closed
+    if not closed:
+        return part
+    things = "file or folder" if len(closed) == 1 else "files or folders"
+    told = f"{len(closed):,} {things} could not be read, such as {closed[0]}"
+    return part.replace(
+        state=part.state or INCOMPLETE, summary=printable(f"{part.summary}; {told}")
+    )

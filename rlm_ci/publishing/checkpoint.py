@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _OPENS, _CLOSES = "<!-- rlm-ci:report", " -->"
-#: The data of a marker, in characters: the rest of the comment is for its words.
+#: The data of a marker, in characters: the rest of the comment is for its words. What a review
+#: has left makes it longer, or is left out.
 _LONGEST = 8192
+_LONGEST_WITH_REVIEW = 16_384
+#: In place of what a review has left, where there is no room for it.
+NO_ROOM = "-"
 _HEX = frozenset("0123456789abcdef")
 _VERDICTS = ("clean", "findings", "incomplete", "not_run")
 _MOST_OVERRIDES = 10
@@ -46,6 +50,7 @@ class Checkpoint(Value):
 
     ``config`` is the fingerprint of the settings that judged, ``run`` is that of the run,
     ``calls``, ``tokens`` and ``cost_usd`` what the models took on this pull request in all.
+    ``review`` is what a review of this head has left for the next one, as that has written it.
     """
 
     number: int
@@ -59,6 +64,7 @@ class Checkpoint(Value):
     tokens: int = 0
     cost_usd: float = 0.0
     overrides: tuple[Override, ...] = ()
+    review: str = ""
 
     def after(self, before: Checkpoint | None, usage: Usage) -> Checkpoint:
         """The same, with what was spent before and in this run; a run is counted once.
@@ -83,8 +89,19 @@ class Checkpoint(Value):
             calls=calls, tokens=tokens, cost_usd=round(cost, 6), overrides=overrides
         )
 
+    def plus(self, usage: Usage) -> Checkpoint:
+        """The same, with what another run has spent."""
+        return self.replace(
+            calls=self.calls + usage.calls,
+            tokens=self.tokens + usage.prompt_tokens + usage.completion_tokens,
+            cost_usd=round(self.cost_usd + (usage.cost_usd or 0.0), 6),
+        )
+
     def marker(self) -> str:
-        """The first line of the comment, with as many of the last overrides as it has room for."""
+        """The first line of the comment.
+
+        It has what the review has left, or else as many of the last overrides as there is room.
+        """
         import json
         from base64 import urlsafe_b64encode
 
@@ -94,12 +111,18 @@ class Checkpoint(Value):
             {name: getattr(one, name) for name in one._fields}
             for one in self.overrides[-_MOST_OVERRIDES:]
         ]
+        longest = _LONGEST_WITH_REVIEW if len(self.review) > len(NO_ROOM) else _LONGEST
         while True:
             text = json.dumps({**record, "overrides": kept}, separators=(",", ":"), sort_keys=True)
             data = urlsafe_b64encode(text.encode()).decode()
-            if len(data) <= _LONGEST or not kept:
+            if len(data) <= longest:
                 return f"{_OPENS} {data}{_CLOSES}"
-            del kept[0]
+            if longest > _LONGEST:
+                record["review"], longest = NO_ROOM, _LONGEST
+            elif kept:
+                del kept[0]
+            else:
+                return f"{_OPENS} {data}{_CLOSES}"
 
 
 def is_marked(body: str) -> bool:
@@ -116,7 +139,7 @@ def read(body: str) -> Checkpoint | None:
         return None
     line = body.partition("\n")[0].rstrip("\r")
     data = line.removeprefix(_OPENS).removesuffix(_CLOSES).strip()
-    if not data or len(data) > _LONGEST:
+    if not data or len(data) > _LONGEST_WITH_REVIEW:
         return None
     import json
     from base64 import urlsafe_b64decode
@@ -152,6 +175,7 @@ def _checked(record: Any) -> Checkpoint:
         tokens=_count(record["tokens"]),
         cost_usd=_money(record["cost_usd"]),
         overrides=overrides,
+        review=_text(record.get("review", ""), _LONGEST_WITH_REVIEW),
     )
 
 

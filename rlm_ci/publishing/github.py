@@ -239,6 +239,11 @@ class Client:
         self._connection.close()
         self._requester.close()
 
+    def go_on(self) -> None:
+        """After a while in which nothing was asked: the time begins anew, the counts do not."""
+        self._deadline = self._clock() + self._limits.seconds
+        self._away = False
+
     # ── reading ──
 
     def get(self, path: str, **parameters: str) -> dict[str, Any]:

@@ -18,7 +18,10 @@ STICKY, REVIEW, NONE = "sticky", "review", "none"
 
 
 class Wishes(Value):
-    """What is posted, and how much of it; ``unfinished`` is the check run's conclusion then."""
+    """What is posted, and how much of it; ``unfinished`` is the check run's conclusion then.
+
+    ``closes`` the comments of findings that are gone, which a report that looked at less cannot.
+    """
 
     comment: str = REVIEW
     check_run: bool = True
@@ -26,6 +29,7 @@ class Wishes(Value):
     caps: Caps = Caps()
     least: Severity = Severity.LOW
     annotations: int = 500
+    closes: bool = True
 
 
 class Destination(Value):

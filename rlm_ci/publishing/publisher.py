@@ -10,7 +10,7 @@ from rlm_ci import patches, publishing
 from rlm_ci.errors import RemoteError, RlmCiError
 from rlm_ci.findings import CLEAN, FINDINGS, fingerprints
 from rlm_ci.objects import is_object_id
-from rlm_ci.publishing import check_run, checkpoint, threads
+from rlm_ci.publishing import check_run, checkpoint, history, threads
 from rlm_ci.publishing.checkpoint import Checkpoint
 from rlm_ci.publishing.options import Options
 from rlm_ci.publishing.placement import FILE, INLINE, SUMMARY, place
@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     from rlm_ci.publishing.checkpoint import Override
     from rlm_ci.publishing.github import Client
     from rlm_ci.publishing.placement import Placed
+    from rlm_ci.publishing.sticky import Comment
     from rlm_ci.publishing.threads import Thread
 
 #: GitHub lists no more files of a pull request.
 _LISTED = 3000
+#: How often it is looked whether what we wrote last is over newer words.
+_ROUNDS = 4
 
 
 class Publisher:
@@ -63,10 +66,14 @@ class Publisher:
         diff: Callable[[], Diff] | None = None,
         overrides: Sequence[Override] = (),
         pull: dict[str, Any] | None = None,
+        author: str = "",
+        review: str = "",
     ) -> None:
         """``run`` tells this run from any other, ``config`` is the settings' fingerprint.
 
-        ``pull`` is the API's record of the pull request, if somebody has just read it.
+        ``pull`` is the API's record of the pull request, ``author`` the login that the token
+        writes under, if somebody has just read them. ``review`` is what the next run may go on
+        from.
         """
         self._client = client
         self._to = destination
@@ -79,12 +86,13 @@ class Publisher:
         self._pull = pull or {}
         self._denied: set[str] = set()
         self._alert = ""
-        self._author = ""
+        self._author = author
         self._sticky: Sticky | None = None
+        self._kept: Comment | None = None
         subject = report.subject
         self._now = Checkpoint(
             destination.number, destination.head, subject.base, subject.merge_base,
-            report.verdict(), config, run, overrides=tuple(overrides),
+            report.verdict(), config, run, overrides=tuple(overrides), review=review,
         )  # fmt: skip
 
     def publish(self) -> Publication:
@@ -166,9 +174,10 @@ class Publisher:
         notes += _elsewhere([one for one, _ in result])
         before = {one.fingerprint for one in known if not one.resolved or one.closed}
         new = [one for one, mark in result if one.where != SUMMARY and mark not in before]
-        if self._report.verdict() in (CLEAN, FINDINGS) and all(
+        is_whole = self._report.verdict() in (CLEAN, FINDINGS) and all(
             part.state is None for part in self._report.parts
-        ):
+        )
+        if is_whole and self._wishes.closes:
             present = {
                 mark
                 for one, mark in zip(found, marks, strict=True)
@@ -227,7 +236,7 @@ class Publisher:
             return self._body(self._now.after(last, self._report.usage), notes)
 
         done, comment = sticky.put(self._now, head, write)
-        self._sticky = sticky
+        self._sticky, self._kept = sticky, comment
         return done, comment.url or None
 
     def _settle(self, notes: Sequence[str], *, threads_too: bool) -> None:
@@ -243,37 +252,69 @@ class Publisher:
             return
         self._say_moved(head)
         if self._sticky:
-            self._make_way(self._sticky, head, notes)
+            self._make_way(self._sticky, notes)
 
-    def _make_way(self, sticky: Sticky, head: str, notes: Sequence[str]) -> None:
-        """Put back the words of the newer ``head`` where we wrote over them.
+    def _make_way(self, sticky: Sticky, notes: Sequence[str]) -> None:
+        """Put back the words of the newer head where we wrote over them.
 
-        Its check run, which comes before its summary, has them. Without one, ours say that
-        they are out of date; that is a write too, so then we look again.
+        The comment's history has them, or else the check run of that head. Where neither has,
+        ours say that they are out of date. Each is a write too, so then we look again.
         """
-        for told in (False, True):
-            kept = next(iter(sticky.find()), None)
-            if kept is None or kept.last is None or kept.last.head != self._to.head:
+        ours = {self._to.head}
+        is_told = False
+        for _ in range(_ROUNDS):
+            look, kept = self._look_back(sticky)
+            last = kept.last if kept else None
+            if kept is None or last is None or last.head == look.head or last.head not in ours:
                 return
-            words = self._words_of(head, kept.last)
+            words = self._words_of(look, last)
             if words:
-                sticky.restore(kept, words)
+                ours.add(look.head)
+            elif is_told:
                 return
-            if not told:
-                sticky.restore(kept, self._body(kept.last, notes))
+            else:
+                is_told = True
+                self._say_moved(look.head)
+                words = self._body(last, notes)
+            self._kept = sticky.restore(kept, words)
 
-    def _words_of(self, head: str, ours: Checkpoint) -> str:
-        """The summary of ``head`` that its check run has, with what we spent; empty for none."""
-        newer = check_run.find(self._client, self._to.repository, head, author=self._author)
-        text = str(record((newer or {}).get("output")).get("summary") or "")
-        last = checkpoint.read(text)
-        if last is None or last.head != head:
-            return ""
-        merged = last.replace(
-            calls=last.calls + ours.calls, tokens=last.tokens + ours.tokens,
-            cost_usd=last.cost_usd + ours.cost_usd,
-        )  # fmt: skip
-        return f"{merged.marker()}\n{text.partition(chr(10))[2]}"
+    def _look_back(self, sticky: Sticky) -> tuple[history.Look, Comment | None]:
+        """The newest head, and the comment as it is, with its earlier texts if GitHub has them."""
+        kept = self._kept
+        if kept is not None and kept.node:
+            try:
+                look = history.read(self._client, self._to, kept.node, self._author)
+                if look.body is not None:
+                    return look, kept.replace(body=look.body, last=checkpoint.read(look.body))
+            except RefusedError as refused:
+                self._note(f"what the summary said before cannot be read: {refused}")
+                self._kept = kept.replace(node="")
+        self._look_at_pull()
+        found = next(iter(sticky.find()), None)
+        if found is not None and kept is not None and found.id != kept.id:
+            self._kept = found  # ours was folded into it
+            return self._look_back(sticky)
+        return history.Look(self._current), found
+
+    def _words_of(self, look: history.Look, ours: Checkpoint) -> str:
+        """The summary of the newest head, with what we spent; empty for none."""
+        words = look.words_of(look.head)
+        last = checkpoint.read(words)
+        if last is not None:
+            merged = last.plus(self._report.usage)
+        else:
+            newer = check_run.find(
+                self._client, self._to.repository, look.head, author=self._author
+            ) if self._wishes.check_run and "check_run" not in self._denied else None  # fmt: skip
+            words = str(record((newer or {}).get("output")).get("summary") or "")
+            last = checkpoint.read(words)
+            if last is None or last.head != look.head:
+                return ""
+            merged = last.replace(
+                calls=last.calls + ours.calls, tokens=last.tokens + ours.tokens,
+                cost_usd=last.cost_usd + ours.cost_usd,
+            )  # fmt: skip
+        return f"{merged.marker()}\n{words.partition(chr(10))[2]}"
 
     def _say_moved(self, head: str) -> None:
         told = f"the pull request has moved on to {head[:12]}"

@@ -3,7 +3,7 @@
 GitHub changes a comment without asking what it was before, so two runs at once can post two
 or write over each other. A run therefore looks right before it writes and again after it:
 duplicates are folded into the oldest, and what belongs to a newer head is left alone or put
-back.
+back (see ``history``).
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ _GONE = (404, 410)
 
 
 class Comment(Value):
-    """A summary comment of ours; ``last`` is its checkpoint, if it has one that holds."""
+    """A summary comment of ours; ``last`` is its checkpoint, if it has one that holds.
+
+    ``node`` is its global id, as GraphQL asks for it.
+    """
 
     id: int
     url: str
     body: str
     last: Checkpoint | None
+    node: str = ""
 
 
 class Sticky:
@@ -91,16 +95,18 @@ class Sticky:
             kept = self._fold(kept, current)
         return done, kept
 
-    def restore(self, kept: Comment, body: str) -> None:
+    def restore(self, kept: Comment, body: str) -> Comment:
         """Put ``body``, that of a newer head, back where an older run wrote over it."""
-        self._update(kept, body)
+        return self._update(kept, body)
 
     def _create(self, body: str, now: Checkpoint) -> Comment:
         def done() -> dict[str, Any] | None:
             # Nothing but the run tells this comment from one of an earlier attempt.
             for one in self.find():
                 if one.last and one.last.run == now.run and one.last.head == now.head:
-                    return {"id": one.id, "html_url": one.url, "body": one.body}
+                    return {
+                        "id": one.id, "html_url": one.url, "body": one.body, "node_id": one.node,
+                    }  # fmt: skip
             return None
 
         return _read(self._client.write("POST", self._comments, {"body": body}, done=done))
@@ -149,4 +155,8 @@ def _read(record: Any) -> Comment:
     url = str(record.get("html_url") or "")
     # It will be printed, and handed to other steps.
     plain = url.startswith(("https://", "http://")) and url.isascii() and url.isprintable()
-    return Comment(record["id"], url if plain else "", body, checkpoint.read(body))
+    node = record.get("node_id")
+    return Comment(
+        record["id"], url if plain else "", body, checkpoint.read(body),
+        node if isinstance(node, str) else "",
+    )  # fmt: skip

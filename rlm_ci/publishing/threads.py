@@ -109,8 +109,8 @@ def _ours(node: dict[str, Any], login: str) -> Thread | None:
     """Raises UnreachableError for what is no thread."""
     comments = record(node.get("comments"))
     nodes = [record(one) for one in rows(comments.get("nodes")) if one is not None]
-    authors = [_author(one) for one in nodes]
-    if not nodes or authors[0] != _bare(login):
+    authors = [author_of(one) for one in nodes]
+    if not nodes or authors[0] != bare(login):
         return None
     first = nodes[0]
     fingerprint = remarks.read_marker(text(first.get("body")))
@@ -133,15 +133,15 @@ def _ours(node: dict[str, Any], login: str) -> Thread | None:
     return Thread(thread, comment, fingerprint, resolved, answered, closed)
 
 
-def _author(comment: dict[str, Any]) -> str:
+def author_of(comment: dict[str, Any], role: str = "author") -> str:
     """GraphQL leaves the ``[bot]`` off, so that a person's account could look the same."""
-    author = record(comment.get("author"))
+    author = record(comment.get(role))
     name = text(author.get("login"))
     return name if author.get("__typename") == "Bot" or not name else _person(name)
 
 
-def _bare(login: str) -> str:
-    """A login of REST as ``_author`` has it."""
+def bare(login: str) -> str:
+    """A login of REST as ``author_of`` has it."""
     return login.removesuffix("[bot]") if login.endswith("[bot]") else _person(login)
 
 

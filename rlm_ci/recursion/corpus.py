@@ -8,6 +8,7 @@ blob, and reading it later gives that content or an error.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from hashlib import sha256
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 #: Bytes, and objects, that one git is asked for.
 _BATCH_BYTES = 32 << 20
 _BATCH_COUNT = 20_000
+#: What git says of a folder that it passes over.
+_CLOSED = re.compile(rb"^warning: could not open directory '(.*)':", re.MULTILINE)
 
 
 class File(Row):
@@ -76,6 +79,12 @@ class Corpus:
         if not self._digest:
             self._digest = digest_of(self.files)
         return self._digest
+
+    @property
+    def closed(self) -> tuple[str, ...]:
+        """What is left out because nobody could look at it."""
+        words = (why.UNREADABLE,) if self.commit is None else (why.UNREADABLE, why.MISSING)
+        return tuple(path for path, told in self.omitted if told.partition(":")[0] in words)
 
     def read(self, files: Sequence[File]) -> list[bytes]:
         """Their contents. Raises ConfigError for a file that has changed, DamagedError."""
@@ -161,6 +170,10 @@ def in_worktree(
         listed = dict.fromkeys(listing.finish().split(b"\0"))
     passed = Own(own)
     omitted: Omitted = {}
+    for raw in _CLOSED.findall(listing.warned):
+        path = os.fsdecode(raw)
+        if _is_under(path, under) and not passed.holds(path, top):
+            omitted[path] = f"{why.UNREADABLE}: the folder cannot be opened"
     names = []
     for raw in listed:
         path = os.fsdecode(raw).replace(os.sep, "/")
@@ -171,7 +184,8 @@ def in_worktree(
         else:
             names.append(path)
     for path in _ignored(repository):
-        if _is_under(path, under):
+        is_own = passed.holds(path, top) or passed.has(os.path.join(top, path).rstrip("/"))
+        if _is_under(path, under) and not is_own:
             omitted[path] = f"{why.IGNORED}: by .gitignore"
     places = [os.fsdecode(name) for name in listed if name.endswith(b".gitattributes")]
     attributes = why.heeded(

@@ -34,7 +34,10 @@ def _pull_state(github: GitHub, repository: str, number: int) -> dict[str, Any]:
     pull = github.world.repositories[repository.lower()].pulls[number]
     return {
         "head": pull.head_sha, "labels": pull.labels,
-        "comments": [vars(made) | {"reactions": len(made.reactions)} for made in pull.comments],
+        "comments": [
+            vars(made) | {"reactions": len(made.reactions), "edits": len(made.edits)}
+            for made in pull.comments
+        ],
         "review_comments": [
             vars(made) | {"reactions": len(made.reactions)} for made in pull.review_comments
         ],

@@ -24,7 +24,7 @@ from hub.state import Comment, account_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hub.state import Identity, Pull, Repository, ReviewComment, World
+    from hub.state import Edit, Identity, Pull, Repository, ReviewComment, World
 
 SCHEMA = NODE_MODULES / "@octokit/graphql-schema/schema.graphql"
 
@@ -257,7 +257,7 @@ class Graph:
         }  # fmt: skip
         if isinstance(made, Comment):
             own = {"__typename": "IssueComment", "url": f"{web}#issuecomment-{made.id}"}
-            return node | own | {"id": f"IC_{made.id}"}
+            return node | own | {"id": f"IC_{made.id}"} | _edits(made)
         place = place_now(repo, pr, made)
         return node | {
             "__typename": "PullRequestReviewComment", "id": f"PRRC_{made.id}",
@@ -334,6 +334,24 @@ class Graph:
             raise _refuse("FORBIDDEN", f"{who.login} does not have permission to delete it")
         pr.review_comments.remove(made)
         return {"clientMutationId": asked.get("clientMutationId")}
+
+
+def _edits(made: Comment) -> Node:
+    """Who has edited a comment, and each text that it had, the newest first."""
+    last = made.edits[-1] if made.edits else None
+
+    def edit(one: Edit) -> Node:
+        return {
+            "__typename": "UserContentEdit", "createdAt": one.created_at,
+            "editedAt": one.created_at, "updatedAt": one.created_at, "deletedAt": None,
+            "deletedBy": None, "diff": one.text, "editor": actor(one.editor),
+        }  # fmt: skip
+
+    return {
+        "lastEditedAt": last.created_at if last else None,
+        "editor": actor(last.editor) if last else None, "includesCreatedEdit": bool(last),
+        "userContentEdits": connection(made.edits[::-1], edit),
+    }  # fmt: skip
 
 
 def _formatted(error: GraphQLError) -> dict[str, Any]:

@@ -275,8 +275,7 @@ def _comment(call: Call) -> Answer:
 def _update_comment(call: Call) -> Answer:
     pr, made = _own_comment(call)
     check_author(call, made.user)
-    made.body = check_text(call.body["body"], "IssueComment")
-    made.updated_at = call.world.now()
+    made.edit(check_text(call.body["body"], "IssueComment"), call.me.login, call.world.now())
     return Answer(bodies.comment(call.repo, pr, made, call.api))
 
 

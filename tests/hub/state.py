@@ -64,9 +64,22 @@ class Reaction:
     created_at: str
 
 
+@dataclass(frozen=True)
+class Edit:
+    """A text as it was from ``created_at`` on, by ``editor``."""
+
+    editor: str
+    created_at: str
+    text: str
+
+
 @dataclass
 class Comment:
-    """An issue comment: on a pull request, the conversation."""
+    """An issue comment: on a pull request, the conversation.
+
+    ``edits`` is empty until the first one, which brings the text before it along: so it is at
+    GitHub.
+    """
 
     id: int
     number: int
@@ -77,6 +90,13 @@ class Comment:
     updated_at: str
     reactions: list[Reaction] = field(default_factory=list)
     minimized: str | None = None
+    edits: list[Edit] = field(default_factory=list)
+
+    def edit(self, text: str, editor: str, now: str) -> None:
+        if not self.edits:
+            self.edits.append(Edit(self.user, self.created_at, self.body))
+        self.edits.append(Edit(editor, now, text))
+        self.body, self.updated_at = text, now
 
 
 @dataclass

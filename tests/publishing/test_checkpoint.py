@@ -11,7 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rlm_ci.findings import Usage
-from rlm_ci.publishing.checkpoint import Checkpoint, Override, is_marked, read, resume
+from rlm_ci.publishing.checkpoint import (
+    NO_ROOM,
+    Checkpoint,
+    Override,
+    is_marked,
+    read,
+    resume,
+)
 
 HEAD, BASE, FORK = "1" * 40, "2" * 40, "3" * 64
 NOW = Checkpoint(12, HEAD, BASE, FORK, "findings", "c0ffee", "run-1")
@@ -26,7 +33,7 @@ checkpoints = st.builds(
     Checkpoint, st.integers(0, 10**9), commits, st.none() | commits, st.none() | commits,
     st.sampled_from(["clean", "findings", "incomplete", "not_run"]), short, short,
     st.integers(0, 10**12), st.integers(0, 10**12),
-    st.floats(0, 10**8, allow_nan=False), st.lists(overrides, max_size=10).map(tuple),
+    st.floats(0, 10**8, allow_nan=False), st.lists(overrides, max_size=10).map(tuple), short,
 )  # fmt: skip
 
 
@@ -59,6 +66,19 @@ def test_what_is_written_is_read(state: Checkpoint) -> None:
         assert again is not None
         assert again.replace(overrides=()) == state.replace(overrides=())
         assert again.overrides == state.overrides[len(state.overrides) - len(again.overrides) :]
+
+
+def test_what_a_review_left_is_kept_where_there_is_room() -> None:
+    left = "A-_9=" * 2_000
+    again = read(NOW.replace(review=left).marker())
+    assert again
+    assert again.review == left
+    override = Override("diff-budget", "why", "ada", HEAD, 7)
+    full = NOW.replace(review="x" * 20_000, overrides=(override,))
+    kept = read(full.marker())
+    assert kept
+    assert (kept.review, kept.overrides) == (NO_ROOM, (override,))
+    assert len(full.marker()) < 1_000
 
 
 def test_usual_overrides_are_all_kept() -> None:
@@ -112,6 +132,8 @@ def is_valid(state: Checkpoint) -> bool:
 @example("head", "../" * 20)
 @example("head", HEAD.upper())
 @example("head", "\N{FULLWIDTH DIGIT ONE}" * 40)
+@example("review", None)
+@example("review", "x" * 20_000)
 @example("v", 2)
 @example("v", None)
 def test_one_hostile_field_is_ignored_or_harmless(name: str, value: Any) -> None:

@@ -164,6 +164,21 @@ def _comment(stage: Stage, body: str, user: str = "eve") -> Any:
     return Comment(world.new_id(), NUMBER, user, body, None, world.now(), world.now())
 
 
+def test_a_review_in_between_takes_none_of_the_time_and_frees_no_request(
+    stage: Stage, clock: Clock
+) -> None:
+    client = stage.client_of(limits=Limits(requests=2, seconds=60), clock=clock)
+    path = f"/repos/{NAME}/pulls/{NUMBER}"
+    client.get(path)
+    clock.now += 600
+    with pytest.raises(UnreachableError, match="60 seconds were not enough"):
+        client.get(path)
+    client.go_on()
+    client.get(path)
+    with pytest.raises(UnreachableError, match="2 requests were not enough"):
+        client.get(path)
+
+
 def test_there_are_at_most_fifteen_requests(stage: Stage, clock: Clock) -> None:
     made = client(stage, clock)
     for _ in range(15):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hub.scene import BOT, NAME, NUMBER
@@ -53,18 +55,22 @@ class Race:
 
 
 STICKY = Wishes(comment="sticky")
+#: Nobody has a copy of the words but the comment's own history.
+ALONE = STICKY.replace(check_run=False)
 
 
+@pytest.mark.parametrize("wishes", [STICKY, ALONE], ids=["check run", "alone"])
 @pytest.mark.parametrize("known", [False, True], ids=["first", "later"])
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("inner", ["new", "old", "same"])
+@pytest.mark.parametrize(
+    ("when", "inner"), [*itertools.product(["before", "after"], ["new", "old", "same"])]
+)
 @pytest.mark.parametrize(
     "boundary", [0, 2, 4, 6, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 3, 5))]
 )
 def test_a_whole_run_in_the_middle_of_another(
-    stage: Stage, boundary: int, inner: str, when: str, known: bool
+    stage: Stage, boundary: int, when: str, inner: str, *, known: bool, wishes: Wishes
 ) -> None:
-    race = Race(stage, same=inner == "same", known=known, wishes=STICKY)
+    race = Race(stage, same=inner == "same", known=known, wishes=wishes)
     results: list[Publication] = []
     if inner == "old":
         race.push()
@@ -168,9 +174,10 @@ def _race(stage: Stage, seeds: Sequence[int], *, same: bool, wishes: Wishes) -> 
             raise AssertionError("\n".join([f"seed {seed}", *told])) from error
 
 
+@pytest.mark.parametrize("wishes", [STICKY, ALONE], ids=["check run", "alone"])
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
-def test_requests_in_any_order(stage: Stage, same: bool) -> None:
-    _race(stage, range(12), same=same, wishes=STICKY)
+def test_requests_in_any_order(stage: Stage, same: bool, wishes: Wishes) -> None:
+    _race(stage, range(12), same=same, wishes=wishes)
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
@@ -178,31 +185,114 @@ def test_review_comments_in_any_order(stage: Stage, same: bool) -> None:
     _race(stage, range(8), same=same, wishes=Wishes())
 
 
-@pytest.mark.parametrize("wishes", [STICKY, Wishes()], ids=["summary", "review"])
+@pytest.mark.parametrize(
+    "wishes",
+    [STICKY, Wishes(), ALONE, Wishes(check_run=False)],
+    ids=["summary", "review", "summary alone", "review alone"],
+)
 @pytest.mark.parametrize("same", [False, True], ids=["two heads", "one head"])
 def test_requests_in_many_orders(stage: Stage, same: bool, wishes: Wishes) -> None:
     _race(stage, range(100, 200), same=same, wishes=wishes)
 
 
-@pytest.mark.parametrize("app", ["github-actions", "mallory-ci"])
-def test_the_newer_words_are_taken_from_nobody_else(stage: Stage, app: str) -> None:
-    """An older run wrote last: it puts back what our own check run of the newer head says."""
-    race = Race(stage, same=False, known=True, wishes=STICKY)
+def late(stage: Stage, wishes: Wishes, act: Callable[[], object] = bool) -> Race:
+    """An older run wrote over all that a newer one had said; ``act`` comes between the two."""
+    race = Race(stage, same=False, known=True, wishes=wishes)
 
     def meanwhile() -> None:
         race.push()
         assert race.new.publish().ok
-        (theirs,) = [one for one in stage.home.checks if one.head_sha == race.head]
-        theirs.app = app
+        act()
 
     # Between looking for the summary and writing it.
     stage.github.fault("PATCH", "*/comments/*", before=once(meanwhile))
+    return race
+
+
+@pytest.mark.parametrize("app", ["github-actions", "mallory-ci"])
+def test_without_a_history_the_newer_words_are_taken_from_our_check_run_alone(
+    stage: Stage, app: str
+) -> None:
+    def theirs() -> None:
+        stage.github.fault("POST", "/graphql", status=403, times=None)
+        for one in stage.home.checks:
+            one.app = app
+
+    race = late(stage, STICKY, theirs)
     assert race.old.publish().ok
     if app == "github-actions":
         race.judge()
     else:
         assert "problem 10" in stage.summary
+        assert "moved on" in stage.summary
         assert stage.last.head != race.head
+
+
+@pytest.mark.parametrize("wishes", [STICKY, ALONE], ids=["check run", "alone"])
+def test_the_newer_words_are_put_back_from_the_comments_own_history(
+    stage: Stage, wishes: Wishes
+) -> None:
+    race = late(stage, wishes)
+    assert race.old.publish().ok
+    race.judge()
+    assert stage.summary.count("problem 40") == 1
+    assert len(stage.summaries) == 1
+
+
+def test_no_words_are_put_back_that_somebody_else_wrote(stage: Stage) -> None:
+    """A person has edited our comment in between, as whoever may write can."""
+
+    def forge() -> None:
+        (comment,) = stage.state.comments
+        theirs = comment.body.replace("problem 40", "merge me")
+        now = stage.github.world.now()
+        comment.edits[:] = [replace(one, editor="eve") for one in comment.edits]
+        comment.edit(theirs, "eve", now)
+
+    race = late(stage, ALONE, forge)
+    assert race.old.publish().ok
+    assert "merge me" not in stage.summary
+    assert "moved on" in stage.summary
+    assert stage.last.head != race.head
+
+
+def test_a_summary_of_the_changes_is_no_text_to_put_back(stage: Stage) -> None:
+    def summarised() -> None:
+        (comment,) = stage.state.comments
+        comment.edits[:] = [
+            replace(one, text=f"@@ -1 +1 @@\n-old\n+{one.text}") for one in comment.edits
+        ]
+
+    race = late(stage, ALONE, summarised)
+    assert race.old.publish().ok
+    assert "moved on" in stage.summary
+    assert "@@ -1" not in stage.summary
+
+
+def test_while_it_puts_them_back_the_next_push_is_judged(stage: Stage) -> None:
+    """Two newer heads, one after the other, each while the late run writes."""
+    race = late(stage, ALONE)
+    heads: list[str] = []
+
+    def again() -> None:
+        if heads:
+            return
+        stage.git.run("commit", "--allow-empty", "-qm", "newest")
+        stage.github.push(NAME, NUMBER, "feature")
+        report = stage.report(30, 58)
+        heads.append(report.subject.head or "")
+        assert stage.publisher(report, "newest", token=OTHER, wishes=ALONE).publish().ok
+
+    # The second time that the late run writes: the first is the one that it makes good.
+    def second(request: Request) -> None:
+        if race.stage.git.sha("feature") == race.head and "problem 40" in str(request.body):
+            again()
+
+    stage.github.fault("PATCH", "*/comments/*", times=None, before=second)
+    assert race.old.publish().ok
+    assert heads
+    assert stage.last.head == heads[0]
+    assert "problem 30" in stage.summary
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["first", "later"])

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from recursion.reviewing import FILE_GROUP, FILE_SLICE, by_file, leaf, reviewed, text
 
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.findings import Severity
+from rlm_ci.findings import INCOMPLETE, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.objectives.review import options
 from rlm_ci.recursion.review import analyzers, export, ruff, sarif, scratch
 from rlm_ci.recursion.review.touched import UNTOUCHED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SHOP = '''"""The shop."""
 
@@ -73,6 +76,26 @@ def test_what_a_comment_silences_is_shown_as_accepted() -> None:
     assert silent["review/ruff-s301"] == "a comment in the file tells ruff to be silent"
     assert silent["review/ruff-s102"] == "a comment in the file tells ruff to be silent"
     assert silent["review/ruff-s608"] is None
+
+
+def test_by_a_pipe_it_says_the_same_as_of_files_and_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("shop/orders.py", "-odd\n.py", "stub.pyi", "script", "tests/test_a.py", "__init__.py")
+    shebang = "#!/usr/bin/env python3\nimport os\n"
+    texts = [text(name, shebang if name == "script" else SHOP) for name in names]
+    texts.append(text("broken.py", "def f(:\n"))
+    chosen = options()
+    by_files = analyzers.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"])
+    monkeypatch.setattr(analyzers, "Scratch", None)
+    by_pipe = analyzers.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"], by_pipe=True)
+    assert by_pipe.findings
+    assert sorted(by_pipe.findings, key=str) == sorted(by_files.findings, key=str)
+    assert (by_pipe.seen, by_pipe.failed) == (by_files.seen, ())
+
+
+def _rows(chosen: Mapping[str, Any]) -> list[analyzers.Analyzer]:
+    return [analyzers.Analyzer.from_dict(row) for row in chosen["analyzers"]]
 
 
 def test_nothing_that_the_change_brings_commands_ruff() -> None:
@@ -429,10 +452,34 @@ def test_a_tool_that_says_that_it_did_not_finish_is_believed(tmp_path: Path) -> 
     assert result.uncovered[0] == ("src/a.go", "the analyzer tool gave nothing: out of memory")
 
 
+def test_a_test_never_weighs_more_than_the_program() -> None:
+    old = "import sys\n\nif sys.version_info < (3,):\n    ask = raw_input\n"
+    found = {
+        path: rules(by_file({path: old}, domains=("quality",)))["ruff-f821"][0]
+        for path in ("a.py", "tests/test_a.py")
+    }
+    assert found == {"a.py": "info", "tests/test_a.py": "info"}
+
+
+def test_names_that_others_build_in_are_known() -> None:
+    code = "try:\n    shell = get_ipython()\nexcept NameError:\n    shell = _('none')\n"
+    assert rules(by_file({"a.py": code + "gone\n"}, domains=("quality",))) == {
+        "ruff-f821": ("medium", 5),
+        "ruff-b018": ("info", 5),
+    }
+
+
 def test_a_program_that_is_not_there_is_told() -> None:
     row = {"name": "gone", "command": ["no-such-tool-anywhere", "{files}"]}
     result = reviewed(FILES, analyzers=[row], ruff="off")
     assert result.uncovered[0][1] == (
+        "the analyzer gone gave nothing: no-such-tool-anywhere is not on PATH"
+    )
+    assert result.metrics["looked"] == 0
+    told = export.part(result, options(analyzers=[row], ruff="off"))
+    assert told.state == INCOMPLETE
+    assert told.summary.endswith(
+        "2 files not looked at in full: "
         "the analyzer gone gave nothing: no-such-tool-anywhere is not on PATH"
     )
 

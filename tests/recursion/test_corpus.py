@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 from histories import GITLINK, GitRepo
 
+from rlm_ci.cli.scope import with_closed
 from rlm_ci.errors import ConfigError
+from rlm_ci.findings import INCOMPLETE, Part
 from rlm_ci.git import Repository, discover
 from rlm_ci.recursion.corpus import Rules, at_commit, in_folder, in_worktree, order
 from rlm_ci.recursion.eligibility import WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rlm_ci.recursion.corpus import Corpus
 
+#: Any user that is not root.
+_NOBODY = 65534
 DEFAULT = Rules()
 ATTRIBUTES = """\
 gen/** linguist-generated
@@ -125,6 +132,47 @@ def test_the_work_tree_is_taken_as_it_is(repo: GitRepo) -> None:
     repo.write("new.txt", "and changed again\n")
     with pytest.raises(ConfigError, match="changed while we were at work"):
         found.read(found.files)
+
+
+@pytest.fixture
+def unprivileged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of somebody who is not root, as whom the rest of the test runs."""
+    with TemporaryDirectory() as name:
+        for variable in ("HOME", "XDG_CONFIG_HOME"):  # git reads what is there
+            monkeypatch.setenv(variable, name)
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.chown(name, _NOBODY, _NOBODY)
+            os.seteuid(_NOBODY)
+        try:
+            yield Path(name)
+        finally:
+            if is_root:
+                os.seteuid(0)
+
+
+def test_what_cannot_be_opened_is_told_and_makes_the_rest_incomplete(unprivileged: Path) -> None:
+    repo = GitRepo(unprivileged / "repo")
+    repo.write("a.py", "a = 1\n").write("b.py", "b = 1\n").write("c/d.py", "d = 1\n").commit()
+    whole = in_worktree(repository(repo), RULES)
+    assert whole.closed == ()
+    (repo.path / "b.py").chmod(0)
+    repo.write("dark/e.py", "e = 1\n")
+    (repo.path / "dark").chmod(0)
+    try:
+        found = in_worktree(repository(repo), RULES)
+        assert paths(found) == ["a.py", "c/d.py"]
+        assert reasons(found) == {"b.py": "unreadable", "dark/": "unreadable"}
+        assert found.closed == ("b.py", "dark/")
+        part = with_closed(Part("review", "0 findings in 2 files", {}), found)
+        assert part.state == INCOMPLETE
+        assert part.summary == (
+            "0 findings in 2 files; 2 files or folders could not be read, such as b.py"
+        )
+        assert with_closed(part, whole) is part
+    finally:
+        (repo.path / "dark").chmod(0o700)
 
 
 def test_a_folder_outside_of_git_is_walked(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ from rlm_ci.findings import (
 from rlm_ci.publishing import render
 from rlm_ci.recursion.objectives.review import Review, analyse, options
 from rlm_ci.recursion.review import export
+from rlm_ci.recursion.review.clusters import clusters
+from rlm_ci.recursion.review.dedup import rank
 from rlm_ci.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -264,3 +266,11 @@ def test_golden(llm: ModelServer) -> None:
     for name, content in made.items():
         expected = CASES / "expected" / name
         assert content == expected.read_text(encoding="utf-8"), name
+
+
+def test_a_kind_whose_findings_say_different_things_goes_by_its_rule() -> None:
+    result = by_file({"a.py": "import os\nimport sys\n"}, domains=("quality",))
+    found = [one.finding for one in result.findings]
+    several = [*found, *(one.replace(message="`re` unused") for one in found)]
+    assert [one.title for one in clusters(sorted(several, key=rank))] == ["F401 unused-import"]
+    assert [one.title for one in clusters(found[:1])] != ["F401 unused-import"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from posixpath import splitext
 
+from rlm_ci import __version__
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import Evidence, Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
@@ -15,6 +16,7 @@ from rlm_ci.recursion.review.analyzers import Analyzer
 from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.recursion.review.architecture import draw
 from rlm_ci.recursion.review.finder import Looked, look
+from rlm_ci.recursion.review.onward import Onward
 from rlm_ci.recursion.review.touched import UNTOUCHED, is_touched, marked
 from rlm_ci.texts import count
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.nodes import Node, Probe, Task
+    from rlm_ci.recursion.nodes import Node, Probe, Task, Text
     from rlm_ci.recursion.objective import Ask
     from rlm_ci.recursion.review.touched import Ranges
 
@@ -84,6 +86,29 @@ def options(
     }
 
 
+def without_disk(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The options ``told`` for where no file of the change may be written: ruff reads a pipe.
+
+    The other analyzers are ``left_out``.
+    """
+    rows = told["analyzers"]
+    return {
+        **told,
+        "analyzers": [row for row in rows if row["rules"]],
+        "left_out": [row for row in rows if not row["rules"]],
+        "by_pipe": True,
+    }
+
+
+def terms(told: Mapping[str, Any], model: str | None) -> str:
+    """A hash over what a model is, and what it is asked to look for."""
+    import json
+    from hashlib import sha256
+
+    asked = [__version__, told["version"], model, told["domains"], told["refute_level"]]
+    return sha256(json.dumps(asked).encode()).hexdigest()[:32]
+
+
 def _builtin(ruff: str) -> Analyzer | None:
     found = analyzers.builtin()
     if found is None and ruff == "on":
@@ -130,7 +155,8 @@ def _configured(row: Mapping[str, Any], number: int) -> Analyzer:
 def analyse(task: Task) -> dict[str, Any]:
     """What the analyzers find in a leaf: plain computing, in any process."""
     chosen = [Analyzer.from_dict(row) for row in task.options["analyzers"]]
-    done = analyzers.analyse(task, chosen, task.options["domains"])
+    by_pipe = bool(task.options.get("by_pipe"))
+    done = analyzers.analyse(task, chosen, task.options["domains"], by_pipe=by_pipe)
     return {
         "findings": [one.to_dict() for one in done.findings],
         "counts": [getattr(done.counts, name) for name in done.counts._fields],
@@ -153,6 +179,9 @@ class Review:
         label = options["refute_level"]
         self._level = None if label == "off" else Severity.from_label(label)
         self._analyzers = [Analyzer.from_dict(row) for row in options["analyzers"]]
+        told = options.get("onward")
+        #: Where a review of the same change has begun before, what is left of it; else None.
+        self._onward = None if told is None else Onward.from_dict(told)
 
     def settled(self, _probe: Probe) -> str | None:
         """A review looks at everything."""
@@ -173,14 +202,16 @@ class Review:
         notes: tuple[str, ...] = ()
         doubted: tuple[tuple[str, str], ...] = ()
         domains = self._asked(node)
-        if ask is not None and domains:
+        texts = self._unread(task)
+        if ask is not None and domains and texts:
             names = [one.name for one in self._analyzers]
-            looked = look(ask, task.texts, domains, self._changed, names)
+            looked = look(ask, texts, domains, self._changed, names)
             claims = tuple(one.finding for one in dedup.merge(_traced(looked.findings, node)))
             weighed = refuting.weigh(ask, claims, task.texts, self._level)
             claims, verdicts = weighed.findings, dict(weighed.verdicts)
             notes, doubted = weighed.notes, weighed.uncovered
-        both = (marked(one, self._changed) for one in (*found, *claims))
+        carried, checked = self._carried(node, ask)
+        both = (marked(one, self._changed) for one in (*found, *claims, *carried))
         merged = dedup.merge(_traced(both, node))
         failed = [
             (path, f"the analyzer {name} gave nothing: {why}")
@@ -188,15 +219,18 @@ class Review:
         ]
         uncovered = tuple(dict.fromkeys((*failed, *looked.uncovered, *doubted)))
         known = frozenset(analysis["seen"])
+        lacking = frozenset(path for path, _ in uncovered)
         metrics = {
             "files": sum(text.line_start == 1 for text in task.texts),  # a sliced one counts once
             "looked": sum(
-                text.line_start == 1 and (ask is not None or text.path in known)
+                text.line_start == 1
+                and (ask is not None or text.path in known)
+                and text.path not in lacking
                 for text in task.texts
             ),
             "bytes": sum(len(text.content) for text in task.texts),
             "claims": len(looked.findings),
-            "merged": len(found) + len(claims) - len(merged),
+            "merged": len(found) + len(claims) + len(carried) - len(merged),
             "elsewhere": elsewhere,
             **verdicts,
         }
@@ -208,9 +242,10 @@ class Review:
             merged,
             notes=(*analysis["notes"], *looked.notes, *notes),
             uncovered=uncovered,
-            counts=_sum([Evidence(*analysis["counts"]), looked.counts]),
+            counts=_sum([Evidence(*analysis["counts"]), looked.counts, checked]),
             metrics=metrics,
             data={
+                **self._kept((*claims, *carried)),
                 "unseen": {} if ask is not None else _kinds(task, known),
                 # What its name does not tell, which is rare: scripts without an ending.
                 "scripts": sorted(known - analyzers.known(self._analyzers, sorted(known))),
@@ -227,6 +262,31 @@ class Review:
         news = [one for one in found if _is_news(one, self._changed)]
         return news, len(found) - len(news)
 
+    def _unread(self, task: Task) -> tuple[Text, ...]:
+        """The texts of a leaf that a model has yet to look at."""
+        asked = None if self._onward is None else self._onward.asked
+        if asked is None:
+            return task.texts
+        wanted = frozenset(asked)
+        return tuple(text for text in task.texts if text.path in wanted)
+
+    def _new(self, found: Sequence[Traced]) -> Sequence[Traced]:
+        """Those of ``found`` that are on files which a model has yet to look at."""
+        asked = None if self._onward is None else self._onward.asked
+        if asked is None:
+            return found
+        return [one for one in found if one.finding.evidence[0].path in frozenset(asked)]
+
+    def _carried(self, node: Node, ask: Ask | None) -> tuple[tuple[Finding, ...], Evidence]:
+        """At the root, what a model has said before of files that it is not shown again."""
+        if self._onward is None or ask is None or node.parent is not None:
+            return (), Evidence()
+        return self._onward.claims, self._onward.counts
+
+    def _kept(self, claims: Sequence[Finding]) -> dict[str, Any]:
+        """What a model says, by itself, where a review of this change goes on from it one day."""
+        return {} if self._onward is None else {"claims": [one.to_dict() for one in claims]}
+
     def _asked(self, node: Node) -> list[str]:
         """The domains that a model looks for in a leaf: structure only where there is no more."""
         return [
@@ -237,15 +297,21 @@ class Review:
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
         found = dedup.merge(one for child in children for one in child.findings)
-        counts = _sum([child.counts for child in children])
+        carried, checked = self._carried(node, ask)
+        counts = _sum([*(child.counts for child in children), checked])
+        claims = [one for child in children for one in child.data.get("claims", ())]
         notes = tuple(dict.fromkeys(note for child in children for note in child.notes))
         uncovered: tuple[tuple[str, str], ...] = ()
         if ask is not None and node.parent is None and ARCHITECTURE in self.options["domains"]:
-            drawn = draw(ask, found)
+            drawn = draw(ask, self._new(found))
             found = dedup.merge((*found, *drawn.found))
+            claims += [one.finding.to_dict() for one in drawn.found]
             counts = _sum([counts, drawn.counts])
             notes = (*notes, *drawn.notes)
             uncovered = ((".", drawn.uncovered),) if drawn.uncovered else ()
+        if carried:
+            before = _traced((marked(one, self._changed) for one in carried), node)
+            found = dedup.merge((*found, *before))
         if len(notes) > _NOTES:
             notes = (*notes[:_NOTES], f"and {len(notes) - _NOTES:,} more notes")
         metrics: dict[str, float] = {}
@@ -263,6 +329,7 @@ class Review:
             counts=counts,
             metrics=metrics,
             data={
+                **self._kept([*map(Finding.from_dict, claims), *carried]),
                 "unseen": _added(child.data.get("unseen", {}) for child in children),
                 "scripts": sorted(
                     {path for child in children for path in child.data.get("scripts", ())}

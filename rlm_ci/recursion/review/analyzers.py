@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import nullcontext
 from functools import lru_cache
 
 from rlm_ci import process
@@ -17,7 +18,7 @@ from rlm_ci.findings import Evidence, Finding, Location, Severity
 from rlm_ci.globs import matcher
 from rlm_ci.recursion.nodes import FILE_SLICE
 from rlm_ci.recursion.review import ruff, sarif
-from rlm_ci.recursion.review.scratch import Given, Scratch, configures
+from rlm_ci.recursion.review.scratch import Given, Scratch, configures, plain
 from rlm_ci.recursion.review.windows import name
 from rlm_ci.recursion.syntax.languages import language
 from rlm_ci.settings import environment
@@ -127,8 +128,13 @@ def _installed(program: str) -> Analyzer | None:
     )
 
 
-def analyse(task: Task, analyzers: Sequence[Analyzer], domains: Sequence[str]) -> Analysis:
-    """Run them over the texts of a leaf. Raises StorageError where the disk has no room."""
+def analyse(
+    task: Task, analyzers: Sequence[Analyzer], domains: Sequence[str], *, by_pipe: bool = False
+) -> Analysis:
+    """Run them over the texts of a leaf. Raises StorageError where the disk has no room.
+
+    ``by_pipe``: nothing is written, so that there must be none but ruff.
+    """
     findings: list[Finding] = []
     failed: list[tuple[str, str, str]] = []
     seen: set[str] = set()
@@ -142,7 +148,7 @@ def analyse(task: Task, analyzers: Sequence[Analyzer], domains: Sequence[str]) -
         if not given:
             continue
         seen |= {one.path for one in given}
-        with Scratch(given) as scratch:
+        with nullcontext() if by_pipe else Scratch(given) as scratch:
             try:
                 printout, silenced = _run(analyzer, scratch, given)
             except (_BrokenError, sarif.SarifError, RlmCiError) as error:
@@ -228,42 +234,62 @@ def _environment() -> dict[str, str]:
 
 
 def _run(
-    analyzer: Analyzer, scratch: Scratch, given: Sequence[Given]
+    analyzer: Analyzer, scratch: Scratch | None, given: Sequence[Given]
 ) -> tuple[Printout, list[str | None]]:
-    """What an analyzer says, and of each result why somebody wants it silent, if so."""
-    held = scratch.held
-    if not analyzer.rules:
-        printout = _merge([
-            sarif.read(_printed(_filled(analyzer.command, scratch, batch), scratch), scratch.find)
-            for batch in _batches(analyzer.command, held)
-        ])  # fmt: skip
-        return printout, [one.suppression for one in printout.results]
+    """What an analyzer says, and of each result why somebody wants it silent, if so.
+
+    Without ``scratch`` it reads from a pipe what it is ``given``, which ruff can.
+    """
+    if analyzer.rules:
+        return _ruff(analyzer, scratch, given)
+    if scratch is None:
+        raise _BrokenError("it needs files on the disk")
+    printout = _merge([
+        sarif.read(_printed(_filled(analyzer.command, scratch, batch), scratch), scratch.find)
+        for batch in _batches(analyzer.command, scratch.held)
+    ])  # fmt: skip
+    return printout, [one.suppression for one in printout.results]
+
+
+def _ruff(
+    analyzer: Analyzer, scratch: Scratch | None, given: Sequence[Given]
+) -> tuple[Printout, list[str | None]]:
     program = locate(ruff.NAME)
     if program is None:
         raise _BrokenError("ruff is not installed where this ran")
 
-    def told(files: Sequence[Held], *, heed_noqa: bool) -> Printout:
+    def told(some: Sequence[Given], *, heed_noqa: bool) -> Printout:
         command = ruff.command(program, analyzer.rules, heed_noqa=heed_noqa)
+        if scratch is None:
+            return _merge([_piped(command, one) for one in some])
+        wanted = {one.text for one in some}
+        held = [one for one in scratch.held if one.text in wanted]
         return _merge([
             sarif.read(_printed((*command, *(one.name for one in batch))), scratch.find)
-            for batch in _batches(("{files}",), files)
+            for batch in _batches(("{files}",), held)
         ])  # fmt: skip
 
-    everything = told(held, heed_noqa=False)
+    everything = told(given, heed_noqa=False)
     if everything.version != analyzer.version:  # two versions in one review would be neither's
         now = everything.version or "another version"
         raise _BrokenError(f"it is {now} here, and was {analyzer.version} when the run began")
-    loud = {one.text for one in given if not _may_silence(one.content)}
-    quiet = [one for one in held if one.text not in loud]
+    quiet = [one for one in given if _may_silence(one.content)]
+    may = {one.text for one in quiet}
     # ruff itself knows best which comment silences what: it is asked once more, heeding them.
     heard = set(told(quiet, heed_noqa=True).results) if quiet else set()
     silenced = [
         "a comment in the file tells ruff to be silent"
-        if one.spots[0].text not in loud and one not in heard
+        if one.spots[0].text in may and one not in heard
         else None
         for one in everything.results
     ]
     return everything, silenced
+
+
+def _piped(command: Sequence[str], one: Given) -> Printout:
+    """What ruff says of a file that it reads from a pipe, under its name if that is plain."""
+    told = (*command[:-1], f"--stdin-filename={plain(one)}", "-")
+    return sarif.read(_printed(told, stdin=one.content), lambda _address: one.text)
 
 
 def _may_silence(content: bytes) -> bool:
@@ -312,9 +338,9 @@ def _filled(command: Sequence[str], scratch: Scratch, held: Sequence[Held]) -> t
     return (sys.executable, "-I", "-S", "-c", _START, scratch.empty, program, *words[1:])
 
 
-def _printed(argv: Sequence[str], scratch: Scratch | None = None) -> bytes:
+def _printed(argv: Sequence[str], scratch: Scratch | None = None, stdin: bytes = b"") -> bytes:
     """The SARIF that a command prints, or leaves where it was told to. Raises _BrokenError."""
-    ended = process.run(argv, env=_environment(), timeout=_SECONDS, limit=_PRINTED)
+    ended = process.run(argv, env=_environment(), stdin=stdin, timeout=_SECONDS, limit=_PRINTED)
     if ended.timed_out:
         raise _BrokenError(f"it took more than {_SECONDS:.0f} seconds")
     if ended.truncated:

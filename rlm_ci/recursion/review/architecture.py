@@ -8,6 +8,7 @@ from rlm_ci import resources
 from rlm_ci.errors import LimitError
 from rlm_ci.findings import Evidence, Finding, Severity
 from rlm_ci.recursion.nodes import Traced
+from rlm_ci.recursion.review.finder import source_of
 from rlm_ci.recursion.review.questions import REPAIR, ask_object
 from rlm_ci.recursion.review.windows import LEAST, fence, name
 from rlm_ci.texts import clip, printable
@@ -132,7 +133,7 @@ def _opened(
             )
             if all(one.finding.suppression for one in known)
             else None,
-            source=f"model:{re.sub(r'[^!-_a-~]+', '-', model) or 'unnamed'}",
+            source=source_of(model),
         )
         kept.append(Traced(finding, tuple(sorted({node for one in known for node in one.nodes}))))
     if len(kept) < len(claims):

@@ -84,7 +84,7 @@ def _cluster(findings: Sequence[Finding], numbers: Sequence[int]) -> Cluster:
         sha256(key).hexdigest()[:12],
         first.domain,
         first.rule,
-        without_count(first.message),
+        _title(members),
         Severity(max(one.severity for one in members)),
         round(score, 3),
         tuple(numbers),
@@ -92,3 +92,13 @@ def _cluster(findings: Sequence[Finding], numbers: Sequence[int]) -> Cluster:
         tuple(dict.fromkeys(place.path for one in members for place in one.evidence[:1])),
         sum(one.suppression is not None for one in members),
     )
+
+
+def _title(members: Sequence[Finding]) -> str:
+    """What all of them say; else the rule in its tool's words, or what the first one says."""
+    said = {without_count(one.message) for one in members}
+    hints = {one.hint for one in members}
+    first = members[0]
+    if len(said) > 1 and len(hints) == 1 and first.hint and first.source.startswith("analyzer:"):
+        return first.hint.partition(": http")[0]  # without the page about it
+    return without_count(first.message)

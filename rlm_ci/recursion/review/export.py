@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 
 from rlm_ci import resources
 from rlm_ci.findings import INCOMPLETE, NOT_RUN, Part, Severity, fingerprints
@@ -49,6 +50,8 @@ _GITLAB = {
 _MOST = 1_000
 _ROWS = 40
 _NOT_SEEN = 100
+#: Characters of a reason in a summary.
+_REASON = 200
 #: Lines of a quote that are shown.
 _QUOTED = 12
 
@@ -60,7 +63,7 @@ def part(result: NodeResult, options: Mapping[str, Any], model: str | None = Non
     files, looked = int(metrics.get("files", 0)), int(metrics.get("looked", 0))
     if result.status == FAILED:
         state = NOT_RUN
-    elif files and not looked:
+    elif files and not looked and not result.uncovered:
         told = "no analyzer knows these files, and no model is set"
         summary = f"nobody looked at {count(files, 'file')}: {told}"
         # Of a change that is no code, there is nothing to say; of a repository, that is no answer.
@@ -70,8 +73,10 @@ def part(result: NodeResult, options: Mapping[str, Any], model: str | None = Non
             summary = f"{summary}; {nobody}"
         if result.status == PARTIAL or result.uncovered:
             state = INCOMPLETE
-            missing = len({path for path, _ in result.uncovered})
-            summary = f"{summary}; {count(missing, 'file')} not looked at in full"
+            # What is no file is a question about all of them.
+            missing = len({path for path, _ in result.uncovered} - {"", "."})
+            what = count(missing, "file") if missing else "the whole"
+            summary = f"{summary}; {what} not looked at in full{_why(result)}"
     found = tuple(one.finding for one in result.findings)
     told_metrics: dict[str, Any] = {
         "files": files,
@@ -103,6 +108,17 @@ def unseen(
     known = analyzers.known([Analyzer.from_dict(row) for row in options["analyzers"]], paths)
     known |= frozenset(result.data.get("scripts", ()) if result else ())
     return tuple((path, NOBODY) for path in paths if path not in known)
+
+
+def _why(result: NodeResult) -> str:
+    """The most frequent reason why files were not looked at, with how many others there are."""
+    reasons = Counter(why for _, why in result.uncovered)
+    if not reasons:
+        return ""
+    ((first, _),) = reasons.most_common(1)
+    others = len(reasons) - 1
+    more = f", and {count(others, 'other reason')}" if others else ""
+    return f": {printable(first)[:_REASON]}{more}"
 
 
 def _by_nobody(result: NodeResult) -> str:
@@ -240,7 +256,6 @@ def _page(
     minor = [one for one in open_ones if one.severity < Severity.MEDIUM]
     own = next(one for one in report.parts if one.id == PART)
     levels = [(level, sum(one.severity == level for one in open_ones)) for level in Severity]
-    missing = len({path for path, _ in result.uncovered if path != "."})
     render = resources.load_template("review/report.md.j2")
     groups = [one for one in clusters(findings) if one.accepted < len(one.members)]
     return render({
@@ -275,7 +290,7 @@ def _page(
         "notes": [prose(note) for note in result.notes[:_NOT_SEEN]],
         "more_notes": max(0, len(result.notes) - _NOT_SEEN),
         "files": count(int(own.metrics["files"]), "file"),
-        "looked": f"{max(0, own.metrics['looked'] - missing):,}",
+        "looked": f"{int(own.metrics['looked']):,}",
         "confidence": f"{100 * result.confidence:.0f} %",
         "counts": result.counts,
         "verdicts": [

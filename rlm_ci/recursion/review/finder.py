@@ -103,6 +103,11 @@ def _unseen(some: Sequence[Window], texts: Sequence[Text], why: str) -> list[tup
     return [(texts[one.text].path, why) for window in some for one in window.shown]
 
 
+def source_of(model: str) -> str:
+    """What findings of a model say of where they come from."""
+    return f"model:{re.sub(r'[^!-_a-~]+', '-', model) or 'unnamed'}"
+
+
 class _Opener:
     """Takes what a model claims, and keeps what stands in the texts."""
 
@@ -114,7 +119,7 @@ class _Opener:
             for known in {text.path, encodable(text.path), name(text.path)}:
                 self._texts.setdefault(known, []).append(text)
         self._domains = domains
-        self._source = f"model:{re.sub(r'[^!-_a-~]+', '-', model) or 'unnamed'}"
+        self._source = source_of(model)
         self._analyzers = tuple(f"{one}-" for one in analyzers)
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
         self._dropped = self._odd = 0

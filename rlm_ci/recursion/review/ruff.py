@@ -83,6 +83,8 @@ _OLD_NAMES = re.compile(
     r"`(?:unicode|basestring|unichr|long|xrange|raw_input|reduce|reload|file|cmp|execfile|"
     r"StandardError|WindowsError)`"
 )
+#: Names that somebody else puts among the built-in ones: IPython, gettext, type checkers.
+_INJECTED: Final = ("__IPYTHON__", "_", "get_ipython", "ngettext", "reveal_locals", "reveal_type")
 _SHELLS: Final = frozenset(("S602", "S605"))
 
 
@@ -130,7 +132,7 @@ def command(program: str, chosen: Collection[str], *, heed_noqa: bool) -> tuple[
     return (
         program, "check", "--isolated", "--no-cache", "--quiet", "--exit-zero",
         "--output-format", "sarif", "--target-version", "py314",
-        "--select", ",".join(chosen),
+        "--select", ",".join(chosen), "--config", f"builtins = {list(_INJECTED)}",
         *(() if heed_noqa else ("--ignore-noqa",)), "--",
     )  # fmt: skip
 
@@ -150,13 +152,19 @@ def weigh(rule: str, path: str, message: str, lines: str, *, whole: bool) -> Wei
     tested = is_test(path)
     if rule == SYNTAX:  # a template, or of another version, as likely as broken
         return Weight("quality", Severity.LOW if tested else Severity.MEDIUM, 0.6)
+    weight = _weigh(rule, path, message, lines)
+    if weight is None or not tested or rule in _EVERYWHERE:
+        return weight
+    if weight.domain in ("security", "docs") or rule in _NOT_IN_TESTS:
+        return None
+    return weight.replace(severity=min(weight.severity, Severity.LOW))
+
+
+def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
+    """The same, wherever it is."""
     weight = _WEIGHTS.get(rule)
     if weight is None:
         return None
-    if tested and rule not in _EVERYWHERE:
-        if weight.domain in ("security", "docs") or rule in _NOT_IN_TESTS:
-            return None
-        return weight.replace(severity=min(weight.severity, Severity.LOW))
     if rule in _OF_FORWARDERS and _FORWARDING.search(path):
         return None
     if rule in _PASSWORDS and not _SECRET.search(lines):

@@ -107,12 +107,22 @@ class Scratch:
             parts = name.split("/")
             path = os.path.join(self.root, *parts) if _is_plain(name, parts) else ""
             if not path or not _put(path, content):
-                ending = _ENDING.search(parts[-1])
-                path = os.path.join(self.root, f"odd-{number}{ending[0] if ending else ''}")
+                path = os.path.join(self.root, _odd(number, name))
                 _put(path, content)
             self._known[_normal(path)] = number
             held.append(Held(path, number))
         return held
+
+
+def plain(file: Given) -> str:
+    """The name of a file that a tool is told, where it reads the content from a pipe."""
+    is_plain = _is_plain(file.path, file.path.split("/"))
+    return file.path if is_plain else _odd(file.text, file.path)
+
+
+def _odd(number: int, name: str) -> str:
+    ending = _ENDING.search(name.rpartition("/")[2])
+    return f"odd-{number}{ending[0] if ending else ''}"
 
 
 def _normal(path: str) -> str:

@@ -1,0 +1,120 @@
+"""What an earlier run has left on a pull request, for a review that asks a model only what is new.
+
+The summary comment holds it, and is believed as far as git and the files bear it out. On any doubt
+everything is looked at, and it is said why.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.cli import posting
+from rlm_ci.errors import RlmCiError, UnavailableError
+from rlm_ci.publishing import checkpoint
+from rlm_ci.publishing.checkpoint import Checkpoint
+from rlm_ci.publishing.publication import NONE
+from rlm_ci.recursion.objectives.review import DOMAINS
+from rlm_ci.recursion.review import onward
+from rlm_ci.recursion.review.onward import Onward
+from rlm_ci.texts import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.cli.posting import Way
+    from rlm_ci.publishing.publication import Destination
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.review.onward import Kept
+    from rlm_ci.recursion.review.vicinity import Vicinity
+    from rlm_ci.settings import Settings
+
+
+class Before:
+    """The earlier runs on the pull request ``to``; GitHub is asked once, when ``begin`` is.
+
+    ``is_asked``: a person who may has asked for a review, by a comment: then for all of it.
+    """
+
+    def __init__(
+        self, settings: Settings, to: Destination | None, way: Way, *, is_asked: bool
+    ) -> None:
+        self.is_asked = is_asked
+        self._settings = settings
+        self._to = to
+        self._way = way
+
+    def begin(
+        self, change: ChangeSet, corpus: Corpus, vicinity: Vicinity, source: str, terms: str
+    ) -> Onward:
+        """What a review of the files of ``corpus`` goes on from.
+
+        ``source`` is that of the model's findings, ``terms`` tell what it is asked for.
+        """
+        if self._to is None or self._settings.publish.comment == NONE:
+            return Onward("no summary comment is posted from here, which could keep anything")
+        if self.is_asked:
+            return Onward("a comment asks for all of it", is_kept=True)
+        last, doubt = self._last(self._to)
+        if last is None:
+            why = doubt or "there was no review before"
+            return Onward(why, is_doubt=bool(doubt), is_kept=True)
+        now = Checkpoint(
+            self._to.number, self._to.head, change.base, change.merge_base, "",
+            posting.fingerprint(self._settings), "",
+        )  # fmt: skip
+        since, why = checkpoint.resume(last, now, lambda old, new: _is_ancestor(change, old, new))
+        if since is None:
+            return Onward(why, is_doubt=True, is_kept=True)
+        kept = _read(last.review, source, terms)
+        if isinstance(kept, str):
+            return Onward(kept, is_doubt=True, is_kept=True)
+        return _gone_on(since, why, kept, corpus, vicinity)
+
+    def _last(self, to: Destination) -> tuple[Checkpoint | None, str]:
+        """The checkpoint of the last run, or why there is none."""
+        from rlm_ci.publishing import earlier
+
+        try:
+            found = earlier.read(self._way.client(), to.repository, to.number)
+        except UnavailableError as error:  # posting cannot do without it either, and says so
+            return None, str(error)
+        except RlmCiError as error:
+            return None, f"the summary comment cannot be read: {error}"
+        self._way.author = found.login
+        return found.last, found.doubt
+
+
+def _is_ancestor(change: ChangeSet, old: str, new: str) -> bool:
+    repository = change.repository
+    if None in repository.resolve(old, new):
+        return False  # it was rewritten, and nobody has the old commits
+    return repository.merge_base(old, new) == old
+
+
+def _read(text: str, source: str, terms: str) -> Kept | str:
+    """What a review has left, or why nothing can be gone on from."""
+    if not text:
+        return "the last run had no review by a model that looked at everything"
+    if text in (onward.TOO_MUCH, checkpoint.NO_ROOM):
+        return "the last review found more than the summary comment can keep"
+    try:
+        kept = onward.unpack(text, source, DOMAINS)
+    except ValueError:
+        return "what the last review left cannot be read"
+    if kept.terms != terms:
+        return "the model, or what it is asked for, has changed"
+    return kept
+
+
+def _gone_on(since: str, why: str, kept: Kept, corpus: Corpus, vicinity: Vicinity) -> Onward:
+    known = {file.path: file for file in corpus.files}
+    new = [path for path in known if vicinity.mark(path) not in kept.marks]
+    asked = onward.stale(kept.claims, new, known.keys())
+    told = {place.path for one in kept.claims for place in one.places} & known.keys() - asked
+    files = [known[path] for path in sorted(told)]
+    pairs = zip(files, corpus.read(files) if files else (), strict=True)
+    contents = {file.path: (file.oid, content) for file, content in pairs}
+    claims, counts = onward.opened(kept.claims, asked, known.keys(), contents)
+    if counts.rejected:
+        lost = f"{count(counts.rejected, 'place')} that the last review names"
+        return Onward(f"{lost} cannot be found again", is_doubt=True, is_kept=True, counts=counts)
+    order = tuple(path for path in known if path in asked)
+    return Onward(why, is_kept=True, since=since, asked=order, claims=claims, counts=counts)

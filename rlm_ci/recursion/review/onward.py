@@ -1,0 +1,255 @@
+"""What a model found, kept for the next review of the same change; opened again when that begins.
+
+Kept are the claims, each with its places and a digest of what stood there, and a mark of every
+file that was looked at. Whoever reads it believes none of it: a claim counts where the file has
+its mark still and the lines say what they said, and one that does not hold makes all of it void.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.evidence import VERIFIED, anchor
+from rlm_ci.findings import Evidence, Finding, Location, Severity
+from rlm_ci.recursion.review.vicinity import DIGITS
+from rlm_ci.texts import encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from typing import Any
+
+#: Claims that are kept, places of one, and bytes of all of it unpacked.
+_CLAIMS = 400
+_PLACES = 20
+_UNPACKED = 1 << 20
+#: Characters of a rule, a message, a path, of what a claim proposes.
+_RULE, _MESSAGE, _PATH, _FIX = 90, 1_000, 4_096, 2_000
+_DIGEST = 16
+_HEX = frozenset("0123456789abcdef")
+#: In place of what is more than is kept.
+TOO_MUCH = "-"
+
+
+class Place(Value):
+    """Lines of a file, and the digest of what stood there."""
+
+    path: str
+    line_start: int | None
+    line_end: int | None
+    digest: str
+
+
+class Claim(Value):
+    """A finding whose places have not been opened yet."""
+
+    finding: Finding
+    places: tuple[Place, ...]
+
+
+class Kept(Value):
+    """``terms`` tell who looked and for what; ``marks`` are those of the files looked at."""
+
+    terms: str
+    marks: frozenset[str]
+    claims: tuple[Claim, ...]
+
+
+class Onward(Value):
+    """What a review goes on from: the commit ``since``, and what holds of it.
+
+    ``asked`` are the files that a model has yet to look at, None for all of them, and ``why``
+    says how that comes; ``is_doubt`` where there was something to go on from. ``is_kept``: what
+    comes of this one has a place to be kept in.
+    """
+
+    why: str
+    is_doubt: bool = False
+    is_kept: bool = False
+    since: str | None = None
+    asked: tuple[str, ...] | None = None
+    claims: tuple[Finding, ...] = ()
+    counts: Evidence = Evidence()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "why": self.why,
+            "is_doubt": self.is_doubt,
+            "is_kept": self.is_kept,
+            "since": self.since,
+            "asked": None if self.asked is None else list(self.asked),
+            "claims": [one.to_dict() for one in self.claims],
+            "counts": [getattr(self.counts, name) for name in self.counts._fields],
+        }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Onward:
+        return cls(
+            told["why"],
+            told["is_doubt"],
+            told["is_kept"],
+            told["since"],
+            None if told["asked"] is None else tuple(told["asked"]),
+            tuple(map(Finding.from_dict, told["claims"])),
+            Evidence(*told["counts"]),
+        )
+
+
+# ── as a text ──
+
+
+def pack(
+    claims: Sequence[Finding], marks: Iterable[str], terms: str, mask: Callable[[str], str]
+) -> str | None:
+    """The text that ``unpack`` reads; None for more than is kept.
+
+    ``mask`` takes secrets out. A rule or path that has one cannot be told, so nothing is kept.
+    """
+    import json
+    from base64 import urlsafe_b64encode
+    from zlib import compress
+
+    def place(one: Location) -> list[Any]:
+        return [encodable(one.path), one.line_start, one.line_end, _digest(one.quote)]
+
+    rows = [
+        [
+            one.rule, one.severity.label, one.domain, one.confidence,
+            mask(one.message)[:_MESSAGE],
+            None if one.hint is None else mask(one.hint)[:_MESSAGE],
+            None if one.suggested_fix is None else mask(one.suggested_fix)[:_FIX],
+            [place(spot) for spot in one.evidence],
+        ]
+        for one in claims
+    ]  # fmt: skip
+    names = [one.rule for one in claims] + [place.path for one in claims for place in one.evidence]
+    if len(rows) > _CLAIMS or any(mask(name) != name or encodable(name) != name for name in names):
+        return None
+    record = {"t": terms, "m": "".join(sorted(set(marks))), "f": rows}
+    data = json.dumps(record, separators=(",", ":"), sort_keys=True).encode("ascii")
+    return None if len(data) > _UNPACKED else urlsafe_b64encode(compress(data, 9)).decode()
+
+
+def unpack(text: str, source: str, domains: Collection[str]) -> Kept:
+    """What ``text`` holds, its claims as those of ``source``. Raises ValueError on any doubt."""
+    import json
+    from base64 import urlsafe_b64decode
+    from zlib import decompressobj
+    from zlib import error as broken
+
+    try:
+        data = decompressobj().decompress(urlsafe_b64decode(text), _UNPACKED)
+        record = json.loads(data)
+        marks, terms, rows = record["m"], record["t"], record["f"]
+        if not isinstance(marks, str) or len(marks) % DIGITS or not set(marks) <= _HEX:
+            raise ValueError("no marks")
+        if len(rows) > _CLAIMS:
+            raise ValueError("too many claims")
+        claims = tuple(_claim(row, source, domains) for row in rows)
+        known = frozenset(marks[at : at + DIGITS] for at in range(0, len(marks), DIGITS))
+        return Kept(_text(terms, DIGITS), known, claims)
+    except (broken, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _claim(row: Any, source: str, domains: Collection[str]) -> Claim:
+    """Raises ValueError, KeyError or TypeError for what is none."""
+    rule, severity, domain, confidence, message, hint, fix, places = row
+    name = _text(rule, _RULE).removeprefix("review/")
+    if f"review/{name}" != rule or not name.replace("-", "a").isalnum() or not name.isascii():
+        raise ValueError("no rule of a review")
+    if domain not in domains:
+        raise ValueError("no domain")
+    if type(confidence) not in (int, float) or not 0 <= confidence <= 1:
+        raise ValueError("no confidence")
+    if not isinstance(places, list) or not 1 <= len(places) <= _PLACES:
+        raise ValueError("no places")
+    finding = Finding(
+        rule,
+        Severity.from_label(_text(severity, _DIGEST)),
+        _text(message, _MESSAGE),
+        None if hint is None else _text(hint, _MESSAGE),
+        domain=domain,
+        confidence=float(confidence),
+        suggested_fix=None if fix is None else _text(fix, _FIX),
+        source=source,
+    )
+    return Claim(finding, tuple(_place(one) for one in places))
+
+
+def _place(row: Any) -> Place:
+    path, start, end, digest = row
+    if (start is None) != (end is None):
+        raise ValueError("half of a range")
+    for line in (start, end):
+        if line is not None and (type(line) is not int or not 0 < line < 1 << 31):
+            raise ValueError("no line")
+    return Place(_text(path, _PATH), start, end, _text(digest, _DIGEST))
+
+
+def _text(value: Any, longest: int) -> str:
+    if not isinstance(value, str) or len(value) > longest:
+        raise ValueError("no text")
+    return value
+
+
+def _digest(quote: str | None) -> str:
+    from hashlib import sha256
+
+    text = encodable(quote or "")
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGEST]
+
+
+# ── as findings ──
+
+
+def stale(claims: Sequence[Claim], asked: Iterable[str], known: Collection[str]) -> set[str]:
+    """All files to look at, given those that are new: ``known`` are the ones that are not.
+
+    Where a claim points to a file that is looked at, or is gone, its other files are too: what
+    it says, it says of them together.
+    """
+    every = set(asked)
+    while True:
+        more = {
+            place.path
+            for one in claims
+            if any(place.path in every or place.path not in known for place in one.places)
+            for place in one.places
+            if place.path in known
+        }
+        if more <= every:
+            return every
+        every |= more
+
+
+def opened(
+    claims: Sequence[Claim],
+    asked: Collection[str],
+    known: Collection[str],
+    contents: Mapping[str, tuple[str, bytes]],
+) -> tuple[tuple[Finding, ...], Evidence]:
+    """The claims on files that are not looked at again, their places opened, and the counts.
+
+    ``contents`` are blob and content of these files by their paths.
+    """
+    kept = []
+    offered = verified = 0
+    for claim in claims:
+        if any(place.path in asked or place.path not in known for place in claim.places):
+            continue  # whoever looks at them will say so again
+        places = [_opened(one, contents) for one in claim.places]
+        held = [one for one in places if one is not None]
+        offered += len(places)
+        verified += len(held)
+        if len(held) == len(places):
+            kept.append(claim.finding.replace(evidence=tuple(held)))
+    return tuple(kept), Evidence(offered, verified, 0, offered - verified)
+
+
+def _opened(place: Place, contents: Mapping[str, tuple[str, bytes]]) -> Location | None:
+    found = contents.get(place.path)
+    if found is None:
+        return None
+    told = anchor(Location(place.path, place.line_start, place.line_end), found[1], found[0])
+    is_same = told.location is not None and _digest(told.location.quote) == place.digest
+    return told.location if is_same and told.outcome == VERIFIED else None

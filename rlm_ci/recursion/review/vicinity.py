@@ -1,0 +1,58 @@
+"""Whom a change concerns: the files that it touches, and by what each of them is known again."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from hashlib import sha256
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.syntax import Outline
+    from rlm_ci.recursion.syntax.graph import Graph
+
+#: Hexadecimal digits of a mark. Who writes a file can try contents for as long as he likes, so
+#: that two of one mark must be out of reach.
+DIGITS = 32
+
+
+class Vicinity:
+    """A corpus with who imports whom, which is read when it is first asked for."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self._oids = {file.path: file.oid for file in corpus.files}
+
+    def concerned(self, changed: Sequence[str]) -> list[str]:
+        """The changed files, and those that import them, are called by them, or test them.
+
+        A changed file that is not looked at is among them: why it is not, is to be told.
+        """
+        known = [path for path in self._oids if path in frozenset(changed)]
+        if not known:
+            return [*changed]
+        return [*dict.fromkeys((*changed, *self._graph.touching(known, self._outlines)))]
+
+    def mark(self, path: str) -> str:
+        """A hash over the content of a file and of those that import it or that it imports."""
+        near = {edge.target for edge in self._graph.importers(path)}
+        near |= {edge.target for edge in self._graph.internal.get(path, ())}
+        rows = (path, *sorted(near - {path}))
+        text = "".join(f"{one}\0{self._oids.get(one, '')}\0" for one in rows)
+        return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:DIGITS]
+
+    @cached_property
+    def _outlines(self) -> list[Outline]:
+        from rlm_ci.recursion.syntax.reading import outline
+
+        files = self._corpus.files
+        contents = self._corpus.read(files)
+        return [outline(file.path, content) for file, content in zip(files, contents, strict=True)]
+
+    @cached_property
+    def _graph(self) -> Graph:
+        from rlm_ci.recursion.syntax.graph import Graph
+
+        return Graph.of(self._outlines, [*self._oids])

@@ -1,0 +1,153 @@
+"""A model on loopback that finds the same faults whenever it is shown them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hub.state import ACTIONS_BOT, Comment
+from llm.replies import Answer
+
+from rlm_ci.cli import gateway
+from rlm_ci.publishing import checkpoint, remarks
+
+if TYPE_CHECKING:
+    from cli.slash_stage import Stage
+    from llm.server import Asked, ModelServer
+
+_FILE = re.compile(r"^=== (.+) ===$")
+_LINE = re.compile(r"^ *(\d+)[+ ]\| (.*)$")
+
+
+@dataclass
+class Critic:
+    """Finds each line that has ``FAULT`` and a word; ``seen`` counts what it was shown."""
+
+    llm: ModelServer
+    severity: str = "medium"
+    seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __call__(self, asked: Asked) -> Answer:
+        text = str(asked.messages[-1]["content"])
+        found: list[dict[str, Any]] = []
+        shown: dict[str, list[str]] = {}
+        path = ""
+        for line in text.split("\n"):
+            if head := _FILE.match(line):
+                path = head[1]
+                shown[path] = []
+            elif path and (numbered := _LINE.match(line)):
+                shown[path].append(numbered[2])
+                if fault := re.search(r"FAULT (\w+)", numbered[2]):
+                    found.append(self._claim(path, int(numbered[1]), numbered[2], fault[1]))
+        self.seen.update((path, "\n".join(lines)) for path, lines in shown.items())
+        return Answer(json.dumps({"findings": found}))
+
+    def _claim(self, path: str, line: int, quote: str, word: str) -> dict[str, Any]:
+        return {
+            "rule": f"fault-{word}", "severity": self.severity, "domain": "quality",
+            "confidence": 0.8, "message": f"The fault {word} is here.", "path": path,
+            "line_start": line, "line_end": line, "quote": quote, "suggested_fix": None,
+        }  # fmt: skip
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "OPENAI_API_KEY": self.llm.key, "OPENAI_BASE_URL": self.llm.url,
+            "RLM_CI_MODEL": "critic", "RLM_CI_REVIEW_ENABLED": "auto",
+            "RLM_CI_DIFF_BUDGET_MAX_FILES": "99",
+        }  # fmt: skip
+
+    def take(self) -> set[str]:
+        """The paths that were shown since the last time; none of them in the same words twice."""
+        assert max(self.seen.values(), default=0) <= 1, self.seen
+        paths = {path for path, _ in self.seen}
+        self.seen.clear()
+        return paths
+
+
+@dataclass
+class Pushes:
+    """Pushes to one pull request, each judged by a run with the model."""
+
+    stage: Stage
+    critic: Critic
+    models: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """The program runs in this process, which does not end with it: connections are closed."""
+        answering = gateway._answering
+
+        def kept(*args: Any, **more: Any) -> Any:
+            self.models.append(answering(*args, **more))
+            return self.models[-1]
+
+        self.stage.monkeypatch.setattr(gateway, "_answering", kept)
+
+    def close(self) -> None:
+        for model in self.models:
+            model.close()
+        self.models.clear()
+
+    def push(self, **files: str) -> None:
+        """Write ``src/NAME.py`` for each keyword, and push."""
+        self.stage.author.checkout("feature")
+        for name, text in files.items():
+            self.stage.author.write(f"src/{name}.py", text)
+        self.stage.author.run("add", "-A")
+        self.stage.author.run("commit", "-q", "--allow-empty", "-m", "More")
+        self.stage.publish_head()
+
+    def judge(self, *args: str, **env: str) -> set[str]:
+        """The paths that the model was asked about."""
+        self.stage.clone.fetch("origin", "+refs/pull/12/head:refs/remotes/pull")
+        event = self.stage.events.pull_request()
+        self.stage.run(event, *args, **{**self.critic.environment, **env})
+        self.close()
+        return self.critic.take()
+
+    def say(self, text: str, author: str = "ada", **env: str) -> tuple[int, set[str]]:
+        """The exit code of the job that a comment starts, and what the model was asked about."""
+        made = self.stage.comment(text, author)
+        code = self.stage.run(made, **{**self.critic.environment, **env})
+        self.close()
+        return code, self.critic.take()
+
+    @property
+    def part(self) -> dict[str, Any]:
+        (found,) = (one for one in self.stage.report["parts"] if one["id"] == "review")
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def faults(self) -> set[str]:
+        """The faults that the report tells."""
+        rules = (one["rule"] for one in self.stage.report["findings"])
+        return {rule.removeprefix("review/fault-") for rule in rules if "fault" in rule}
+
+    def beside(self) -> dict[str, bool]:
+        """For each fault with a comment beside its line whether that is open; none has two."""
+        found: dict[str, bool] = {}
+        marks = [remarks.read_marker(one.body) for one in self.stage.pull.review_comments]
+        assert len(marks) == len(set(marks)), marks
+        for one in self.stage.pull.review_comments:
+            word = re.search(r"review/fault-(\w+)", one.body)
+            if word:
+                is_over = one.id in self.stage.pull.resolved or one.minimized is not None
+                found[word[1]] = not is_over
+        return found
+
+    @property
+    def comment(self) -> Comment:
+        (only,) = (one for one in self.stage.pull.comments if one.user == ACTIONS_BOT)
+        return only
+
+    def forge(self, **changed: Any) -> None:
+        """Change the state in our summary, as whoever may edit a comment can."""
+        last = checkpoint.read(self.comment.body)
+        assert last
+        rest = self.comment.body.partition("\n")[2]
+        self.comment.body = f"{last.replace(**changed).marker()}\n{rest}"
