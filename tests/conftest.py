@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from histories import FIRST_COMMIT_AT, GitRepo
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from nursery import Nursery
 
 import rlm_ci.__main__
@@ -25,8 +25,11 @@ import rlm_ci.__main__
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-# Some examples build whole reports: as many as two minutes of all tests allow for.
-settings.register_profile("quick", max_examples=25)
+# Some examples build whole reports: as many as two minutes of all tests allow for. Of their own
+# time none is an error: there are more workers than cores.
+settings.register_profile(
+    "quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("quick")
 
 # Who puts us in the background, or calls nohup, has these ignored; each child would inherit that.

@@ -395,7 +395,7 @@ def test_whatever_is_asked_in_whatever_order_no_budget_is_overspent(
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**5), st.integers(0, 10**6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_reservation_covers_whatever_a_call_within_it_costs(
     prompt: int, completion: int, cached: int
 ) -> None:

@@ -33,7 +33,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_whatever_a_result_holds_is_read_or_rejected(result: dict[str, Any]) -> None:
     log = {"runs": [{"results": [result], "tool": result.get("tool")}, result]}
     found = read(json.dumps(log).encode(), lambda _address: 0)
@@ -45,7 +45,7 @@ def test_whatever_a_result_holds_is_read_or_rejected(result: dict[str, Any]) -> 
 
 
 @given(st.one_of(JSON.map(lambda value: json.dumps(value).encode()), st.binary(max_size=60)))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_whatever_is_printed_is_read_or_refused(data: bytes) -> None:
     try:
         found = read(data, lambda _address: None)
