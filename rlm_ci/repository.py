@@ -211,7 +211,20 @@ class Clone:
                 stream.write(listed)
                 stream.seek(0)
                 self._repo.git.update_index("-z", "--index-info", istream=stream)
-            return str(self._repo.git.write_tree())
+            tree = str(self._repo.git.write_tree())
+        self._require_all(tree, [one[:-1].split("\t", 1) for one in changes])
+        return tree
+
+    def _require_all(self, tree: str, changes: Sequence[Sequence[str]]) -> None:
+        """Raise ConfigError unless all is there: git leaves out names that it finds dangerous."""
+        made = set(str(self._repo.git.ls_tree("-r", "-z", "--name-only", tree)).split("\0"))
+        for told, path in changes:
+            if not told.startswith("0 ") and path not in made:
+                raise ConfigError(
+                    "git takes no file of that name",
+                    where=printable(path),
+                    hint="deliver to another folder",
+                )
 
     def _ledger(self, ground: str | None, path: str, folder: str) -> dict[str, str]:
         """What we left behind the last time; {} where we never were.

@@ -159,7 +159,7 @@ def test_the_metadata(wheel: Path) -> None:
     assert metadata["License-Expression"] == "MIT"
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     core = {canonicalize_name(r.name) for r in required if not r.marker}
-    assert core == {"jinja2", "jsonschema", "pathspec", "unidiff"}
+    assert core == {"jinja2", "jsonschema", "pathspec", "rich", "unidiff"}
     extras = {"github", "models", "fast", "monty", "syntax", "review", "wiki", "site", "mcp",
         "dask", "all"}  # fmt: skip
     assert set(metadata.get_all("Provides-Extra", [])) == extras
@@ -188,6 +188,16 @@ def test_installed(source: str, request: pytest.FixtureRequest, tmp_path: Path) 
     assert _run(scripts / "rlm-ci", "--version", cwd=tmp_path).split()[-1] == rlm_ci.__version__
     seen = _read_resources(scripts / "python", tmp_path)
     assert Path(seen["home"]).is_relative_to(tmp_path / "venv")
+    # What an extra brings is asked for by name, and nothing is judged without it.
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("import os\n", "utf-8")
+    asked = subprocess.run(
+        (scripts / "rlm-ci", "review", "code"), cwd=tmp_path, capture_output=True, text=True,
+        check=False, timeout=180, env={**os.environ, "PATH": f"{scripts}:/usr/bin:/bin"},
+    )  # fmt: skip
+    assert asked.returncode == 4, asked
+    assert "ruff is not installed" in asked.stderr
+    assert "pip install 'rlm-ci[review]'" in asked.stderr
 
 
 @pytest.mark.full
@@ -309,6 +319,6 @@ def test_every_pin_is_exact_and_hashed(lock: str) -> None:
 
 
 def test_the_core_is_light() -> None:
-    """The core and what builds it; the action's own lock has also what posts."""
+    """The core (rich and what it needs are four of it) and what builds it."""
     text = (ROOT / "requirements-build.lock").read_text("utf-8")
-    assert len(re.findall(r"^\w", text, re.MULTILINE)) <= 16
+    assert len(re.findall(r"^\w", text, re.MULTILINE)) <= 19

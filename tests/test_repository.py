@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from histories import GitRepo
+from smart_http import serving
 
 from rlm_ci import repository
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
 from rlm_ci.repository import LEDGER, Delivered, cloned, told
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OURS = "rlm-ci/wiki"
 PAGES = {"docs/wiki/index.md": b"# Shop\n", "docs/wiki/modules/a.md": b"# a\n"}
@@ -195,6 +193,39 @@ def test_the_token_is_in_no_argument_and_no_file(
         config = clone._repo.git.config("--list")
     assert "push" in log.read_text()
     assert "t0ken" not in log.read_text() + str(config)
+
+
+TOKEN = "ghs_0123456789abcdefghijABCDEFGHIJ012345"
+
+
+def test_over_http_as_a_server_of_git_has_it(upstream: Upstream, tmp_path: Path) -> None:
+    for key in ("http.receivepack", "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        upstream.bare.run("config", key, "true")
+    with serving(tmp_path, TOKEN) as server:
+        url = f"{server.url}/up.git"
+        with cloned(url, os.environ, token=TOKEN, ours=server.url) as clone:
+            told = Path(clone._repo.git_dir, "config").read_text()
+            made = clone.deliver(OURS, PAGES, "Refresh", base="main")
+            assert TOKEN not in told + Path(clone._repo.git_dir, "config").read_text()
+        with cloned(url, os.environ, token=TOKEN, ours=server.url) as clone:
+            assert clone.read(OURS, "docs/wiki")["index.md"] == b"# Shop\n"
+        assert made.commit == upstream.bare.sha(OURS)
+        assert ("POST", "/up.git/git-receive-pack", 200) in server.requests
+        assert server.leaks == []
+        # The right server, and the wrong word; then another server, which is told nothing.
+        for token, ours in (("another", server.url), (TOKEN, "https://github.com")):
+            with pytest.raises(RemoteError) as caught:
+                cloned(url, os.environ, token=token, ours=ours).__enter__()
+            assert TOKEN not in str(caught.value)
+        assert server.requests[-1][2] == 401
+
+
+def test_a_redirect_takes_no_token_along(tmp_path: Path) -> None:
+    with serving(tmp_path, TOKEN) as theirs, serving(tmp_path, TOKEN) as server:
+        server.redirect = theirs.url
+        with pytest.raises(RemoteError):
+            cloned(f"{server.url}/up.git", os.environ, token=TOKEN, ours=server.url).__enter__()
+        assert theirs.requests == []
 
 
 def test_the_variables_of_a_hook_lead_nowhere(upstream: Upstream) -> None:

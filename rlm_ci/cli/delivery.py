@@ -31,6 +31,8 @@ The pages in `{folder}` are made from the sources by `rlm-ci wiki`. They are bro
 whenever they say something else; close this pull request to keep them as they are.
 """
 _LIMIT = 256 << 20
+#: What does not mean itself in a name: to a link, to a page, or on some system.
+_SPECIAL = frozenset('\\:*?"<>|`[]()#%')
 #: GitHub's wiki has no folders: the pages as they were made are kept beside those that it shows.
 _KEPT = "rlm-ci-pages.json"
 _LINK = re.compile(r"\]\((\.\./)?(modules/)?([A-Za-z0-9_][A-Za-z0-9._-]*)\.md(#[^)\s]*)?\)")
@@ -45,7 +47,7 @@ def before(settings: Settings, repository: Repository) -> dict[str, bytes]:
             return {} if kept is None else _unpacked(kept)
         if target == PR:
             name = OURS if clone.branch(OURS) else clone.head() or ""
-            return _ours(clone.read(name, settings.wiki.folder))
+            return _ours(clone.read(name, folder(settings)))
         return _ours(clone.read(target, ""))
 
 
@@ -70,8 +72,7 @@ def push(settings: Settings, repository: Repository, source: str) -> Iterator[st
                     where="--to pr",
                     hint="push the repository first",
                 )
-            folder = settings.wiki.folder.strip("/")
-            placed = {f"{folder}/{name}": data for name, data in pages.items()}
+            placed = {f"{folder(settings)}/{name}": data for name, data in pages.items()}
             delivered = clone.deliver(OURS, placed, _MESSAGE, base=base)
             yield told(delivered)
             if delivered.differs:
@@ -87,13 +88,33 @@ def require(settings: Settings) -> str:
     plain = name.replace("/", "").replace("-", "").replace("_", "").replace(".", "")
     is_name = target.startswith(_BRANCH) and plain.isascii() and plain.isalnum()
     parts = name.split("/")  # as git check-ref-format wants them
-    if not is_name or ".." in name or not all(map(_is_part, parts)) or name[0] == "-":
+    is_name = is_name and all(map(_is_part, parts)) and ".." not in name and name[0] != "-"
+    if not is_name or name == "HEAD" or parts[0] == "refs":
         raise ConfigError(
             f"there is no target {target[:80]!r}",
             where=settings.sources["wiki.target"],
             hint="pr, wiki, or branch:NAME",
         )
     return name
+
+
+def folder(settings: Settings) -> str:
+    """The folder of the repository that holds the wiki, as git names it. Raises ConfigError."""
+    name: str = settings.wiki.folder
+    parts = name.removesuffix("/").split("/")
+    if not all(map(_is_plain, parts)):
+        raise ConfigError(
+            f"{printable(name)[:80]!r} is no folder that can hold the wiki",
+            where=settings.sources["wiki.folder"],
+            hint="a path inside of the repository, such as docs/wiki; no part of it begins with "
+            "a dot",
+        )
+    return "/".join(parts)
+
+
+def _is_plain(part: str) -> bool:
+    is_named = part.isprintable() and not _SPECIAL & set(part)
+    return is_named and part[:1] not in ("", ".", " ") and part[-1] not in (".", " ")
 
 
 def _is_part(text: str) -> bool:
@@ -220,7 +241,7 @@ def _pull(settings: Settings, repository: Repository, delivered: Delivered, base
             "title": _MESSAGE,
             "head": delivered.branch,
             "base": base,
-            "body": _BODY.format(folder=settings.wiki.folder),
+            "body": _BODY.format(folder=folder(settings)),
         }
         found, word = client.write("POST", path, body, done=done), "opened"
     number = found.get("number") if isinstance(found, dict) else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from rlm_ci import files
-from rlm_ci.cli import delivery
+from rlm_ci.cli import delivery, scope, warn
 from rlm_ci.cli.solving import Plan, Solving
+from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import (
     INCOMPLETE,
     NOT_RUN,
@@ -18,6 +19,8 @@ from rlm_ci.findings import (
 )
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.recursion.objectives.wiki import NAME, Wiki
+from rlm_ci.recursion.syntax.grammars import lacking
+from rlm_ci.recursion.syntax.languages import language
 from rlm_ci.recursion.wiki import refresh, site
 from rlm_ci.recursion.wiki.claims import Target
 from rlm_ci.recursion.wiki.pages import Options
@@ -64,12 +67,23 @@ class Documenting(Solving):
     def corpus(self, agreed: Agreed) -> Corpus:
         """Everything but the pages of an earlier run: they are no source of themselves."""
         here, out = agreed.scope, self.settings.wiki.out
-        folders = [self.settings.wiki.folder.strip("/")]
+        folders = [delivery.folder(self.settings)]
         if out:
             inner = os.path.relpath(os.path.realpath(out), self._root()).replace(os.sep, "/")
             folders.append("" if inner.startswith(os.pardir) else inner)
         ours = [f"/{one}/" for one in folders if one and self._is_wiki(here, one)]
-        return super().corpus(agreed.replace(scope=here.replace(exclude=(*here.exclude, *ours))))
+        bounds = here.replace(exclude=(*here.exclude, *ours))
+        corpus = super().corpus(agreed.replace(scope=bounds))
+        missing = lacking({language(file.path) for file in corpus.files})
+        if missing:
+            warn(
+                UnavailableError(
+                    f"{', '.join(missing)}: counted, but not read, as grammars are not installed",
+                    where=self.name,
+                    hint="pip install 'rlm-ci[wiki]'",
+                )
+            )
+        return corpus
 
     def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:
         """What has to be read again, given the pages as they were when the run began."""
@@ -100,7 +114,7 @@ class Documenting(Solving):
             done.result,
             self._looks(agreed.scope),
             chronicle=self._chronicle(agreed.scope),
-            state=State.read(before) if before else None,
+            state=self._believed(before, agreed.scope),
             folder=before,
             cache=self._cache(),
             model=agreed.model,
@@ -213,6 +227,12 @@ class Documenting(Solving):
         if not wanted.out:
             return {}
         state = State.read(wanted.out)
+        if state is None and os.path.lexists(os.path.join(wanted.out, "index.md")):
+            raise ConfigError(  # before anything is paid for; of all pages it is told at the end
+                "index.md would be overwritten, and is none of our pages",
+                where=printable(wanted.out),
+                hint="name another folder, or move what is there away",
+            )
         names = (STATE, *state.pages) if state else ()
         found = {}
         for name in names:
@@ -221,6 +241,19 @@ class Documenting(Solving):
             except files.UnreadableError:  # gone, so it is made again
                 continue
         return found
+
+    def _believed(self, before: str | None, here: Scope) -> State | None:
+        """What is known of the pages; of the commits that they name those that are ours.
+
+        A page that still says the same keeps its commit, and a change could have named any.
+        """
+        state = State.read(before) if before else None
+        if state is None or here.commit is None:
+            return state
+        named = [one for one in {page.commit for page in state.pages.values()} if one]
+        known = [one for one in self.repository.resolve(*named) if one] if named else []
+        head = here.commit
+        return state.of({one for one in known if self.repository.merge_base(one, head) == one})
 
     def _looks(self, here: Scope) -> Options:
         known = (here.repository or "").rpartition("/")[2]
@@ -237,7 +270,7 @@ class Documenting(Solving):
             if f"{real}{os.sep}".startswith(f"{root}{os.sep}"):
                 base = os.path.relpath(root, real).replace(os.sep, "/")
         elif self.settings.wiki.push and self.settings.wiki.target == delivery.PR:
-            base = "/".join([".."] * len(self.settings.wiki.folder.strip("/").split("/")))
+            base = "/".join([".."] * len(delivery.folder(self.settings).split("/")))
         return Target(server if here.repository else "", here.repository or "", base)
 
     def _chronicle(self, here: Scope) -> Chronicle | None:
@@ -267,4 +300,6 @@ class Documenting(Solving):
             "files": len(done.corpus.files),
             "model": done.agreed.model,
         }
-        return Part(NAME, summary, metrics, state=state, evidence=result.counts if result else None)
+        counts = result.counts if result else None
+        part = Part(NAME, summary, metrics, state=state, evidence=counts)
+        return scope.with_closed(part, done.corpus)

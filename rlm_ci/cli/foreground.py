@@ -67,7 +67,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
         {key: value for key, value in flags.items() if key not in running.OF_A_COMMAND},
         pipeline.digest(known, name),
     )
-    with Progress(settings.environ, quiet=settings.quiet) as progress:
+    with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
         work = built_in.make(name, settings, runs, progress)
         actions: dict[str, Action] = {**built_in.actions(asked, {}, runs, progress, []), name: work}
         with Run.create(

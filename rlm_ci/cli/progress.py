@@ -1,8 +1,7 @@
-"""What a long run is doing, while it does it: one live line on a terminal, else plain lines."""
+"""What a long run is doing, while it does it: live lines on a terminal, else plain ones."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 import threading
 from contextlib import contextmanager, suppress
@@ -17,11 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Self, TextIO
 
-#: Seconds between two looks of the live line.
+    from rlm_ci.cli.recursing import Look
+    from rlm_ci.cli.screen import Screen
+
+#: Seconds between two drawings of the live lines.
 _TICK = 0.5
+#: A look at a tree that took a second is not repeated for so many.
+_REST = 10
 #: Bytes of an output in which its last line is looked for.
 _HEARD = 4096
-_CLEAR = "\r\x1b[2K"
 
 
 def duration(seconds: float) -> str:
@@ -37,8 +40,9 @@ def duration(seconds: float) -> str:
 class Progress:
     """Tells iteration, step, time and what is left of the budget, and the last line heard.
 
-    On a terminal one line is redrawn; elsewhere each new step is a line of its own, and what
-    is heard in between is not shown. ``left`` says in words what remains of the budget.
+    On a terminal one line is drawn anew, and below it how the tree of a recursion stands;
+    elsewhere each new step is a line of its own, and what is heard in between is not shown.
+    ``left`` says in words what remains of the budget.
     """
 
     def __init__(
@@ -48,11 +52,13 @@ class Progress:
         stream: TextIO | None = None,
         live: bool | None = None,
         quiet: bool = False,
+        colour: bool = True,
         left: Callable[[], str] = str,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
-        self._live = live if live is not None else _is_live(self._stream, environ)
+        self._colour = colour
+        self._live = live if live is not None else is_live(self._stream, environ)
         self._quiet = quiet or self._stream is None
         #: What remains of the budget, in words; asked at every look.
         self.left = left
@@ -68,9 +74,16 @@ class Progress:
         self._drawing = threading.Lock()
         self._over = threading.Event()
         self._ticker: threading.Thread | None = None
+        self._screen: Screen | None = None
+        self._look: Look | None = None
+        self._facts: list[tuple[str, str]] = []
+        self._next = 0.0
 
     def __enter__(self) -> Self:
         if self._live and not self._quiet:
+            from rlm_ci.cli.screen import Screen
+
+            self._screen = Screen(self._write, colour=self._colour)
             self._ticker = threading.Thread(target=self._tick, daemon=True)
             self._ticker.start()
         return self
@@ -79,7 +92,15 @@ class Progress:
         self._over.set()
         if self._ticker:
             self._ticker.join()
-            self._write(_CLEAR)
+        if self._screen:
+            self._screen.clear()
+
+    def watch(self, folder: str, pipeline_id: str) -> None:
+        """Show how the tree of the run in ``folder`` stands, too, where there is a terminal."""
+        if self._screen:
+            from rlm_ci.cli.recursing import Look
+
+            self._look = Look(folder, pipeline_id)
 
     def step(self, text: str) -> None:
         """Something new begins."""
@@ -87,18 +108,18 @@ class Progress:
             self._step, self._heard = printable(self.redact(text)), ""
         if self._quiet:
             return
-        if self._live:
+        if self._screen:
             self._draw()
         else:
-            self._write(f"{self._facts()}  {self._step}\n")
+            self._write(f"{self._time()}  {self._step}\n")
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Leave the terminal to somebody else meanwhile."""
         with self._drawing:
             self._paused = True
-            if self._live and not self._quiet:
-                self._write(_CLEAR)
+            if self._screen:
+                self._screen.clear()
         try:
             yield
         finally:
@@ -106,9 +127,12 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        if not self._quiet:
-            clear = _CLEAR if self._live else ""
-            self._write(f"{clear}{printable(self.redact(text))}\n")
+        text = self.redact(text)
+        if self._screen:
+            with self._drawing:
+                self._screen.say(text)
+        elif not self._quiet:
+            self._write(f"{printable(text)}\n")
 
     def heard(self, chunk: bytes) -> None:
         """Output of a command; its last line is shown beside the step."""
@@ -121,7 +145,7 @@ class Progress:
             with self._lock:
                 self._heard = printable(last[:400])
 
-    def _facts(self) -> str:
+    def _time(self) -> str:
         facts = [duration(self._clock() - self._began), self.left()]
         return ", ".join(fact for fact in facts if fact)
 
@@ -131,14 +155,24 @@ class Progress:
 
     def _draw(self) -> None:
         with self._drawing:
-            if self._paused:
+            if self._paused or self._screen is None:
                 return
+            from rlm_ci.cli.screen import fact
+
             with self._lock:
                 heard = f" | {self._heard}" if self._heard else ""
                 line = f"{self._step}{heard}"
-            line = f"{self._facts()}  {line}"
-            width = shutil.get_terminal_size().columns
-            self._write(_CLEAR + (line if len(line) < width else line[: width - 2] + "…"))
+            line = f"{self._time()}  {line}"
+            found = [("", line), *self._tree()][: self._screen.height]
+            self._screen.draw([fact(name, text) for name, text in found])
+
+    def _tree(self) -> list[tuple[str, str]]:
+        """How the tree stands; seldom asked where that takes long, as others are at work."""
+        began = monotonic()
+        if self._look is not None and began >= self._next:
+            self._facts = [(name, self.redact(text)) for name, text in self._look.facts()]
+            self._next = began + _REST * (monotonic() - began)
+        return self._facts
 
     def _write(self, text: str) -> None:
         with suppress(OSError, ValueError):  # nobody listens any more
@@ -146,10 +180,11 @@ class Progress:
             self._stream.flush()
 
 
-def _is_live(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
+def is_live(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
+    """Whether what was written there can be drawn over."""
     return bool(
         stream is not None
         and stream.isatty()
-        and environ.get("TERM", "") not in ("", "dumb")
+        and environ.get("TERM", "") not in ("", "dumb", "unknown")
         and not environ.get("CI")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import groupby
 
 from rlm_ci.errors import RlmCiError
 from rlm_ci.models.recorded import FILE, Record
@@ -16,30 +17,33 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.recursion.progress import Progress, Watch
-    from rlm_ci.runs.listing import Entry
 
 _RUN = ("rlm", "run.json")
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 _WIDE = 100
+_NOTHING = {"calls": 0, "tokens": 0, "cost_usd": None}
 #: Of the way to the node that is at work, so many steps are shown.
 _STEPS = 6
 
 
 class Look:
-    """Looks at one run, again and again; each time only what is new is read."""
+    """Looks at the run in ``folder``, again and again; each time only what is new is read."""
 
-    def __init__(self, entry: Entry) -> None:
-        self._entry = entry
+    def __init__(self, folder: str, pipeline_id: str) -> None:
+        self._folder = folder
+        self._pipeline_id = pipeline_id
         self._watch: Watch | None = None
+        self._size = -1
+        self._usage: dict[str, Any] = dict(_NOTHING)
 
     def progress(self) -> Progress | None:
         """None for a run without a tree, or whose journals cannot be read now."""
         if self._watch is None:
-            if not os.path.lexists(os.path.join(self._entry.path, *_RUN)):
+            if not os.path.lexists(os.path.join(self._folder, *_RUN)):
                 return None
             from rlm_ci.recursion.progress import Watch
 
-            self._watch = Watch(os.path.join(self._entry.path, _RUN[0]))
+            self._watch = Watch(os.path.join(self._folder, _RUN[0]))
         try:
             return self._watch.look()
         except RlmCiError:
@@ -53,8 +57,8 @@ class Look:
             return None
         return {**found.to_dict(), "spent": self._spent(), "budgets": self._budgets()}
 
-    def lines(self) -> list[str]:
-        """For a person, a fact a line."""
+    def facts(self) -> list[tuple[str, str]]:
+        """For a person: what a fact is called, and the fact."""
         found = self.progress()
         if found is None:
             return []
@@ -73,34 +77,41 @@ class Look:
             told = ", ".join(f"{name} {value}" for name, value in limits.items())
             facts.append(("budgets", told))
         if found.branch and found.active:
-            steps = found.branch[-_STEPS:]
-            more = "… › " if len(found.branch) > len(steps) else ""
+            # A part of a folder's files goes by the name of the folder.
+            branch = [one for one, _ in groupby(found.branch)]
+            steps = branch[-_STEPS:]
+            more = "… › " if len(branch) > len(steps) else ""
             facts.append(("at work on", more + " › ".join(steps)))
         for message, number in found.errors:
             facts.append(("error", f"{number:,} × {message}"))
         return [
-            f"{name:<11}{neutral.clip(neutral.one_line(printable(text)), _WIDE)}"
-            for name, text in facts
+            (name, neutral.clip(neutral.one_line(printable(text)), _WIDE)) for name, text in facts
         ]
 
     def _spent(self) -> dict[str, Any]:
-        path = os.path.join(self._entry.path, FILE)
+        path = os.path.join(self._folder, FILE)
         try:
-            if not os.path.lexists(path):
-                return {"calls": 0, "tokens": 0, "cost_usd": None}
+            size = os.stat(path).st_size
+        except OSError:  # no fact is written down yet
+            return self._usage
+        if size == self._size:
+            return self._usage
+        try:
             with Record.open(path, redact=str, replay_only=True) as record:
                 usage = record.usage()
         except RlmCiError:  # it is being written, or damaged; whoever resumes is told
-            return {"calls": 0, "tokens": 0, "cost_usd": None}
+            return self._usage
         tokens = usage["prompt_tokens"] + usage["completion_tokens"]
-        return {"calls": usage["calls"], "tokens": tokens, "cost_usd": usage["cost_usd"]}
+        self._size = size
+        self._usage = {"calls": usage["calls"], "tokens": tokens, "cost_usd": usage["cost_usd"]}
+        return self._usage
 
     def _budgets(self) -> dict[str, Any]:
         """Those of the command line; what a config file limits is not kept in the run."""
-        if not request.is_kept(self._entry.path):
+        if not request.is_kept(self._folder):
             return {}
         try:
-            asked = Request.read(self._entry.path, self._entry.run.pipeline_id)
+            asked = Request.read(self._folder, self._pipeline_id)
         except RlmCiError:
             return {}
         keys = {**{name: name for name in _BUDGETS}, "max_minutes": "recursion.max_minutes"}

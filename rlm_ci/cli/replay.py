@@ -57,7 +57,7 @@ def run(arguments: Arguments) -> int:
     asked = Request.read(entry.path, entry.run.pipeline_id)
     settings = Settings(table.values(), {**asked.flags, **arguments.flags})
     with (
-        Progress(settings.environ, quiet=settings.quiet) as progress,
+        Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
         Run.create(
             runs.store,
             entry.run.task_id,

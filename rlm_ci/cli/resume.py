@@ -87,7 +87,9 @@ def run(arguments: Arguments) -> int:
             outlets.require(held.id, asked, settings, runs.root)
             sources.require(held, asked, settings, arguments.flags, runs)
             pipelines.require_leave(known, asked.pipeline_id, settings)
-            with Progress(settings.environ, quiet=settings.quiet) as progress:
+            with Progress(
+                settings.environ, quiet=settings.quiet, colour=settings.color
+            ) as progress:
                 actions = built_in.actions(asked, arguments.flags, runs, progress, done)
                 try:
                     code = pipelines.conduct(held, asked, runs, known, actions)

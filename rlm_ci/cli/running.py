@@ -139,15 +139,22 @@ def tell_way_on(held: Run, say: Callable[[str], None]) -> None:
 def record(entry: Entry) -> dict[str, Any]:
     """The manifest of a run as JSON, where it lies, whether its process is gone, and its tree."""
     gone = entry.is_gone(time.time())
-    tree = Look(entry).record()
+    tree = Look(entry.path, entry.run.pipeline_id).record()
     told = {**entry.run.to_record(), "manifest": entry.place, "gone": gone}
     return told if tree is None else {**told, "recursion": tree}
 
 
-def tell(entry: Entry, now: float, look: Look | None = None) -> str:
-    """A run for a person, a fact a line; ``look`` knows what of its tree was read before."""
+def tell(entry: Entry, now: float) -> str:
+    """A run for a person, a fact a line."""
+    look = Look(entry.path, entry.run.pipeline_id)
+    lines = (f"{name:<{11 if name else 0}}{text}" for name, text in facts(entry, now, look))
+    return "".join(f"{neutral.log(line)}\n" for line in lines)
+
+
+def facts(entry: Entry, now: float, look: Look) -> list[tuple[str, str]]:
+    """What there is to tell of a run, each with what it is called; steps have no name."""
     run = entry.run
-    facts = [
+    told = [
         ("run", run.run_id),
         ("task", run.task_id),
         ("pipeline", run.pipeline_id),
@@ -161,15 +168,17 @@ def tell(entry: Entry, now: float, look: Look | None = None) -> str:
         ("answer", _answer(entry)),
         ("folder", run.artifact_root),
     ]
-    lines = [f"{name:<11}{printable(value)}" for name, value in facts if value]
-    lines += (look or Look(entry)).lines()
+    found = [(name, printable(value)) for name, value in told if value]
+    found += look.facts()
     for number, step in enumerate(run.commands, 1):
-        told = [f"{number:>3}. {step.status:<10} {printable(step.title)}"]
+        said = [f"{number:>3}. {step.status:<10} {printable(step.title)}"]
         if step.summary:
-            told.append(neutral.clip(neutral.one_line(step.summary), _WIDE))
-        lines.append("  ".join(told))
-    lines += [f"  child    {one.status:<12} {printable(one.run_id)}" for one in run.child_runs]
-    return "".join(f"{neutral.log(line)}\n" for line in lines)
+            said.append(neutral.clip(neutral.one_line(step.summary), _WIDE))
+        found.append(("", "  ".join(said)))
+    found += [
+        ("", f"  child    {one.status:<12} {printable(one.run_id)}") for one in run.child_runs
+    ]
+    return found
 
 
 def _answer(entry: Entry) -> str | None:

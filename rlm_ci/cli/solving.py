@@ -106,6 +106,7 @@ class Solving(ABC):
                 self.settings.values[key] = value
         run.redactor = Redactor(self.settings.environ)
         self.progress.redact = clean = run.redactor.text
+        self.progress.watch(run.path, self.name)
         path = self.replay or run.path_of(FILE)
         cache = earlier(run.path, FILE) if self.settings.models.cache and not self.replay else ()
         with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:

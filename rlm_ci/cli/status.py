@@ -8,8 +8,9 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.cli import output, write
+from rlm_ci.cli.progress import is_live
 from rlm_ci.cli.recursing import Look
-from rlm_ci.cli.running import ROWS, Runs, one_run, record, tell
+from rlm_ci.cli.running import ROWS, Runs, facts, one_run, record, tell
 from rlm_ci.errors import UsageError
 from rlm_ci.publishing import neutral
 from rlm_ci.runs import manifest as manifests
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from rich.text import Text
+
     from rlm_ci.cli.arguments import Arguments
     from rlm_ci.runs.listing import Entry
 
@@ -32,8 +35,9 @@ _WATCH = Setting("watch", "follow the run until it ends", default=False, kind="b
                  flag="--watch", file=False, own_env=False)  # fmt: skip
 #: Seconds between two looks at a run.
 _LOOK = 0.5
-#: Events that are shown below a run that is drawn anew.
+#: Events that are shown below a run that is drawn anew, and how many of them in any case.
 _LAST = 8
+_LEAST = 2
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
@@ -105,8 +109,7 @@ class _View:
     def of(settings: Settings) -> _View:
         if settings.format == "json":
             return _Lines()
-        dumb = settings.environ.get("TERM", "") in ("", "dumb") or settings.environ.get("CI")
-        return _View() if dumb or not sys.stdout.isatty() else _Screen()
+        return _Drawn(settings) if is_live(sys.stdout, settings.environ) else _View()
 
     def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
         for event in new:
@@ -128,35 +131,40 @@ class _Lines(_View):
         self.show(entry, new, time.time())
 
 
-class _Screen(_View):
+class _Drawn(_View):
     """The run and its last events, drawn over what was drawn before."""
 
-    def __init__(self) -> None:
-        self._drawn = 0
+    def __init__(self, settings: Settings) -> None:
+        from rlm_ci.cli.screen import Screen
+
+        self._screen = Screen(write, colour=settings.color)
         self._look: Look | None = None
         self._last: list[str] = []
 
     def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:
-        self._last = [*self._last, *(_line(event) for event in new)][-_LAST:]
-        size = _size()
-        self._look = self._look or Look(entry)
-        lines = [*tell(entry, now, self._look).splitlines(), "", *self._last]
-        # A line that wraps, or leaves the screen, cannot be drawn over.
-        lines = [neutral.clip(line, size.columns - 1) for line in lines][-(size.lines - 1) :]
-        up = f"\x1b[{self._drawn}F" if self._drawn else ""
-        write(f"{up}\x1b[J" + "".join(f"{line}\n" for line in lines))
-        self._drawn = len(lines)
+        lines, last = self._facts(entry, new, now), self._last
+        # What does not fit is left out: first events, the oldest first, then steps.
+        room = self._screen.height - 1
+        last = last[-max(_LEAST, room - len(lines)) :]
+        self._screen.draw([*lines[: max(1, room - len(last))], *_plain(("", *last))])
 
     def end(self, entry: Entry, new: Sequence[Mapping[str, Any]]) -> None:
-        self.show(entry, new, time.time())
+        lines = self._facts(entry, new, time.time())
+        self._screen.draw([*lines, *_plain(("", *self._last))])
+        self._screen.leave()
+
+    def _facts(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> list[Text]:
+        from rlm_ci.cli.screen import fact
+
+        self._last = [*self._last, *(_line(event) for event in new)][-_LAST:]
+        self._look = self._look or Look(entry.path, entry.run.pipeline_id)
+        return [fact(name, neutral.log(text)) for name, text in facts(entry, now, self._look)]
 
 
-def _size() -> os.terminal_size:
-    try:
-        found = os.get_terminal_size(sys.stdout.fileno())
-    except OSError:
-        found = os.terminal_size((0, 0))
-    return os.terminal_size((found.columns or 80, found.lines or 24))  # 0: it does not tell
+def _plain(lines: Sequence[str]) -> list[Text]:
+    from rlm_ci.cli.screen import fact
+
+    return [fact("", line) for line in lines]
 
 
 def _line(event: Mapping[str, Any]) -> str:

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 import time
+from typing import TYPE_CHECKING, Any
 
+import pyte
+import pyte.modes
 import pytest
+from recursion.solving_cases import solve
 
 from rlm_ci.cli.progress import Progress, duration
+from rlm_ci.models import Completion
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
 
 
 class Terminal(io.StringIO):
@@ -23,8 +38,16 @@ class Terminal(io.StringIO):
 
     @property
     def screen(self) -> list[str]:
-        """The lines as they stand when every clearing of a line has done its work."""
-        return [line.split("\r\x1b[2K")[-1] for line in self.getvalue().split("\n")]
+        """The lines as a person sees them, without empty ones at the end."""
+        return shown(self.getvalue())
+
+
+def shown(text: str, columns: int = 80, lines: int = 24) -> list[str]:
+    """What a terminal of that size shows after ``text`` was written to it."""
+    screen = pyte.Screen(columns, lines)
+    screen.set_mode(pyte.modes.LNM)  # as the driver of a terminal does: a line begins at its left
+    pyte.Stream(screen).feed(text)
+    return "\n".join(line.rstrip() for line in screen.display).rstrip("\n").split("\n")
 
 
 XTERM = {"TERM": "xterm"}
@@ -76,8 +99,7 @@ def test_a_live_line_tells_step_time_budget_and_what_was_heard() -> None:
         progress.say("stays")
         progress.step("the next")
         assert "second" not in stream.screen[-1]
-    assert stream.screen[0] == "stays"
-    assert stream.screen[-1] == ""
+    assert stream.screen == ["stays"]
 
 
 def test_the_colours_of_a_command_are_left_out() -> None:
@@ -110,9 +132,60 @@ def test_what_a_command_prints_cannot_move_the_cursor_or_tell_a_secret() -> None
         progress.say(f"said\r {key}")
         progress.heard(f"\x1b[2J\x07\u202e {key}".encode())
         progress._draw()
-    told = stream.getvalue().replace("\r\x1b[2K", "")
-    assert key not in told
-    assert not set(told) & set("\x1b\x07\r\u202e\x00")
+        assert stream.screen[0] == "said\\r [redacted]"
+    assert key not in stream.getvalue()
+    # What is left of control is our own: to the left, clear the line, up.
+    told = re.sub(r"\r|\x1b\[(?:2K|1A)", "", stream.getvalue())
+    assert not set(told) & set("\x1b\x07\u202e\x00")
+
+
+def test_a_text_is_no_markup() -> None:
+    hostile = "[red]a[/red] [link=https://evil.example]b[/] :smile: [/]"
+    stream = Terminal()
+    with Progress(XTERM, stream=stream) as progress:
+        progress.say(hostile)
+        progress.step(hostile)
+        assert stream.screen == [hostile, f"0s  {hostile}"]
+
+
+def test_what_is_wide_is_cut_by_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = Terminal()
+    with Progress(XTERM, stream=stream) as progress:
+        progress.step("漢字" * 20)
+        progress.step("a" * 19)
+        progress.step("漢字" * 20)
+        [line] = shown(stream.getvalue(), columns=20)
+        assert line.replace(" ", "").startswith("0s漢")
+
+
+def test_how_a_tree_stands_is_shown_below(tmp_path: Path) -> None:
+    stream, seen = Terminal(), list[str]()
+
+    def ask(*_: Any) -> Completion:
+        """Looks at the screen while a node is at work."""
+        end = time.monotonic() + 20
+        while not seen and time.monotonic() < end:
+            progress._next = 0.0
+            progress._draw()
+            seen.extend(line for line in stream.screen if "a[/red]" in line)
+            time.sleep(0.01)
+        return Completion("", (), "stop", "m")
+
+    name = "[red]a[/red]:smile:\x1b[2J.py"
+    with Progress(XTERM, stream=stream) as progress:
+        progress.step("looking at 2 files")
+        progress.watch(str(tmp_path), "review")
+        progress._draw()
+        assert stream.screen == ["0s  looking at 2 files"]  # there is no tree yet
+        solve(tmp_path / "rlm", {name: b"x\n" * 300, "b.py": b"RAISE"}, ask=lambda _: ask)  # type: ignore[arg-type,return-value]  # as much of one as is used
+        progress._next = 0.0
+        progress._draw()
+        assert stream.screen[1:3] == [
+            "objective  counting",
+            "tree       5 of 5 nodes solved, 1 of them failed, 0 active, depth 2",
+        ]
+    assert seen[0].startswith("at work on . › [red]a[ › [red]a[/red]:smile:\\x1b[2J.py")
 
 
 def test_quiet_writes_nothing() -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
+import struct
 import subprocess
 import sys
 import tarfile
+import termios
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyte
 import pytest
 from runs.conftest import Place
 from runs_stage import Stage, eventually
@@ -174,36 +178,52 @@ def test_watching_as_json_is_a_line_an_event(stage: Stage, made: Place) -> None:
     assert stage.cli("status", run.id, "--watch", "-o", "x").code == 2
 
 
-def test_on_a_terminal_the_run_is_drawn_over_itself(stage: Stage) -> None:
-    stage.pipeline("ci", "while [ ! -e go ]; do sleep 0.05; done; echo went")
+@pytest.mark.parametrize("columns", [200, 30])
+def test_on_a_terminal_the_run_is_drawn_over_itself(stage: Stage, columns: int) -> None:
+    title = "[red]one[/red] :smile: \x1b[2J"
+    command = "while [ ! -e go ]; do sleep 0.05; done; echo went"
+    stage.pipelines([{"id": "ci", "stages": [{"title": title, "command": command}]}])
     run_id = stage.start("ci", "--goal", "g")["run_id"]
     stage.wait_for(run_id, "in_progress")
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+    apart = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     watcher = subprocess.Popen(
         [sys.executable, "-I", "-m", "rlm_ci", "status", run_id, "--watch"],
         cwd=stage.repo, stdin=theirs, stdout=theirs, stderr=theirs,
-        env={**os.environ, "TERM": "xterm"},
+        env={**apart, "TERM": "xterm", "CI": ""},
     )  # fmt: skip
     os.close(theirs)
+    screen = pyte.Screen(columns, 30)
+    stream = pyte.ByteStream(screen)
     said = b""
     while said.count(b"in progress for") < 2:
-        said += os.read(ours, 4096)
-    stage.repo.write("go", "")
-    while True:
-        try:
-            chunk = os.read(ours, 4096)
-        except OSError:  # the other side has gone
-            break
-        if not chunk:
-            break
+        chunk = _rest(ours)
+        assert chunk, said
         said += chunk
+        stream.feed(chunk)
+    stage.repo.write("go", "")
+    while chunk := _rest(ours):
+        stream.feed(chunk)
     assert watcher.wait(30) == 0
     os.close(ours)
-    assert b"\x1b[" in said
-    assert b"F\x1b[J" in said
-    last = said.rpartition(b"\x1b[J")[2].decode()
-    assert "status     succeeded" in last
-    assert "step completed  Stage 1  went" in last
+    lines = [line.rstrip() for line in screen.display]
+    assert lines[0] == f"run        {run_id}"[: columns - 2] + ("" if columns > 40 else "…")
+    assert sum(line.startswith("status ") for line in lines) == 1
+    assert "status     succeeded" in lines
+    told = r"[red]one[/red] :smile: \x1b[2J"
+    if columns > 80:
+        assert any(line.endswith(f"step completed  {told}  went") for line in lines)
+        assert f"  1. succeeded  {told}  went" in lines
+    else:
+        assert all(len(line) < columns for line in lines)
+
+
+def _rest(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # the other side has gone
+        return b""
 
 
 def test_waiting_ends_with_the_run(stage: Stage) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -65,6 +67,68 @@ def test_pages_and_no_diff_where_nothing_changed(stage: Stage) -> None:
     assert replayed.code == 0, replayed.stderr
 
 
+def test_a_page_of_somebody_else_is_not_overwritten(stage: Stage) -> None:
+    docs = stage.repo.path / "docs"
+    (docs / "modules").mkdir(parents=True, exist_ok=True)
+    for name in ("index.md", "modules/till.md"):
+        (docs / name).write_text("by hand\n")
+        before = tree(docs)
+        ended = stage.cli("wiki", "--out", "docs")
+        assert ended.code == 5, ended.stderr
+        assert f"{name} would be overwritten, and is none of our pages" in ended.stderr
+        assert tree(docs) == before
+        (docs / name).unlink()
+    (docs / "guide.md").write_text("by hand\n")
+    assert stage.cli("wiki", "--out", "docs").code == 0
+    assert (docs / "guide.md").read_text() == "by hand\n"
+    # A page of ours that somebody has edited is ours still, and so is one of a killed delivery.
+    (docs / "index.md").write_text("edited\n")
+    (docs / "modules" / "till.md").unlink()
+    assert stage.cli("wiki", "--out", "docs").code == 0
+    assert (docs / "index.md").read_text() != "edited\n"
+    assert (docs / "modules" / "till.md").exists()
+
+
+def test_a_language_whose_grammar_is_not_installed_is_told(stage: Stage, tmp_path: Path) -> None:
+    stage.repo.write("web/a.js", "export function f() {}\n").commit()
+    script = (
+        "import sys; sys.modules['tree_sitter'] = None\n"
+        "from rlm_ci.cli import main\n"
+        "raise SystemExit(main(sys.argv[1:]))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-I", "-c", script, "wiki", "--out", str(tmp_path / "out")],
+        cwd=stage.repo, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "warning: JavaScript: counted, but not read, as grammars are not installed" in (
+        ended.stderr
+    )
+    assert "hint: pip install 'rlm-ci[wiki]'" in ended.stderr
+    page = (tmp_path / "out" / "index.md").read_text()
+    assert "JavaScript (1 file; its grammar was not installed)" in page
+
+
+def test_a_page_names_no_commit_but_one_of_ours(stage: Stage) -> None:
+    """A change can say in wiki.json at which commit a page was made, and fit the page to it."""
+    stage.repo.remote("https://github.com/acme/shop.git")
+    stage.cli("wiki", "--out", "docs/wiki")
+    out = stage.repo.path / "docs" / "wiki"
+    ours = stage.repo.sha()
+    theirs = stage.repo.text("commit-tree", "HEAD^{tree}", "-m", "somebody's")
+    for forged in (theirs, "0123456789" * 4):
+        record = json.loads((out / "wiki.json").read_text())
+        for name, page in record["pages"].items():
+            text = (out / name).read_text().replace(ours, forged)
+            (out / name).write_text(text)
+            page |= {"commit": forged, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+        (out / "wiki.json").write_text(json.dumps(record))
+        stage.repo.write("notes.txt", f"{forged}\n").commit()
+        assert stage.cli("wiki", "--out", "docs/wiki").code == 0
+        assert forged.encode() not in b"".join(tree(out).values())
+        ours = stage.repo.sha()
+
+
 def test_pushed_to_a_branch_and_only_when_something_changed(stage: Stage, tmp_path: Path) -> None:
     bare = GitRepo(tmp_path / "up.git", bare=True)
     stage.repo.remote(f"file://{bare.path}").run("push", "-q", "origin", "main")
@@ -79,8 +143,36 @@ def test_pushed_to_a_branch_and_only_when_something_changed(stage: Stage, tmp_pa
     stage.repo.append("shop/__init__.py", "\n\ndef gross(net):\n    return net\n").commit()
     assert "pushed" in stage.cli(*push).stderr
     assert bare.text("merge-base", first, "pages") == first
-    wrong = stage.cli("wiki", "--push", "--to", "branch:../x")
-    assert (wrong.code, "there is no target" in wrong.stderr) == (5, True)
+    for name in ("../x", "HEAD", "refs/heads/x"):
+        wrong = stage.cli("wiki", "--push", "--to", f"branch:{name}")
+        assert (wrong.code, "there is no target" in wrong.stderr) == (5, True), name
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    "folder", [".git/x", "", ".", "a/../../x", "../x", "/abs", "a//b", ".github/workflows", "a\\b"]
+)
+def test_a_folder_that_cannot_hold_the_wiki_is_refused(stage: Stage, folder: str) -> None:
+    stage.repo.write("rlm-ci.toml", f"[wiki]\nfolder = {json.dumps(folder)}\n").commit()
+    ended = stage.cli("wiki", "--out", "docs/wiki")
+    assert ended.code == 5, ended
+    assert "is no folder that can hold the wiki (rlm-ci.toml" in ended.stderr
+    assert "hint: a path inside of the repository" in ended.stderr
+    stage.repo.write("notes.txt", "more\n").commit()
+    judged = stage.cli("pr", "--base", "HEAD~1", "--review", "off", "--wiki", "on")
+    assert judged.code == 5, judged
+    assert "is no folder that can hold the wiki" in judged.stdout + judged.stderr
+
+
+def test_what_git_leaves_out_is_no_success(stage: Stage, tmp_path: Path) -> None:
+    """Git drops a path that some file system would take for its own folder, and says nothing."""
+    bare = GitRepo(tmp_path / "up.git", bare=True)
+    stage.repo.remote(f"file://{bare.path}").run("push", "-q", "origin", "main")
+    stage.repo.write("rlm-ci.toml", '[wiki]\nfolder = "git~1"\n').commit()
+    ended = stage.cli("wiki", "--push")
+    assert ended.code == 5, ended
+    assert "git takes no file of that name (git~1/" in ended.stderr
+    assert "rlm-ci/wiki" not in bare.text("branch", "--list")
 
 
 def test_a_resumed_run_writes_outside_and_pushes_only_when_told_again(

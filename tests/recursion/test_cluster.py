@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from recursion.solving_cases import Counting, solve
 
 from rlm_ci.errors import RemoteError
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     from conftest import Cli
     from histories import GitRepo
+
+    from rlm_ci.recursion.nodes import NodeResult
 
 pytestmark = [
     pytest.mark.full,
@@ -31,9 +35,12 @@ _TEXT = "import subprocess\n\n\ndef run_{n}(word):\n    return subprocess.call(w
 
 
 @pytest.fixture
-def cluster() -> Iterator[Any]:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from distributed import LocalCluster
 
+    # A worker finds the objective of the tests as the tests do.
+    tests = Path(__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", f"{tests}{os.pathsep}{tests.parent}")
     with LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
     ) as made:
@@ -63,25 +70,43 @@ def test_the_same_bytes_as_here(repo: GitRepo, cli: Cli, cluster: Any) -> None:
         assert found[-3] == found[-2] == found[-1], command
 
 
-def test_a_killed_worker_loses_nothing(repo: GitRepo, cli: Cli, cluster: Any) -> None:
-    for number in range(200):
-        repo.write(f"part{number % 20}/mod_{number}.py", _TEXT.format(n=number))
-    repo.commit()
-    at = cluster.scheduler_address.removeprefix("tcp://")
-    here = cli("review", "--format", "json", cwd=repo).json()
-    begun = cli("start", "review", "--scheduler", f"dask://{at}", "--format", "json", cwd=repo)
-    run_id = begun.json()["run_id"]
-    [folder] = repo.path.glob(f".runs/*/cli/{run_id}")
-    results = Path(folder, "rlm", "results.jsonl")
+def test_a_worker_that_is_killed_with_a_leaf_in_its_hands_loses_nothing(
+    tmp_path: Path, cluster: Any
+) -> None:
+    """The leaf tells whose process it is in, and waits there until it is dead."""
+    from rlm_ci.recursion.cluster import Cluster
+
+    contents = {f"part/mod_{n}.py": b"x = 1\n" * 40 for n in range(40)}
+    contents["part/mod_7.py"] = b"HOLD\n" * 40
+    hold = tmp_path / "hold"
+    hold.mkdir()
+    found: list[NodeResult] = []
+    executor = Cluster(cluster.scheduler_address.removeprefix("tcp://"))
+    objective = Counting(hold=str(hold))
+    solving = threading.Thread(
+        target=lambda: found.append(
+            solve(tmp_path / "there", contents, objective=objective, executor=executor)
+        )
+    )
+    solving.start()
     end = time.monotonic() + 60
-    while time.monotonic() < end and not (results.exists() and results.stat().st_size):
+    while time.monotonic() < end and not [*hold.iterdir()]:
         time.sleep(0.01)
-    pids = [worker.pid for worker in cluster.workers.values()]
-    os.kill(pids[0], signal.SIGKILL)
-    assert cli("wait", run_id, cwd=repo).code == 0
-    there = json.loads((folder / "report.json").read_text())
-    assert there["findings"] == here["findings"]
-    assert there["parts"] == here["parts"]
+    [held] = [int(path.name) for path in hold.iterdir()]
+    assert held in [worker.pid for worker in cluster.workers.values()]
+    results = tmp_path / "there" / "results.jsonl"
+    before = results.read_bytes() if results.exists() else b""
+    assert b"mod_7" not in before
+    os.kill(held, signal.SIGKILL)
+    while time.monotonic() < end and len([*hold.iterdir()]) < 2:
+        time.sleep(0.01)
+    others = {int(path.name) for path in hold.iterdir()} - {held}
+    assert len(others) == 1, "it was given to nobody else"
+    (hold / "go").touch()
+    solving.join(60)
+    executor.shutdown()
+    here = solve(tmp_path / "here", contents, objective=objective)
+    assert json.dumps(found[0].to_dict()) == json.dumps(here.to_dict())
 
 
 def test_nobody_is_there() -> None:

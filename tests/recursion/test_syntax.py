@@ -73,7 +73,7 @@ def test_what_is_told_stands_in_the_lines_that_are_told(source: Path) -> None:
 def test_every_language_has_a_case() -> None:
     known = {outline(one.stem, one.read_bytes()).language for one in SOURCES}
     assert known >= {*grammars.LANGUAGES}
-    assert grammars.lacking() == ()
+    assert grammars.lacking(grammars.LANGUAGES) == ()
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
@@ -265,7 +265,7 @@ def test_without_the_grammars_all_but_python_is_merely_named() -> None:
         "go = outline('a.go', b'package a\\n')\n"
         "assert (go.language, go.state, go.lines) == ('Go', 'unparsed', 1)\n"
         "assert borders('a.go', b'package a\\n') == ()\n"
-        "assert grammars.lacking() == grammars.LANGUAGES\n"
+        "assert len(grammars.lacking(grammars.LANGUAGES)) == len(grammars.LANGUAGES) - 1\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 

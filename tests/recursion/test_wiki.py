@@ -52,6 +52,31 @@ def test_the_shop_has_exactly_these_pages(repo: GitRepo, tmp_path: Path) -> None
     assert misfit(json.loads(made["wiki.json"]), "wiki.schema.json") == ""
 
 
+def test_what_the_door_of_a_package_gives_of_inner_files_is_public(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    door = "from ._client import *\nfrom ._errors import Oops\nfrom net._far import far\n"
+    files = {
+        "README.md": "# Net\n\nIt gets what is far.\n",
+        "src/net/__init__.py": f"{door}from ..other import x\n",
+        "src/net/_client.py": '__all__ = ["get"]\n\ndef get(url): ...\n\ndef hidden(): ...\n',
+        "src/net/_errors.py": "class Oops(Exception):\n    def why(self): ...\n\nclass Own: ...\n",
+        "src/net/_far.py": "def far(): ...\n",
+        "src/net/_own.py": "def own(): ...\n",
+    }
+    out = tmp_path / "wiki"
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, files))
+    pages, _, _ = stage.wiki(corpus, out, tmp_path)
+    stage.judge(pages, corpus, out, stage.opened(repo))
+    page = stage.texts(out)["modules/src.net.md"]
+    for shown in ("def get(url)", "class Oops(Exception)", "def why(self)", "def far()"):
+        assert shown in page
+    for name in ("def hidden", "class Own", "def own"):
+        assert name not in page
+    assert "| `_client.py` | `get` | 5 | 1 |" in page
+    assert "| `_own.py` | `own` | 1 | inner |" in page
+
+
 def test_an_unchanged_repository_costs_nothing_and_makes_no_difference(
     repo: GitRepo, tmp_path: Path
 ) -> None:
@@ -187,7 +212,7 @@ def test_a_damaged_cache_is_as_good_as_none(repo: GitRepo, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"version": 1}', '{"version": 1, "tree": 3}', "[" * 100_000],
+    ["", "{", "[]", '{"version": 2}', '{"version": 2, "tree": 3}', "[" * 100_000],
 )
 def test_a_state_that_is_none_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "wiki.json").write_text(text)
@@ -210,7 +235,7 @@ def test_a_state_cannot_name_a_page_outside_of_its_folder(repo: GitRepo, tmp_pat
     (out / "wiki.json").write_text(json.dumps(record))
     with pytest.raises(DamagedError):
         State.read(str(out))
-    record["version"] = 2
+    record["version"] = 1
     (out / "wiki.json").write_text(json.dumps(record))
     assert State.read(str(out)) is None
 

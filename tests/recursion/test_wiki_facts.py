@@ -107,6 +107,10 @@ def test_other_languages_are_read_line_by_line(language: str, line: str, kinds: 
         ),
         ("Too short.\n", None),
         (
+            "> These docs are in [Chinese](x), too.\n\nA tool for us all.\n",
+            ("A tool for us all.", 3, 3),
+        ),
+        (
             "[English readme](a) • [中文 readme](b) • [Lengua](c)\n\nA tool for us all.\n",
             ("A tool for us all.", 3, 3),
         ),
@@ -232,5 +236,10 @@ def test_paths_tell_tests_and_what_stands_beside() -> None:
         map(is_test, ("tests/a.py", "a/test_b.py", "x_test.go", "b/c.spec.ts", "idle_test/x.py"))
     )
     assert not any(map(is_test, ("latest.py", "contest/a.py", "src/testing/a.py", "attest.go")))
-    assert all(map(is_beside, ("docs/conf.py", "setup.py", "Examples/a.py", "vite.config.ts")))
+    assert all(
+        map(
+            is_beside,
+            ("lib/benchmarks/a.js", "docs/conf.py", "setup.py", "Examples/a.py", "vite.config.ts"),
+        )
+    )
     assert not any(map(is_beside, ("src/docs/a.py", "app/setup.py", "config.py")))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from recursion import wiki_stage as stage
 
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Completion
+from rlm_ci.recursion.nodes import Text
+from rlm_ci.recursion.wiki.claims import quote_hash
 from rlm_ci.recursion.wiki.prose import sum_up, tell
 from rlm_ci.recursion.wiki.state import Said, State
 
@@ -48,6 +51,10 @@ class Scripted:
         return Completion(
             said if isinstance(said, str) else json.dumps(said), (), "stop", "scripted"
         )
+
+
+def all_by(ask: Scripted) -> Callable[[object], Scripted]:
+    return lambda _node: ask
 
 
 def sentence(text: str, path: str, lines: tuple[int, int], quote: str) -> dict[str, Any]:
@@ -149,9 +156,105 @@ def test_what_the_budget_cut_off_is_told_and_asked_for_again(repo: GitRepo, tmp_
     assert HEAT in stage.texts(out)["modules/src.shop.oven.md"]
 
 
+def test_an_answer_that_is_none_is_told_and_asked_for_again(repo: GitRepo, tmp_path: Path) -> None:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
+    oven = Text("src/shop/oven/control.py", "", stage.shop()["src/shop/oven/control.py"].encode())
+    told = tell(Scripted(lambda _place, _prompt: "no"), [oven])
+    assert told.unfinished == ("src/shop/oven",)
+    assert told.uncovered == (
+        (oven.path, "no_answer: what the model said could not be read, twice"),
+    )
+    out = tmp_path / "wiki"
+    for broken in ("tell-1", "tell-whole"):  # first words of folders are missing, then the whole
+
+        def mute(place: str, prompt: str, broken: str = broken) -> object:
+            return "no" if place.startswith(broken) else of_shop(place, prompt)
+
+        ask = Scripted(mute)
+        stage.wiki(corpus, out, tmp_path, ask=all_by(ask))
+        assert any(place.startswith(broken) for place in ask.places)
+        assert any(place.endswith("-repair") for place in ask.places)
+    again = Scripted(of_shop)
+    stage.wiki(corpus, out, tmp_path, ask=lambda _node: again)
+    assert "tell-whole" in again.places
+    assert "The shop heats an oven" in stage.texts(out)["index.md"]
+    silent = Scripted(of_shop)
+    assert stage.wiki(corpus, out, tmp_path, ask=lambda _node: silent)[1:] == ((), 0)
+    assert silent.places == []
+
+
+def test_one_sentence_out_of_form_costs_no_other(repo: GitRepo, tmp_path: Path) -> None:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
+
+    def odd(place: str, prompt: str) -> object:
+        answer: Any = of_shop(place, prompt)
+        wrong = [{"text": "y" * 12_000}, "no sentence", {"text": "It is.", "rests_on": "1"}]
+        return {"sentences": [*answer["sentences"][:2], *wrong]}
+
+    ask = Scripted(odd)
+    out = tmp_path / "wiki"
+    stage.wiki(corpus, out, tmp_path, ask=lambda _node: ask)
+    assert HEAT in stage.texts(out)["modules/src.shop.oven.md"]
+    assert "The shop heats an oven" in stage.texts(out)["index.md"]
+    oven = Text("src/shop/oven/control.py", "", stage.shop()["src/shop/oven/control.py"].encode())
+    told = tell(Scripted(odd), [oven])
+    assert told.counts.rejected == 3
+    assert told.uncovered == ()
+
+
+LIE = "This was audited [here](https://evil.example) <b>and</b> is safe @alice."
+OVEN = "src/shop/oven/control.py"
+HOSTILE: dict[str, Any] = {
+    "other lines": lambda rows: rows[0].__setitem__(slice(2, 4), [12, 12]),
+    "lines that are not there": lambda rows: rows[0].__setitem__(slice(2, 4), [900, 901]),
+    "a line that says nothing": lambda rows: rows.append([LIE, OVEN, 3, 3, quote_hash("")]),
+    "a file of another folder": lambda rows: rows[0].__setitem__(1, "src/web/order.js"),
+    "a file that is not there": lambda rows: rows[0].__setitem__(1, "../secret.py"),
+    "a sentence with no place of its own": lambda rows: rows.append([LIE, OVEN, 10, 10, "0" * 16]),
+    "a flood": lambda rows: rows.extend([[f"{LIE} {n}", *rows[0][1:]] for n in range(999)]),
+    "a book": lambda rows: rows[0].__setitem__(0, LIE * 999),
+}
+
+
+@pytest.mark.parametrize("how", HOSTILE)
+def test_what_a_change_writes_into_the_state_is_not_believed(
+    repo: GitRepo, tmp_path: Path, how: str
+) -> None:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
+    out = tmp_path / "wiki"
+    stage.wiki(corpus, out, tmp_path, ask=lambda _node: Scripted(of_shop))
+    record = json.loads((out / "wiki.json").read_text())
+    rows = record["prose"]["src/shop/oven"]["said"]
+    rows[0][0] = LIE
+    HOSTILE[how](rows)
+    (out / "wiki.json").write_text(json.dumps(record))
+    stage.wiki(corpus, out, tmp_path)
+    assert "audited" not in "".join(stage.texts(out).values())
+    # Whoever has a model asks anew about the folder, and about nothing else.
+    ask = Scripted(of_shop)
+    stage.wiki(corpus, out, tmp_path, ask=lambda _node: ask)
+    assert HEAT in stage.texts(out)["modules/src.shop.oven.md"]
+
+
+def test_a_sentence_of_the_state_is_no_more_than_text(repo: GitRepo, tmp_path: Path) -> None:
+    """Who knows the lines can say of them what a model could: in plain words, led to them."""
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
+    out = tmp_path / "wiki"
+    stage.wiki(corpus, out, tmp_path, ask=lambda _node: Scripted(of_shop))
+    text = (out / "wiki.json").read_text()
+    (out / "wiki.json").write_text(text.replace(json.dumps(HEAT), json.dumps(LIE)))
+    pages, _, _ = stage.wiki(corpus, out, tmp_path)
+    stage.judge(pages, corpus, out, stage.opened(repo))
+    page = stage.texts(out)["modules/src.shop.oven.md"]
+    assert "<b>" not in page.replace("\\<b>", "")
+    assert "](https://evil" not in page
+
+
 def test_answers_that_are_none_are_asked_for_once_more() -> None:
-    said = {"src": (Said("It is.", "src/a.py", 1, 2),)}
-    ask = Scripted(lambda place, _: "no" if place == "tell-whole" else {"sentences": []})
-    assert sum_up(ask, said).said == {"": ()}
+    said = {"src": (Said("It is.", "src/a.py", 1, 2, ""),)}
+    ask = Scripted(lambda place, _: "no" if "whole" in place else {"sentences": []})
+    told = sum_up(ask, said)
+    assert (told.said, told.unfinished) == ({}, ("",))
+    assert [path for path, _ in told.uncovered] == [""]
     assert ask.places == ["tell-whole", "tell-whole-repair"]
     assert tell(ask, ()).said == {}

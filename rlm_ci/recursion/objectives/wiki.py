@@ -62,8 +62,8 @@ class Wiki:
         counts, uncovered = told.counts, told.uncovered
         if ask is not None and node.parent is None:
             whole = self._whole(ask, prose)
-            prose |= {WHOLE: list(map(list, whole.said.get("", ())))}
             counts, uncovered = added(counts, whole.counts), uncovered + whole.uncovered
+            prose |= _told(whole)
         return NodeResult(
             node.id,
             PARTIAL if uncovered else COMPLETED,
@@ -94,8 +94,8 @@ class Wiki:
             counts = added(counts, child.counts)
         if ask is not None and node.parent is None:
             whole = self._whole(ask, prose)
-            prose[WHOLE] = list(map(list, whole.said.get("", ())))
             counts, uncovered = added(counts, whole.counts), whole.uncovered
+            prose |= _told(whole)
         files = int(sum(child.metrics["files"] for child in alive))
         return NodeResult(
             node.id,
@@ -112,3 +112,8 @@ class Wiki:
         """What is said of all folders, those that this run left alone too."""
         every = {**self.options["prose"], **prose}
         return sum_up(ask, {folder: [Said.of(row) for row in every[folder]] for folder in every})
+
+
+def _told(whole: Told) -> dict[str, list[Any]]:
+    """What was said of the whole; nothing where that is still open, so that it is asked again."""
+    return {} if whole.unfinished else {WHOLE: list(map(list, whole.said.get("", ())))}

@@ -15,6 +15,8 @@ from time import thread_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tree_sitter import Language, Node, Point
 
 #: The package with the grammar of each language, and the function in it that gives it.
@@ -100,9 +102,10 @@ def is_known(name: str) -> bool:
     return _language(name) is not None
 
 
-def lacking() -> tuple[str, ...]:
-    """The languages that a grammar exists for, but is not installed here."""
-    return tuple(name for name in LANGUAGES if not is_known(name))
+def lacking(languages: Iterable[str]) -> tuple[str, ...]:
+    """Those of ``languages`` that are not read for want of a grammar, which there is."""
+    known = {*LANGUAGES} - {"Python"}  # it has a parser of its own
+    return tuple(sorted(name for name in {*languages} & known if not is_known(name)))
 
 
 def parse(name: str, content: bytes) -> Node | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.markdown import code, prose
 from rlm_ci.recursion.wiki import notes as kinds
-from rlm_ci.recursion.wiki.modules import CONTAINERS, is_inner, public
+from rlm_ci.recursion.wiki.modules import CONTAINERS, api, public
 from rlm_ci.recursion.wiki.paths import folder_of, is_test
 from rlm_ci.recursion.wiki.readme import plain
 from rlm_ci.recursion.wiki.surroundings import neighbourhood
@@ -61,14 +61,16 @@ def chapter(module: Module, world: World, register: Register) -> dict[str, Any]:
         "head": f"{count(len(files), 'file')}, {count(lines, 'line')} of {_languages(files)}",
         "doc": _documentation(module, register),
         "said": said(world.prose.get(module.key, ()), register),
-        "files": [] if module.is_file else [_file(one, module, register) for one in files],
+        "files": [] if module.is_file else [_file(one, module, world, register) for one in files],
         "diagram": neighbourhood(module, world.around, world.titles),
         "uses": _others(world.around.out.get(module.key, {}), world, register),
         "used_by": _others(world.around.into.get(module.key, {}), world, register),
         "packages": _packages(module, world, register),
         "entries": entries(files, register),
         "exports": _exports(module, world, register),
-        "api": [group for one in files if (group := _api(one, module, register)) is not None],
+        "api": [
+            group for one in files if (group := _api(one, module, world, register)) is not None
+        ],
         "invariants": notes(files, kinds.INVARIANTS, register),
         "risks": [*notes(files, kinds.RISKS, register), *_untested(files, world, register)],
     }
@@ -117,8 +119,9 @@ def _documentation(module: Module, register: Register) -> dict[str, str] | None:
     }
 
 
-def _file(one: Facts, module: Module, register: Register) -> dict[str, str]:
+def _file(one: Facts, module: Module, world: World, register: Register) -> dict[str, str]:
     outline = one.outline
+    names = api(one, module.folder, world.layout.given)
     shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
     doc = ""
     if outline.doc:
@@ -129,7 +132,7 @@ def _file(one: Facts, module: Module, register: Register) -> dict[str, str]:
     return {
         "name": code(printable(shown), cell=True),
         "lines": f"{outline.lines:,}",
-        "names": str(len(public(one))) if not is_inner(shown) else "inner",
+        "names": "inner" if names is None else str(len(names)),
         "doc": doc,
     }
 
@@ -218,9 +221,9 @@ def _linked(names: Sequence[tuple[str, Facts, int]], most: int, register: Regist
     return ", ".join(shown) + more
 
 
-def _api(one: Facts, module: Module, register: Register) -> dict[str, Any] | None:
+def _api(one: Facts, module: Module, world: World, register: Register) -> dict[str, Any] | None:
     shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
-    symbols = [] if is_inner(shown) else public(one)
+    symbols = api(one, module.folder, world.layout.given)
     if not symbols:
         return None
     rows: list[dict[str, Any]] = []

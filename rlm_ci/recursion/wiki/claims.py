@@ -108,7 +108,7 @@ def opened(
     for place in wanted:
         by_path.setdefault(place.path, []).append(place)
     found: dict[Place, Location] = {}
-    for group in _batches(files[path] for path in sorted(by_path) if path in files):
+    for group in batches(files[path] for path in sorted(by_path) if path in files):
         for file, content in zip(group, corpus.read(group), strict=True):
             lines = lines_in(content)
             for place in by_path.pop(file.path):
@@ -142,7 +142,8 @@ def _damaged(path: str) -> DamagedError:
     )
 
 
-def _batches(files: Iterable[File]) -> Iterator[list[File]]:
+def batches(files: Iterable[File]) -> Iterator[list[File]]:
+    """The files in groups whose texts fit into memory together."""
     group: list[File] = []
     size = 0
     for file in files:

@@ -12,8 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.recursion.syntax import Symbol
+    from rlm_ci.recursion.syntax import Import, Symbol
     from rlm_ci.recursion.wiki.facts import Facts
+
+    Given = Mapping[str, frozenset[str]]
 
 #: Languages that describe and configure rather than compute.
 _DATA = frozenset((
@@ -53,6 +55,7 @@ class Layout(Value):
     owner: Mapping[str, Module]
     tests: Mapping[str, tuple[Facts, ...]]
     beside: Mapping[str, tuple[Facts, ...]]
+    given: Given
 
 
 def is_code(one: Facts) -> bool:
@@ -88,10 +91,58 @@ def public(one: Facts) -> list[tuple[int, Symbol]]:
     return found
 
 
-def api_size(one: Facts, folder: str) -> int:
-    """How many names its page lists of a file."""
+def api(one: Facts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:
+    """What the page of ``folder`` lists of a file; None where the file is for nobody else.
+
+    Of an inner file it is what a package's door gives of it.
+    """
     shown = one.path.removeprefix(f"{folder}/") if folder else one.path
-    return 0 if is_inner(shown) else len(public(one))
+    if not is_inner(shown):
+        return public(one)
+    names = given.get(one.path, frozenset())
+    found = [
+        (number, symbol)
+        for number, symbol in public(one)
+        if "*" in names or symbol.name.partition(".")[0] in names
+    ]
+    return found or None
+
+
+def given_of(files: Iterable[Facts]) -> Given:
+    """The names that the doors of Python's packages give of inner files, by file; ``*`` for all."""
+    by_path = {one.path: one for one in files}
+    found: dict[str, set[str]] = {}
+    for path, one in by_path.items():
+        if not path.endswith("__init__.py"):
+            continue
+        folder = folder_of(path)
+        for line in one.outline.imports:
+            base = _base(folder, line)
+            if base is None:
+                continue
+            for target in (f"{base}.py", f"{base}/__init__.py"):
+                if target in by_path and is_inner(target.removeprefix(f"{folder}/")):
+                    names = (name for name in line.names if not name.startswith("_"))
+                    found.setdefault(target, set()).update(names)
+    return {path: frozenset(names) for path, names in found.items()}
+
+
+def _base(folder: str, line: Import) -> str | None:
+    """Where a door in ``folder`` imports from, without the ending; None where it cannot tell."""
+    parts = folder.split("/")
+    inner = line.module.split(".") if line.module else []
+    if line.level:
+        above = parts[: len(parts) - line.level + 1]
+        return "/".join([*above, *inner]) if above and line.level <= len(parts) else None
+    if inner and inner[0] in parts:
+        at = len(parts) - 1 - parts[::-1].index(inner[0])
+        return "/".join([*parts[:at], *inner])
+    return None
+
+
+def api_size(one: Facts, folder: str, given: Given) -> int:
+    """How many names its page lists of a file."""
+    return len(api(one, folder, given) or ())
 
 
 def laid_out(files: Iterable[Facts]) -> Layout:
@@ -104,13 +155,14 @@ def laid_out(files: Iterable[Facts]) -> Layout:
         beside = []
     aside = {one.path for one in beside}
     program = [one for one in rest if one.path not in aside]
+    given = given_of(program)
     groups: dict[str, list[Facts]] = {}
     for one in program:
         groups.setdefault(folder_of(one.path), []).append(one)
     groups = _folded(groups)
     own: list[Facts] = []
     for key, inner in groups.items():
-        sizes = {one.path: api_size(one, key) for one in inner}
+        sizes = {one.path: api_size(one, key, given) for one in inner}
         if sum(sizes.values()) > _MANY:
             # A package's door stays on the package's own page.
             large = {
@@ -126,7 +178,7 @@ def laid_out(files: Iterable[Facts]) -> Layout:
     modules += [Module(one.path, names[one.path], (one,), is_file=True) for one in own]
     modules.sort(key=lambda module: module.key)
     owner = {one.path: module for module in modules for one in module.files}
-    return Layout(tuple(modules), owner, _by_folder(tests), _by_folder(beside))
+    return Layout(tuple(modules), owner, _by_folder(tests), _by_folder(beside), given)
 
 
 def _folded(groups: dict[str, list[Facts]]) -> dict[str, list[Facts]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rlm_ci.markdown import code, prose
+from rlm_ci.recursion.eligibility import OWN
+from rlm_ci.recursion.syntax.grammars import lacking
 from rlm_ci.recursion.wiki import notes as kinds
 from rlm_ci.recursion.wiki.chapter import documenting, entries, entry_count, main_names, said
 from rlm_ci.recursion.wiki.modules import api_size
@@ -85,7 +87,7 @@ def _module(module: Module, world: World, register: Register) -> dict[str, str]:
         doc = f"{sentence(outline.doc, cell=True)} {link}"
     elif len(module.files) == 1:
         doc = main_names(module.files[0])
-    names = sum(api_size(one, module.folder) for one in module.files)
+    names = sum(api_size(one, module.folder, world.layout.given) for one in module.files)
     return {
         "title": prose(module.title, cell=True),
         "page": f"modules/{module.name}.md",
@@ -277,10 +279,12 @@ def _folders(groups: Mapping[str, Sequence[Facts]]) -> list[dict[str, str]]:
 
 
 def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """What was not looked at, by the word of its reason."""
+    """What was not looked at, by the word of its reason; what we wrote ourselves is no news."""
     groups: dict[str, list[str]] = {}
     for path, reason in pairs:
-        groups.setdefault(reason.partition(":")[0], []).append(path)
+        word = reason.partition(":")[0]
+        if word != OWN:
+            groups.setdefault(word, []).append(path)
     rows = []
     for word in sorted(groups):
         names = [code(printable(path)) for path in groups[word][:_OMITTED]]
@@ -299,4 +303,9 @@ def _unparsed(program: Sequence[Facts]) -> list[str]:
     for one in program:
         if one.outline.state == "unparsed" and one.outline.lines:
             counts[one.outline.language] = counts.get(one.outline.language, 0) + 1
-    return [f"{prose(name)} ({count(counts[name], 'file')})" for name in sorted(counts)]
+    missing = lacking(counts)
+    return [
+        f"{prose(name)} ({count(counts[name], 'file')}"
+        f"{'; its grammar was not installed' if name in missing else ''})"
+        for name in sorted(counts)
+    ]

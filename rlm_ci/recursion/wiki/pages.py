@@ -17,7 +17,7 @@ from rlm_ci.recursion.wiki.overview import overview
 from rlm_ci.recursion.wiki.state import NAME, WHOLE, Kept, State
 from rlm_ci.recursion.wiki.surroundings import surroundings
 from rlm_ci.resources import load_template
-from rlm_ci.texts import printable
+from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -79,7 +79,8 @@ class Pages(Value):
         """Make ``folder`` hold these pages and their state; tells which files it touched.
 
         A page of an earlier run that is no more is removed; a file that is none of ours stays.
-        Raises ConfigError where a link leads elsewhere, StorageError.
+        Raises ConfigError where a link leads elsewhere, or such a file is in the way, before
+        anything is written; StorageError.
         """
         old = State.read(folder)
         if os.path.islink(os.path.join(folder, "modules")):
@@ -88,15 +89,24 @@ class Pages(Value):
                 where=printable(os.path.join(folder, "modules")),
                 hint="remove the link, or name another folder",
             )
-        touched = []
-        contents = {page.name: page.text.encode() for page in self.pages}
-        contents[NAME] = self.state.to_bytes()
+        # The state comes first: a run that is killed here finds its own pages again by it.
+        contents = {NAME: self.state.to_bytes()}
+        contents |= {page.name: page.text.encode() for page in self.pages}
+        places = {name: os.path.join(folder, *name.split("/")) for name in contents}
+        ours = {NAME, *(old.pages if old else ())}
+        wanted = [name for name, data in contents.items() if _read(places[name]) != data]
+        theirs = [name for name in wanted if name not in ours and os.path.lexists(places[name])]
+        if theirs:
+            more = f" and {count(len(theirs) - 1, 'other file')}" if theirs[1:] else ""
+            raise ConfigError(
+                f"{printable(theirs[0])}{more} would be overwritten, and is none of our pages",
+                where=printable(folder),
+                hint="name another folder, or move what is there away",
+            )
         disk.make_folder(os.path.join(folder, "modules"))
-        for name, data in contents.items():
-            path = os.path.join(folder, *name.split("/"))
-            if _read(path) != data:
-                disk.write(path, data)
-                touched.append(name)
+        for name in wanted:
+            disk.write(places[name], contents[name])
+        touched = sorted(wanted, key=lambda name: name == NAME)
         for name, page in sorted(old.pages.items() if old else ()):
             path = os.path.join(folder, *name.split("/"))
             left = _read(path) if name not in contents else None

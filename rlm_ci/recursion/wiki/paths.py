@@ -17,9 +17,11 @@ _TEST_FILE = re.compile(
 #: Folders at the top that hold no part of the program.
 _BESIDE = frozenset((
     "doc", "docs", "documentation", "example", "examples", "sample", "samples", "demo", "demos",
-    "benchmark", "benchmarks", "bench", "contrib", "website", "site", "scripts", "ci", ".github",
+    "contrib", "website", "site", "scripts", "ci", ".github",
     "requirements",
 ))  # fmt: skip
+#: The same wherever it stands.
+_MEASURING = frozenset(("bench", "benches", "benchmark", "benchmarks"))
 #: Files at the top with which a project is built and checked.
 _BUILDING = re.compile(
     r"(?:setup|noxfile|fabfile|tasks|dodo|conf)\.py|Rakefile|Gemfile|.*\.gemspec|configure"
@@ -38,6 +40,8 @@ def is_test(path: str) -> bool:
 def is_beside(path: str) -> bool:
     """Whether a file belongs to documentation, examples, packaging and the like."""
     top, inside, _ = path.partition("/")
+    if any(part.lower() in _MEASURING for part in path.split("/")[:-1]):
+        return True
     return top.lower() in _BESIDE if inside else bool(_BUILDING.fullmatch(top))
 
 

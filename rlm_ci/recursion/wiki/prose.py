@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from hashlib import sha256
 
 from rlm_ci import resources
@@ -11,9 +12,10 @@ from rlm_ci.findings import Evidence, Location
 from rlm_ci.recursion.journals import BUDGET, REMOTE
 from rlm_ci.recursion.review.questions import REPAIR, ask_object
 from rlm_ci.recursion.review.windows import LEAST, fence, name, windows
+from rlm_ci.recursion.wiki.claims import batches, lines_in, quote_hash
 from rlm_ci.recursion.wiki.modules import is_source
 from rlm_ci.recursion.wiki.paths import folder_of
-from rlm_ci.recursion.wiki.state import Said
+from rlm_ci.recursion.wiki.state import WHOLE, Said
 from rlm_ci.texts import encodable
 from rlm_ci.values import Value
 
@@ -22,9 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.corpus import File
+    from rlm_ci.recursion.corpus import Corpus, File
     from rlm_ci.recursion.nodes import Text
     from rlm_ci.recursion.objective import Ask
+    from rlm_ci.recursion.wiki.state import Prose
 
 #: Raised whenever the prompts ask for something else.
 _VERSION = 1
@@ -32,9 +35,14 @@ _MODULE = "prompts/wiki-module.md.j2"
 _WHOLE = "prompts/wiki-whole.md.j2"
 #: Sentences of one answer, and of all that is shown of a repository to be summed up.
 _SENTENCES = 8
-#: Letters and digits that a quote must have.
+#: Letters and digits that a quote must have, and the most lines.
 _TELLING = 8
+_LINES = 40
 _SUMMED = 240
+#: Characters of a sentence that was kept: what takes a secret's place may make it longer.
+_CHARACTERS = 1_000
+_SENTENCE, _WHOLE_SENTENCE = "wiki-sentence.schema.json", "wiki-whole-sentence.schema.json"
+_UNREADABLE = "no_answer: what the model said could not be read, twice"
 
 
 class Told(Value):
@@ -92,7 +100,10 @@ def tell(ask: Ask, texts: Sequence[Text]) -> Told:
                 uncovered += [(text.path, f"{word}: no prose about it") for text in inner]
                 unfinished.append(folder)
                 break
-            if answer is not None:
+            if answer is None:
+                uncovered += [(inner[one.text].path, _UNREADABLE) for one in window.shown]
+                unfinished.append(folder)
+            else:
                 found += opener.kept(answer["sentences"])
         said[folder] = tuple(dict.fromkeys(found))
     missing = tuple(dict.fromkeys(uncovered))
@@ -117,10 +128,14 @@ def sum_up(ask: Ask, said: Mapping[str, Sequence[Said]]) -> Told:
         answer = ask_object(ask, "tell-whole", prompt, _misfit_whole)
     except (LimitError, RemoteError) as error:
         word = BUDGET if isinstance(error, LimitError) else REMOTE
-        return Told(uncovered=(("", f"{word}: no prose about the whole"),))
+        return Told(unfinished=("",), uncovered=(("", f"{word}: no prose about the whole"),))
+    if answer is None:
+        return Told(unfinished=("",), uncovered=(("", _UNREADABLE),))
     kept, offered = [], 0
-    for sentence in answer["sentences"][:_SENTENCES] if answer else ():
+    for sentence in answer["sentences"][:_SENTENCES]:
         offered += 1
+        if resources.misfit(sentence, _WHOLE_SENTENCE):
+            continue
         numbers = [number for number in sentence["rests_on"] if 1 <= number <= len(rows)]
         if numbers and len(numbers) == len(sentence["rests_on"]):
             ground = known[numbers[0] - 1]
@@ -130,11 +145,20 @@ def sum_up(ask: Ask, said: Mapping[str, Sequence[Said]]) -> Told:
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:
-    return resources.misfit(answer, "wiki-answer.schema.json")
+    return _wrong(answer, _SENTENCE)
 
 
 def _misfit_whole(answer: Mapping[str, Any]) -> str:
-    return resources.misfit(answer, "wiki-whole-answer.schema.json")
+    return _wrong(answer, _WHOLE_SENTENCE)
+
+
+def _wrong(answer: Mapping[str, Any], schema: str) -> str:
+    """What is wrong with an answer of which nothing can be used: a bad sentence costs itself."""
+    sentences = answer.get("sentences")
+    if not isinstance(sentences, list):
+        return "sentences must be a list"
+    told = [resources.misfit(one, schema) for one in sentences[:_SENTENCES]]
+    return told[0] if told and all(told) else ""
 
 
 def _tells(quote: str) -> bool:
@@ -158,23 +182,67 @@ class _Opener:
     def kept(self, sentences: Sequence[Mapping[str, Any]]) -> list[Said]:
         found = []
         for one in sentences[:_SENTENCES]:
+            if resources.misfit(one, _SENTENCE):
+                self._outcomes[REJECTED] += 1
+                continue
             place = self._open(one)
             if place is not None and place.line_start is not None:
                 end = place.line_end or place.line_start
                 text = " ".join(one["text"].split())
-                found.append(Said(text, place.path, place.line_start, end))
+                quote = quote_hash(place.quote or "")
+                found.append(Said(text, place.path, place.line_start, end, quote))
         return found
 
     def _open(self, claim: Mapping[str, Any]) -> Location | None:
         start, end, quote = int(claim["line_start"]), int(claim["line_end"]), claim["quote"]
         best = Anchored(None, REJECTED, "the path is not there")
-        for text in self._texts.get(claim["path"], ()) if _tells(quote) else ():
+        is_one = _tells(quote) and quote.count("\n") < _LINES
+        for text in self._texts.get(claim["path"], ()) if is_one else ():
             place = Location(text.path, start, end, quote=quote)
             found = anchor(place, text.content, text.blob, text.line_start)
             if best.location is None or found.outcome == VERIFIED:
                 best = found
         self._outcomes[best.outcome] += 1
         return best.location
+
+
+def held(prose: Mapping[str, Prose], corpus: Corpus) -> dict[str, Prose]:
+    """What was kept and still holds: each sentence by the very lines that it quoted.
+
+    It comes from a file that a change may bring, and so nothing in it is believed for its own
+    sake: a folder of which one sentence does not hold is as if nothing had been said of it.
+    """
+    files = {file.path: file for file in corpus.files}
+    room: Counter[str] = Counter({WHOLE: 1})
+    for path, _, size in corpus.files:
+        room[folder_of(path)] += 1 + size // LEAST  # no window is smaller
+    sound = {
+        key: one
+        for key, one in prose.items()
+        if len(one.said) <= _SENTENCES * room[key]
+        and all(_is_sound(said, key) and said.path in files for said in one.said)
+    }
+    by_path: dict[str, list[Said]] = {}
+    for one in sound.values():
+        for said in one.said:
+            by_path.setdefault(said.path, []).append(said)
+    wrong: set[Said] = set()
+    for group in batches(files[path] for path in sorted(by_path)):
+        for file, content in zip(group, corpus.read(group), strict=True):
+            lines = lines_in(content)
+            wrong.update(said for said in by_path[file.path] if not _is_quoted(said, lines))
+    return {key: one for key, one in sound.items() if wrong.isdisjoint(one.said)}
+
+
+def _is_sound(said: Said, key: str) -> bool:
+    is_there = key == WHOLE or folder_of(said.path) == key
+    is_short = said.line_end - said.line_start < _LINES and len(said.text) <= _CHARACTERS
+    return is_there and is_short and is_source(said.path)
+
+
+def _is_quoted(said: Said, lines: Sequence[str]) -> bool:
+    quote = "\n".join(lines[said.line_start - 1 : said.line_end])
+    return said.line_end <= len(lines) and _tells(quote) and quote_hash(quote) == said.quote
 
 
 def added(one: Evidence, other: Evidence) -> Evidence:

@@ -13,9 +13,9 @@ _IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])|\|[\w .-]+\|_?")
 _LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|`([^`<]+) <[^>]*>`__?")
 _TAG = re.compile(r"<[^>]*>")
 _ROLE = re.compile(r":[\w:+-]+:`([^`]+)`|``([^`]+)``")
-#: A line that is no prose: headings, underlines, tables, fences, directives, images, tags.
+#: A line that is no prose: headings, underlines, tables, fences, directives, images, tags, notes.
 _OTHER = re.compile(
-    r"\s*(?:#|=+\s*$|-{3,}|~{3,}|\^{3,}|\*{3,}|`{3}|\.\. |<|\[!?\[|!\[|:\w+:|\||\+[-=])"
+    r"\s*(?:#|>|=+\s*$|-{3,}|~{3,}|\^{3,}|\*{3,}|`{3}|\.\. |<|\[!?\[|!\[|:\w+:|\||\+[-=])"
 )
 #: Lines that are looked at, and characters of what is quoted.
 _FAR = 200

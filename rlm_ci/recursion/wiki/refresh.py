@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from hashlib import sha256
 
 from rlm_ci import files
@@ -12,7 +13,7 @@ from rlm_ci.recursion.syntax.graph import Graph
 from rlm_ci.recursion.wiki.facts import Facts, merged, pack, unpack
 from rlm_ci.recursion.wiki.pages import build, texts_in
 from rlm_ci.recursion.wiki.paths import folder_of
-from rlm_ci.recursion.wiki.prose import digests
+from rlm_ci.recursion.wiki.prose import digests, held
 from rlm_ci.recursion.wiki.readers import readers
 from rlm_ci.recursion.wiki.state import WHOLE, Prose, Said, State
 from rlm_ci.texts import encodable
@@ -69,13 +70,19 @@ def plan(
                 del kept[key]
     marks = digests(corpus.files)
     before = state.prose if state is not None else {}
-    prose = {
-        folder: one for folder, one in before.items() if folder in marks
-        and one.digest == marks[folder]
-    }  # fmt: skip
+    before = held(
+        {key: one for key, one in before.items() if key == WHOLE or one.digest == marks.get(key)},
+        corpus,
+    )
+    prose = {folder: one for folder, one in before.items() if folder != WHOLE}
     wanted = {path for path in keys if path not in known}
     if model is not None:
         anew = marks.keys() - prose.keys()
+        if marks and not anew and WHOLE not in before:
+            # What the whole is was left open, and is asked behind a folder: the least of them.
+            sizes = Counter(map(folder_of, keys))
+            anew = {min(marks, key=lambda folder: (sizes[folder], folder))}
+            prose = {folder: one for folder, one in prose.items() if folder not in anew}
         wanted |= {path for path in keys if folder_of(path) in anew}
         if not anew and WHOLE in before:
             prose[WHOLE] = before[WHOLE]

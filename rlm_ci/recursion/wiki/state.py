@@ -17,7 +17,7 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
 NAME = "wiki.json"
@@ -31,12 +31,13 @@ WHOLE = "/"
 
 
 class Said(Row):
-    """A sentence of a model, and the lines that it holds by."""
+    """A sentence of a model, the lines that it holds by, and a hash of these."""
 
     text: str
     path: str
     line_start: int
     line_end: int
+    quote: str
 
 
 class Prose(Value):
@@ -133,6 +134,15 @@ class State(Value):
             for name, page in self.pages.items()
         )
 
+    def of(self, commits: Collection[str]) -> State:
+        """The same without the commits that are not among these."""
+        return self.replace(
+            pages={
+                name: page if page.commit in commits else page.replace(commit=None)
+                for name, page in self.pages.items()
+            }
+        )
+
     def remember(self, cache: str) -> None:
         """Let ``cache`` know that this state was made here. Raises StorageError."""
         files.write(os.path.join(cache, _MADE), self._mark().encode())
@@ -179,8 +189,8 @@ def _kept(record: Mapping[str, Any]) -> Kept:
 
 
 def _said(row: list[Any]) -> Said:
-    text, path, start, end = row
-    return Said(_text(text), _text(path), *_range(start, end))
+    text, path, start, end, quote = row
+    return Said(_text(text), _text(path), *_range(start, end), _text(quote))
 
 
 def _text(value: object) -> str:

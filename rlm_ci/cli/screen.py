@@ -1,0 +1,110 @@
+"""The last lines of a terminal, drawn anew again and again, by rich.
+
+Every text is data: nothing in it is markup, the name of an emoji, or a link. Nobody imports this
+at the top of a module, as rich takes longer to import than a hook may last.
+"""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+#: The columns that the name of a fact takes.
+INDENT = 11
+_STYLES = {"error": "red", "at work on": "cyan"}
+_STANDS = (
+    ("succeeded", "green"), ("failed", "red"), ("cancelled", "yellow"), ("queued", "yellow"),
+    ("in progress", "cyan"),
+)  # fmt: skip
+
+
+class Screen:
+    """Lines that stand below all others; ``write`` brings a text to the terminal at once."""
+
+    def __init__(self, write: Callable[[str], None], *, colour: bool = True) -> None:
+        self._write = write
+        self._drawn = io.StringIO()
+        self._console = _Console(
+            file=self._drawn,
+            force_terminal=True,
+            force_interactive=True,
+            no_color=None if colour else True,  # None: NO_COLOR decides
+            markup=False,
+            emoji=False,
+            highlight=False,
+        )
+        self._live: Live | None = None
+
+    @property
+    def height(self) -> int:
+        """How many lines can be drawn over: one is left for what others print."""
+        return max(1, self._console.height - 1)
+
+    def draw(self, lines: Sequence[Text]) -> None:
+        """Put ``lines`` in the place of those that were drawn last; long ones are cut."""
+        for line in lines:
+            line.truncate(max(1, self._console.width - 1), overflow="ellipsis")
+        if self._live is None:
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                vertical_overflow="crop",
+            )
+            self._live.start()
+        self._live.update(Group(*lines), refresh=True)
+        self._flush()
+
+    def say(self, text: str) -> None:
+        """A line that stays, above those that are drawn; the terminal wraps it."""
+        self._console.print(Text(printable(text)), soft_wrap=True)
+        self._flush()
+
+    def clear(self) -> None:
+        """Take the lines away, until others are drawn."""
+        self._stop(transient=True)
+
+    def leave(self) -> None:
+        """Draw over the lines no more: they stay as they are."""
+        self._stop(transient=False)
+
+    def _stop(self, *, transient: bool) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.transient = transient
+            live.stop()
+            self._flush()
+
+    def _flush(self) -> None:
+        text = self._drawn.getvalue()
+        self._drawn.seek(0)
+        self._drawn.truncate()
+        self._write(text)
+
+
+def fact(name: str, text: str) -> Text:
+    """A line that tells one thing; without a name a plain one."""
+    text = printable(text)
+    if not name:
+        return Text(text)
+    style = _STYLES.get(name, "")
+    if name == "status":
+        style = next((style for word, style in _STANDS if text.startswith(word)), "")
+    return Text.assemble((f"{name:<{INDENT}}", "bold"), (text, style))
+
+
+class _Console(Console):
+    """Leaves the cursor alone: whoever kills us would be left without one."""
+
+    def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - rich's own
+        return False
