@@ -7,8 +7,8 @@ import tempfile
 
 from rlm_ci.cli import failure, privileged, running
 from rlm_ci.cli.progress import Progress
-from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.findings import NOT_RUN, Evidence, Finding, Part, Severity, Usage
+from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
+from rlm_ci.findings import CLEAN, INCOMPLETE, NOT_RUN, Evidence, Finding, Part, Severity, Usage
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
 from rlm_ci.texts import count, printable
@@ -79,7 +79,7 @@ def _with_review(
     try:
         if event is not None and not wish.is_asked:
             if wanted == _AUTO:
-                return Added(report)
+                return Added(_as_before(report, wish))
             raise ConfigError(
                 f"a review is refused under {event}: it writes the pull request's files to the "
                 "disk, in a job that has secrets and a token that may write",
@@ -103,6 +103,26 @@ def _with_review(
         usage=_added(report.usage, told.usage),
     )
     return Added(report, kept)
+
+
+def _as_before(report: Report, wish: Wish) -> Report:
+    """``report``, not clean where the last review of the same commit was not: it still holds."""
+    if wish.to is None:
+        return report
+    from rlm_ci.publishing import earlier
+
+    try:
+        last = earlier.read(wish.way.client(), wish.to.repository, wish.to.number).last
+    except UnavailableError:  # posting cannot do without it either, and says so
+        return report
+    except RlmCiError as error:
+        told = f"what a review said of this commit cannot be read: {error}"
+    else:
+        if last is None or last.head != wish.to.head or last.reviewed in ("", CLEAN):
+            return report
+        told = f"not judged again; the last review of this commit: {last.reviewed}"
+    part = Part(REVIEW, f"{told} (/rlm-ci review judges it)", {"again": False}, state=INCOMPLETE)
+    return report.replace(parts=(*report.parts, part))
 
 
 def _has_business(settings: Settings, change: ChangeSet) -> bool:

@@ -77,7 +77,6 @@ class Look:
             told = ", ".join(f"{name} {value}" for name, value in limits.items())
             facts.append(("budgets", told))
         if found.branch and found.active:
-            # A part of a folder's files goes by the name of the folder.
             branch = [one for one, _ in groupby(found.branch)]
             steps = branch[-_STEPS:]
             more = "… › " if len(branch) > len(steps) else ""

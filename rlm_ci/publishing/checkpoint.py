@@ -50,7 +50,8 @@ class Checkpoint(Value):
 
     ``config`` is the fingerprint of the settings that judged, ``run`` is that of the run,
     ``calls``, ``tokens`` and ``cost_usd`` what the models took on this pull request in all.
-    ``review`` is what a review of this head has left for the next one, as that has written it.
+    ``review`` is what a review of this head has left for the next one, as that has written it,
+    and ``reviewed`` its verdict, "" where there was none.
     """
 
     number: int
@@ -65,14 +66,16 @@ class Checkpoint(Value):
     cost_usd: float = 0.0
     overrides: tuple[Override, ...] = ()
     review: str = ""
+    reviewed: str = ""
 
     def after(self, before: Checkpoint | None, usage: Usage) -> Checkpoint:
         """The same, with what was spent before and in this run; a run is counted once.
 
-        What was overridden on this head before stays so.
+        What was overridden on this head before stays so, and what a review said of it.
         """
-        overrides = self.overrides
+        overrides, reviewed = self.overrides, self.reviewed
         if before is not None and (before.number, before.head) == (self.number, self.head):
+            reviewed = reviewed or before.reviewed
             ours = {one.check for one in overrides}
             overrides = (*(one for one in before.overrides if one.check not in ours), *overrides)
         calls, tokens = usage.calls, usage.prompt_tokens + usage.completion_tokens
@@ -86,7 +89,11 @@ class Checkpoint(Value):
                 cost + before.cost_usd,
             )
         return self.replace(
-            calls=calls, tokens=tokens, cost_usd=round(cost, 6), overrides=overrides
+            calls=calls,
+            tokens=tokens,
+            cost_usd=round(cost, 6),
+            overrides=overrides,
+            reviewed=reviewed,
         )
 
     def plus(self, usage: Usage) -> Checkpoint:
@@ -161,7 +168,8 @@ def _checked(record: Any) -> Checkpoint:
         for one in record["overrides"][-_MOST_OVERRIDES:]
     )  # fmt: skip
     verdict = record["verdict"]
-    if verdict not in _VERDICTS:
+    reviewed = record.get("reviewed", "")
+    if verdict not in _VERDICTS or reviewed not in ("", *_VERDICTS):
         raise ValueError("no verdict")
     return Checkpoint(
         number=_count(record["number"]),
@@ -176,6 +184,7 @@ def _checked(record: Any) -> Checkpoint:
         cost_usd=_money(record["cost_usd"]),
         overrides=overrides,
         review=_text(record.get("review", ""), _LONGEST_WITH_REVIEW),
+        reviewed=reviewed,
     )
 
 

@@ -93,6 +93,7 @@ class Publisher:
         self._now = Checkpoint(
             destination.number, destination.head, subject.base, subject.merge_base,
             report.verdict(), config, run, overrides=tuple(overrides), review=review,
+            reviewed=_of_review(report),
         )  # fmt: skip
 
     def publish(self) -> Publication:
@@ -349,6 +350,14 @@ class Publisher:
             checked = SKIPPED
         reason = "; ".join(self._reasons) or None
         return Publication(summary, review, checked, reason, url, frozenset(self._denied))
+
+
+def _of_review(report: Report) -> str:
+    """What a review in this very run says; "" where there was none."""
+    found = (part for part in report.parts if part.id == "review" and part.enabled)
+    return next(
+        (part.verdict(report.fail_level) for part in found if part.metrics.get("again", True)), ""
+    )
 
 
 def _elsewhere(placed: Sequence[Placed]) -> list[str]:

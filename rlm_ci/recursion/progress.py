@@ -6,7 +6,8 @@ import os
 from collections import Counter
 
 from rlm_ci.recursion import overview, recovery
-from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, SPLIT
+from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_GROUP, SPLIT
+from rlm_ci.texts import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -125,5 +126,9 @@ class Watch:
 
 
 def _shown(scope: Mapping[str, Any]) -> str:
-    lines = f":{scope['line_start']}-{scope['line_end']}" if scope["line_start"] else ""
-    return f"{scope['path'] or '.'}{lines}"
+    where = scope["path"] or "."
+    if scope["line_start"]:
+        return f"{where}:{scope['line_start']}-{scope['line_end']}"
+    # A part of a folder's files goes by the name of the folder.
+    some = f" ({count(scope['last'] - scope['first'], 'file')})"
+    return f"{where}{some if scope['kind'] == FILE_GROUP else ''}"

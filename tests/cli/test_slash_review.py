@@ -78,6 +78,20 @@ def test_a_check_by_a_comment_closes_none_of_its_comments(pushes: Pushes) -> Non
     assert not pushes.stage.pull.resolved
 
 
+def test_a_check_by_a_comment_turns_no_review_green(pushes: Pushes) -> None:
+    configure(pushes.stage, "fail_level = 'medium'\n")
+    assert pushes.say(ASK)[0] == 1
+    for _ in range(2):  # however often: what it said is known from run to run
+        assert pushes.say("/rlm-ci check") == (3, set())
+        assert pushes.part["verdict"] == "incomplete"
+        assert "the last review of this commit: findings" in pushes.part["summary"]
+        assert pushes.stage.conclusions[-1] == "action_required"
+    pushes.push(a="one = 1\n")  # another commit is another matter
+    assert pushes.say("/rlm-ci check")[0] == 0
+    assert pushes.say(ASK)[0] == 0
+    assert pushes.say("/rlm-ci check")[0] == 0
+
+
 @pytest.mark.full
 def test_the_next_push_goes_on_from_it(pushes: Pushes) -> None:
     pushes.say(ASK)

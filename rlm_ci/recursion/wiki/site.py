@@ -38,6 +38,7 @@ _STYLE = """\
 .md-typeset table:not([class]) td:nth-child(2):not([style]) { min-width: 12rem; }
 .md-typeset table:not([class]) td[style] { white-space: nowrap; width: 1%; }
 .md-typeset table:not([class]) td code { word-break: normal; overflow-wrap: anywhere; }
+.md-typeset table:not([class]) td:first-child code { white-space: nowrap; }
 """
 #: Zensical writes titles into its pages as they are.
 _NO_MARKUP = str.maketrans({"<": "‹", ">": "›", "&": "＆", '"': "”", "'": "’"})
