@@ -25,7 +25,7 @@ _SAMPLE = 100
 
 _CUT = (
     "> [!WARNING]\n> The rest of this report did not fit here. "
-    "All of it is in `report.json` and `report.html` of this run."
+    "All of it is in `report.json` of this run."
 )
 
 #: Each step sheds more than the one before; the number is that of findings which the step

@@ -57,6 +57,10 @@ class Limits(Value):
     text: int = EVERYTHING
 
 
+#: What a browser still opens: some four megabytes.
+PAGE = Limits(findings=5_000, suppressed=1_000, omitted=5_000)
+
+
 class View:
     """Makes views of one report for one surface."""
 
@@ -94,6 +98,7 @@ class View:
             "unseen": self._unseen(limits),
             "overrides": self._overrides() if limits.overrides else None,
             "shed": self._shed(limits),
+            "page_is_whole": not self._shed(PAGE),
             "totals": {
                 "findings": len(self.live) + len(self.suppressed),
                 "failing": len(report.failing()),

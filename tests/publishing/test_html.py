@@ -86,3 +86,15 @@ def test_light_dark_print_and_structure() -> None:
     assert len(page.root.all("h1")) == 1
     assert all(cell.attributes.get("scope") for cell in page.root.all("th"))
     assert "Regenerated from the new OpenAPI description" in page.root.text()
+
+
+@pytest.mark.full
+def test_what_no_browser_would_open_is_counted_and_said() -> None:
+    report = reports.many(6000)
+    source = render(report, "html")
+    page = Page(source)
+    assert len(page.root.all("article")) == 5000
+    assert "no room on this page for 1,000 of 6,000 findings" in source
+    comment = render(report, "markdown")
+    assert "All of it is in `report.json` of this run." in comment
+    assert "`report.html`" in render(reports.many(2000), "markdown")

@@ -1,10 +1,10 @@
-"""One page that needs nothing from anywhere: the whole report, nothing shed."""
+"""One page that needs nothing from anywhere: the whole report, unless no browser could open it."""
 
 from __future__ import annotations
 
 from rlm_ci import resources
 from rlm_ci.publishing import neutral, words
-from rlm_ci.publishing.view import Limits, View
+from rlm_ci.publishing.view import PAGE, View
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
@@ -50,7 +50,7 @@ class Html:
 def render(report: Report, options: Options) -> str:
     view = View(report, Html(), options.server_url)
     page = resources.load_template("report.html.j2", overrides=options.templates, autoescape=True)
-    variables = {**view.build(Limits()), "marks": _MARKS, "parts_off": words.OFF}
+    variables = {**view.build(PAGE), "marks": _MARKS, "parts_off": words.OFF}
     # Written as entities, a browser sees the same and the log of a step no command.
     lines = page(variables).replace("##[", "##&#91;").split("\n")
     return "\n".join(
