@@ -8,9 +8,9 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-# Many tests wait, for a process, a server, the disk or a pause: with three workers two cores had
-# work for half of the time.
-WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n + 3)))
+# Many tests wait, for a process, a server, the disk or a pause. More workers than this are hardly
+# quicker, and make patience of a second too short.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n + 1)))
 # Each takes a stretch of the tests, and then of what others have left: what tests of one file share
 # (a wheel, an environment, a history) is made once, not once in each worker.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

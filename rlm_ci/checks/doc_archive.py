@@ -32,7 +32,7 @@ from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
     from rlm_ci.changes import ChangeSet
     from rlm_ci.git import Pending, Repository
@@ -276,10 +276,15 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, Document]) -> list[Find
         return []
     findings = []
     contents = changes.repository.read(*(f"{before}:{path}" for path in paths))
-    for path, data in zip(paths, contents, strict=True):
-        if data is None or parse(data) is not None:
-            continue  # it is new, or was a stub before
-        last = _last_full_text(changes, path) or data
+    # What is not among them is new, or was a stub before.
+    earlier = {
+        path: data
+        for path, data in zip(paths, contents, strict=True)
+        if data is not None and parse(data) is None
+    }
+    newest = _last_full_texts(changes, earlier) if earlier else {}
+    for path, data in earlier.items():
+        last = newest.get(path, data)
         items = open_items(last)
         if items:
             found = count(len(items), "open item")
@@ -301,15 +306,36 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, Document]) -> list[Find
     return findings
 
 
-def _last_full_text(changes: ChangeSet, path: str) -> bytes | None:
-    """The newest text of ``path`` within the change that is no stub; None without one."""
+def _last_full_texts(changes: ChangeSet, paths: Collection[str]) -> dict[str, bytes]:
+    """Of each of ``paths`` that has one, the newest text within the change that is no stub."""
     if changes.worktree or changes.trigger == "commit":
-        return None
-    log = ("log", "--format=%H", f"--max-count={_LOOKED_BACK}")
-    between = f"{changes.merge_base}..{changes.head}"
-    commits = changes.repository.run(*log, between, "--", path).decode().split()
-    contents = changes.repository.read(*(f"{commit}:{path}" for commit in commits))
-    return next((data for data in contents if data and parse(data) is None), None)
+        return {}
+    repository = changes.repository
+    told = repository.run(
+        "log", "--format=", "--raw", "-z", "--no-abbrev", "--no-renames", "--diff-merges=separate",
+        f"{changes.merge_base}..{changes.head}", "--",
+    ).decode("utf-8", "surrogateescape")  # fmt: skip
+    versions: dict[str, list[str]] = {path: [] for path in paths}
+    fields = iter(told.split("\0"))
+    for head in fields:
+        if not head.lstrip("\n").startswith(":"):
+            continue
+        oids = versions.get(next(fields, ""))
+        oid = head.split(" ")[3]
+        if oids is not None and len(oids) < _LOOKED_BACK and oid.strip("0"):
+            oids.append(oid)
+    found: dict[str, bytes] = {}
+    for number in range(_LOOKED_BACK):  # the newest of all at once: most often it is the second
+        left = {
+            path: oids[number]
+            for path, oids in versions.items()
+            if path not in found and len(oids) > number
+        }
+        if not left:
+            break
+        texts = zip(left, repository.read(*left.values()), strict=True)
+        found.update((path, data) for path, data in texts if data and parse(data) is None)
+    return found
 
 
 def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:

@@ -562,17 +562,17 @@ def test_a_drip_does_not_outlast_the_patience(
     patience = SHORT.replace(attempts=1)
     request = question()
     if bound == "seconds":
-        request = request.replace(seconds=0.3)
+        request = request.replace(seconds=0.8)
     else:
-        patience = patience.replace(**{bound: 0.3})
+        patience = patience.replace(**{bound: 0.8})
     began = time.monotonic()
     with pytest.raises(RemoteError) as caught:
         client(llm, patience=patience, progress=progress).complete(request)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
     assert len(llm.asked) == 1
     if not isinstance(reply, Raw) or reply.status == 200:
         assert isinstance(caught.value, SpentError)
-        assert "not whole after 0." in caught.value.what  # what is left of the 0.3 seconds
+        assert "not whole after 0." in caught.value.what  # what is left of the 0.8 seconds
         assert caught.value.again is (bound == "answer"), "there is time for one attempt more"
 
 
