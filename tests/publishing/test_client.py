@@ -447,4 +447,4 @@ def test_pygithub_repeats_and_waits_for_nothing_by_itself(stage: Stage) -> None:
     with pytest.raises(RefusedError):
         made.get(PULL)
     assert words(stage.github.log) == ["POST comments 502", "GET 12 403"]
-    assert time.monotonic() - before < 2
+    assert time.monotonic() - before < 10

@@ -212,7 +212,7 @@ def test_a_long_run_of_backticks_takes_no_time() -> None:
     block = suggestions.block("`" * 20_000 + "\n")
     fix = "```suggestion\n" + "`" * 200_000 + "\n```"
     assert suggestions.replacement(fix) is None
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 5
     assert block.startswith("`" * 20_001 + "suggestion\n")
 
 
