@@ -7,48 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from traces import eventually, processes_of
 
+if TYPE_CHECKING:
     from conftest import Cli, Ended
     from histories import GitRepo
-
-
-def eventually(ask: Callable[[], bool], seconds: float = 20) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if ask():
-            return True
-        time.sleep(0.02)
-    return ask()
-
-
-def is_running(pid: int) -> bool:
-    """Whether ``pid`` is a live process; one that only waits to be reaped is not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
-
-
-def processes_of(run_id: str) -> list[int]:
-    """The commands of a run that are alive, by what their environment says."""
-    found = []
-    mark = f"CODEX_ORCHESTRATOR_RUN_ID={run_id}".encode()
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                environ = Path(f"/proc/{name}/environ").read_bytes()
-            except OSError:
-                continue
-            if mark in environ.split(b"\0") and is_running(int(name)):
-                found.append(int(name))
-    return found
 
 
 class Stage:

@@ -22,6 +22,7 @@ from histories_shapes import (
     sprung,
     unrelated_histories,
 )
+from traces import Belongings
 
 from rlm_ci import process
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
@@ -474,9 +475,9 @@ def test_a_git_that_nobody_waits_for_is_ended(
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 def test_many_questions_leave_no_descriptor(repo: GitRepo) -> None:
     small_change(repo)
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = Belongings()
     for _ in range(30):
         opened(repo).resolve("HEAD", "nope")
         with pytest.raises(DamagedError):
             opened(repo).run("no-such-command")
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert before.added() == (set(), set())

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from traces import Belongings, eventually, is_running
 
 from rlm_ci import process
 from rlm_ci.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and groups of POSIX")
 
@@ -30,24 +31,6 @@ def python(code: str, **options: object) -> process.Result:
 
 def shell(script: str, **options: object) -> process.Result:
     return process.run(["sh", "-c", script], env=ENV, **options)  # type: ignore[arg-type]
-
-
-def is_running(pid: int) -> bool:
-    """Whether ``pid`` is a live process; one that only waits to be reaped is not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
-
-
-def eventually(ask: Callable[[], bool], seconds: float = 5) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if ask():
-            return True
-        time.sleep(0.01)
-    return ask()
 
 
 # -- what comes back ----------------------------------------------------------------------------
@@ -169,19 +152,8 @@ def test_a_child_that_ignores_signals_is_ended_too() -> None:
 # -- nothing stays behind -----------------------------------------------------------------------
 
 
-def _descriptors() -> list[str]:
-    return sorted(os.listdir("/proc/self/fd"))
-
-
-def _zombies() -> int:
-    try:
-        return os.waitpid(-1, os.WNOHANG)[0]
-    except ChildProcessError:
-        return 0
-
-
 def test_five_hundred_runs_leave_neither_descriptor_nor_zombie(tmp_path: Path) -> None:
-    before = _descriptors()
+    before = Belongings()
     unusable = tmp_path / "not-executable"
     unusable.write_text("")
     for number in range(500):
@@ -194,9 +166,7 @@ def test_five_hundred_runs_leave_neither_descriptor_nor_zombie(tmp_path: Path) -
             assert shell("sleep 9", timeout=0.01).timed_out
         else:
             process.run(["true"], env=ENV, stdin=b"unread" * (number % 3))
-    # What an earlier test left behind in this process may close meanwhile.
-    assert not set(_descriptors()).difference(before)
-    assert _zombies() == 0
+    assert before.added() == (set(), set())
 
 
 class _Interruption(BaseException):
@@ -205,7 +175,7 @@ class _Interruption(BaseException):
 
 def test_an_interrupt_leaves_no_child_and_no_descriptor(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    before = _descriptors()
+    before = Belongings()
 
     def interrupt(*_: object) -> None:
         raise _Interruption
@@ -219,8 +189,7 @@ def test_an_interrupt_leaves_no_child_and_no_descriptor(tmp_path: Path) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     assert eventually(lambda: not any(map(is_running, map(int, pids.read_text().split()))))
-    assert _descriptors() == before
-    assert _zombies() == 0
+    assert before.added() == (set(), set())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -240,7 +209,7 @@ def test_an_interrupt_while_a_child_starts_leaves_no_child(
     def interrupt(*_: object) -> None:
         raise _Interruption
 
-    before = _descriptors()
+    before = Belongings()
     monkeypatch.setattr(os, "posix_spawnp", spawn_and_interrupt)
     previous = signal.signal(number, interrupt)
     try:
@@ -249,8 +218,7 @@ def test_an_interrupt_while_a_child_starts_leaves_no_child(
     finally:
         signal.signal(number, previous)
     assert eventually(lambda: not is_running(started[0]))
-    assert _descriptors() == before
-    assert _zombies() == 0
+    assert before.added() == (set(), set())
 
 
 def test_a_child_may_be_interrupted_though_its_start_was_not() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from traces import Belongings, eventually, is_running
 
 from rlm_ci import process
 from rlm_ci.errors import UnavailableError
@@ -19,7 +20,7 @@ from rlm_ci.process import Clipped
 from rlm_ci.streaming import DRAIN, Clip, stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and groups of POSIX")
 
@@ -29,24 +30,6 @@ PYTHON = sys.executable
 
 def shell(script: str, **options: Any) -> process.Ended:
     return stream(["sh", "-c", script], env=ENV, **options)
-
-
-def is_running(pid: int) -> bool:
-    """Whether ``pid`` is a live process; one that only waits to be reaped is not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in "ZX"
-
-
-def eventually(ask: Callable[[], bool], seconds: float = 5) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if ask():
-            return True
-        time.sleep(0.01)
-    return ask()
 
 
 # -- what comes back ----------------------------------------------------------------------------
@@ -269,16 +252,8 @@ class _Interruption(BaseException):
     pass
 
 
-def _nothing_is_left(before: list[str], pid: int) -> bool:
-    try:
-        zombie = os.waitpid(-1, os.WNOHANG)[0]
-    except ChildProcessError:
-        zombie = 0
-    return not zombie and not is_running(pid) and sorted(os.listdir("/proc/self/fd")) == before
-
-
 def test_an_error_of_a_listener_leaves_nothing() -> None:
-    before, pids = sorted(os.listdir("/proc/self/fd")), []
+    before, pids = Belongings(), []
 
     def listen(chunk: bytes) -> None:
         pids.append(int(chunk))
@@ -286,7 +261,7 @@ def test_an_error_of_a_listener_leaves_nothing() -> None:
 
     with pytest.raises(_Interruption):
         shell("echo $$; exec sleep 60", on_output=listen)
-    assert eventually(lambda: _nothing_is_left(before, pids[0]))
+    assert eventually(lambda: before.are_all() and not is_running(pids[0]))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -311,7 +286,7 @@ def test_an_interrupt_ends_the_child_first(
     def interrupt(*_: object) -> None:
         raise _Interruption
 
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = Belongings()
     monkeypatch.setattr(os, "posix_spawnp", spawn_and_interrupt)
     previous = signal.signal(number, interrupt)
     try:
@@ -319,7 +294,7 @@ def test_an_interrupt_ends_the_child_first(
             shell("sleep 60 & wait")
     finally:
         signal.signal(number, previous)
-    assert eventually(lambda: _nothing_is_left(before, started[0]))
+    assert eventually(lambda: before.are_all() and not is_running(started[0]))
 
 
 def test_a_child_may_be_interrupted_though_its_start_was_not() -> None:
@@ -343,7 +318,7 @@ def test_where_the_system_tells_less_it_means_the_same(
 
 
 def test_two_hundred_runs_leave_neither_descriptor_nor_zombie() -> None:
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = Belongings()
     for number in range(200):
         if number % 50 == 7:
             with pytest.raises(UnavailableError):
@@ -352,9 +327,7 @@ def test_two_hundred_runs_leave_neither_descriptor_nor_zombie() -> None:
             assert shell("sleep 9", timeout=0.01).reason == "timeout"
         else:
             stream(["true"], env=ENV, stdin=b"unread" * (number % 3))
-    assert sorted(os.listdir("/proc/self/fd")) == before
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert before.added() == (set(), set())
 
 
 # -- programs that cannot be started ------------------------------------------------------------
@@ -368,12 +341,12 @@ def test_a_program_that_cannot_be_started_is_unavailable(tmp_path: Path, kind: s
     elif kind != "missing":
         path.write_bytes(b"\0\0\0\0")
         path.chmod(0o755 if kind == "no format" else 0o644)
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = Belongings()
     with pytest.raises(UnavailableError) as caught:
         stream([str(path)], env=ENV)
     assert str(path) in str(caught.value)
     assert caught.value.hint
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert before.added() == (set(), set())
 
 
 def test_a_folder_to_work_in_must_be_there(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fixing.stage import told_plainly
-from runs_stage import eventually
+from traces import eventually
 
 from asking.stage import (
     CTX,

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import pyte
 import pytest
 from runs.conftest import Place
-from runs_stage import Stage, eventually
+from runs_stage import Stage
+from traces import eventually
 
 from rlm_ci import resources
 

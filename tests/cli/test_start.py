@@ -14,7 +14,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from runs_stage import Stage, eventually, is_running, processes_of
+from runs_stage import Stage
+from traces import eventually, is_running, processes_of
 
 from rlm_ci import resources
 

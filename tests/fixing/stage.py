@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llm.replies import Answer, Call
-from runs_stage import eventually, is_running
+from traces import eventually, is_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from llm.replies import refusal
-from runs_stage import eventually, is_running
+from traces import eventually, is_running
 
 from fixing.stage import MENDED, QUICK, TWO_TURNS, Child, Outcome, Stage, alike, alive
 

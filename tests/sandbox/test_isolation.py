@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sandbox_traces import eventually, sleepers
+from traces import eventually, sleepers
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.sandbox import HOME, Job, Limits, Mount
