@@ -25,12 +25,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from histories_events import NAME, OWNER
+from histories import GitRepo
+from histories_events import NAME, OWNER, pull_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from histories import GitRepo
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -185,12 +184,15 @@ def run_in_act(
     *,
     action: Path | None = None,
     event_name: str = "pull_request",
+    made: Path | None = None,
     variables: Mapping[str, str] | None = None,
     secrets: Mapping[str, str] | None = None,
     programs: Sequence[Path] = (),
 ) -> Job:
     """One job: check ``repo`` out, use the action with ``inputs``, all within ``tmp``.
 
+    ``made`` is what :func:`installed` gave: the job begins with it, as after an earlier step that
+    used the action, and installs nothing.
     ``variables`` are put into the job's environment, folders of ``programs`` on its PATH.
     ``secrets`` are what an input may name; nothing masks them in the log.
     Raises subprocess.TimeoutExpired after two minutes.
@@ -204,7 +206,8 @@ def run_in_act(
     workflow.write_text(
         f"on: {event_name}\njobs:\n  check:\n    runs-on: ubuntu-latest\n    steps:\n"
         "      - uses: actions/checkout@v4\n"
-        "      - uses: rlm-ci/rlm-ci@v1\n        id: rlm\n"
+        + (f"      - run: cp -RPl '{made}' \"$RUNNER_TEMP/rlm-ci\"\n" if made else "")
+        + "      - uses: rlm-ci/rlm-ci@v1\n        id: rlm\n"
         + (f"        with:{given}\n" if given else "")
         + _PROBE
     )
@@ -260,23 +263,37 @@ class Step:
     pid: int
 
 
-def installed(shared: Path) -> Path:
-    """What the action has left below RUNNER_TEMP after the checks ran, made once for all workers.
+def installed(shared: Path, *, models: bool = False) -> Path:
+    """What the action has left below RUNNER_TEMP after it ran, made once for all workers.
 
-    ``shared`` is a folder of this session. Whoever brings it into a job by :func:`reuse` is not
-    about the installation: an action that finds it there installs nothing.
+    It is that of the checks, or that of ``models``. ``shared`` is a folder of this session. Whoever
+    brings it into a job by :func:`reuse` is not about the installation: an action that finds it
+    there installs nothing.
     """
-    shared.mkdir(exist_ok=True)
+    shared /= "models" if models else "checks"
+    shared.mkdir(parents=True, exist_ok=True)
     with open(shared / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         made = shared / "job" / "temp" / "rlm-ci"
         if not (made / "ready").exists():
-            (shared / "workspace").mkdir()
-            action = ship_action(shared / "action")
-            Runner(shared / "job", action, shared / "workspace").use()
-            assert (made / "ready").exists()
+            _install(shared, models=models)
             next(made.rglob("rlm-ci.pth")).unlink()
     return made
+
+
+def _install(shared: Path, *, models: bool) -> None:
+    """A job in which the action ran, so that most of what it imports is compiled too."""
+    repo = GitRepo(shared / "workspace")
+    base = repo.write("README.md", "# Shop\n").commit("Begin")
+    event = shared / "event.json"
+    event.write_text(json.dumps(pull_request(base, repo.write("a.py", "a = 1\n").commit("Add"))))
+    environment = {"GITHUB_EVENT_PATH": str(event), "GITHUB_EVENT_NAME": "pull_request"}
+    job = Runner(shared / "job", ship_action(shared / "action"), repo.path, environment)
+    ended = job.use({"openai-base-url": "http://127.0.0.1:9"} if models else {})
+    assert [step.code for step in ended] == [0, 0], ended
+    if models:
+        python = ended[0].outputs["python"]
+        subprocess.run([python, "-I", "-c", "import openai.resources.chat"], check=True)
 
 
 def reuse(made: Path, job: Path) -> None:

@@ -131,6 +131,26 @@ def repo(tmp_path: Path) -> GitRepo:
     return GitRepo(tmp_path / "repo")
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the action installs for the checks."""
+    return _installed(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def made_for_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the action installs where a model may be asked."""
+    return _installed(tmp_path_factory, models=True)
+
+
+def _installed(temp: pytest.TempPathFactory, **options: bool) -> Path:
+    from act_harness import installed  # needs more than most tests do
+
+    base = temp.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return installed(shared / "installed", **options)
+
+
 @dataclass(frozen=True)
 class Ended:
     """A process that came to its end. Bytes that are not UTF-8 are kept by surrogateescape."""

@@ -16,7 +16,6 @@ from act_harness import (
     ROOT,
     Job,
     Runner,
-    installed,
     load_yaml,
     put_python,
     reuse,
@@ -154,14 +153,6 @@ def _trap(workspace: Path, canary: Path) -> None:
         (workspace / name).chmod(0o755)
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the action installs for the checks."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    return installed(shared / "installed")
-
-
 @pytest.fixture
 def spy(tmp_path: Path, made: Path) -> Iterator[Callable[..., dict[str, Any]]]:
     """Runs the spying action as GitHub does, in a workspace full of traps."""
@@ -174,11 +165,11 @@ def spy(tmp_path: Path, made: Path) -> Iterator[Callable[..., dict[str, Any]]]:
         "PYTHONPATH": str(workspace),
         "PIP_REQUIRE_VIRTUALENV": "1",
     }
-    reuse(made, tmp_path / "job")
-    runner = Runner(tmp_path / "job", _spying_action(tmp_path / "action"), workspace, environment)
 
-    def use(**inputs: str) -> dict[str, Any]:
-        steps = runner.use(inputs)
+    def use(installed: Path = made, **inputs: str) -> dict[str, Any]:
+        reuse(installed, tmp_path / "job")
+        action = _spying_action(tmp_path / "action")
+        steps = Runner(tmp_path / "job", action, workspace, environment).use(inputs)
         assert [step.code for step in steps] == [0, 0], steps
         record: dict[str, Any] = json.loads((tmp_path / "spy.json").read_text())
         return record | {"shell": steps[-1].pid, "workspace": str(workspace)}
@@ -227,10 +218,10 @@ def test_inputs_that_are_not_given_are_empty(spy: Callable[..., dict[str, Any]])
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("template", HOSTILE)
 def test_hostile_inputs_arrive_as_they_are(
-    template: str, spy: Callable[..., dict[str, Any]], tmp_path: Path
+    template: str, spy: Callable[..., dict[str, Any]], made_for_models: Path, tmp_path: Path
 ) -> None:
     text = template.format(canary=tmp_path / "canary")
-    seen = spy(**dict.fromkeys(METADATA["inputs"], text))
+    seen = spy(made_for_models, **dict.fromkeys(METADATA["inputs"], text))
     for variable in _environment_names().values():
         assert seen["environ"][variable] == text
     assert seen["argv"] == ["publish", f"./{text}" if text.startswith("-") else text]
@@ -419,10 +410,14 @@ def test_a_clean_pull_request(repo: GitRepo, base: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_pull_request_over_budget_fails_the_job(repo: GitRepo, base: str, tmp_path: Path) -> None:
+def test_a_pull_request_over_budget_fails_the_job(
+    repo: GitRepo, base: str, made: Path, tmp_path: Path
+) -> None:
     repo.write_all({f"src/part_{n}.py": "x = 1\n" for n in range(3)})
     head = repo.commit("Add parts")
-    job = run_in_act(tmp_path / "job", repo, pull_request(base, head), {"max-files": "2"})
+    job = run_in_act(
+        tmp_path / "job", repo, pull_request(base, head), {"max-files": "2"}, made=made
+    )
     assert (job.code, job.outcome) == (1, "failure"), job.log
     assert job.outputs["verdict"] == "findings"
     assert job.outputs["findings"] == job.outputs["failing"] == "1"
@@ -433,22 +428,24 @@ def test_a_pull_request_over_budget_fails_the_job(repo: GitRepo, base: str, tmp_
 
 
 @pytest.mark.full
-def test_the_fail_level_decides_about_the_job(repo: GitRepo, base: str, tmp_path: Path) -> None:
+def test_the_fail_level_decides_about_the_job(
+    repo: GitRepo, base: str, made: Path, tmp_path: Path
+) -> None:
     head = repo.write_all({"a": "1\n", "b": "2\n"}).commit("Two")
     inputs = {"max-files": "1", "fail-level": "critical"}
-    job = run_in_act(tmp_path / "job", repo, pull_request(base, head), inputs)
+    job = run_in_act(tmp_path / "job", repo, pull_request(base, head), inputs, made=made)
     assert (job.code, job.outcome) == (0, "success"), job.log
     assert (job.outputs["findings"], job.outputs["failing"]) == ("1", "0")
 
 
 @pytest.mark.full
 def test_inputs_choose_the_checks_the_task_and_the_folder(
-    repo: GitRepo, base: str, tmp_path: Path
+    repo: GitRepo, base: str, made: Path, tmp_path: Path
 ) -> None:
     repo.write("tasks/index.json", '{"items": [{"id": "T1", "slug": "taxes"}]}')
     head = repo.commit("Register the task")
     inputs = {"checks": "delegation-guard", "task-id": "T1-taxes", "out": "made/by rlm-ci"}
-    job = run_in_act(tmp_path / "job", repo, pull_request(base, head), inputs)
+    job = run_in_act(tmp_path / "job", repo, pull_request(base, head), inputs, made=made)
     assert (job.code, job.outputs["verdict"]) == (1, "findings"), job.log
     report = _report(job)
     assert [part["id"] for part in report["parts"]] == ["delegation-guard"]
@@ -456,7 +453,7 @@ def test_inputs_choose_the_checks_the_task_and_the_folder(
     assert Path(job.outputs["report"]).parent.parts[-2:] == ("made", "by rlm-ci")
 
 
-def test_hostile_text_stays_text(repo: GitRepo, base: str, tmp_path: Path) -> None:
+def test_hostile_text_stays_text(repo: GitRepo, base: str, made: Path, tmp_path: Path) -> None:
     names: list[str | bytes] = [
         "$(touch canary)", "`touch canary`", "a;touch canary", "--output=canary",
         "line\n::error::pwn", "cr\r::set-output name=verdict::clean", "##[error]pwn",
@@ -470,7 +467,7 @@ def test_hostile_text_stays_text(repo: GitRepo, base: str, tmp_path: Path) -> No
         head_ref='a$(touch${IFS}canary)";touch${IFS}canary;"', author="$(touch canary)",
         labels=["`touch canary`"],
     )  # fmt: skip
-    job = run_in_act(tmp_path / "job", repo, event, {"max-files": "1"})
+    job = run_in_act(tmp_path / "job", repo, event, {"max-files": "1"}, made=made)
     assert (job.code, job.outputs["verdict"]) == (1, "findings"), job.log
     assert set(job.outputs) == OUTPUTS
     metrics = {part["id"]: part["metrics"] for part in _report(job)["parts"]}
@@ -488,10 +485,12 @@ def test_hostile_text_stays_text(repo: GitRepo, base: str, tmp_path: Path) -> No
 
 
 @pytest.mark.full
-def test_a_base_that_is_not_there_is_never_clean(repo: GitRepo, base: str, tmp_path: Path) -> None:
+def test_a_base_that_is_not_there_is_never_clean(
+    repo: GitRepo, base: str, made: Path, tmp_path: Path
+) -> None:
     head = repo.append("src/cart.py", "tax = 1\n").commit("Add taxes")
     missing = base[::-1]
-    job = run_in_act(tmp_path / "job", repo, pull_request(missing, head), {})
+    job = run_in_act(tmp_path / "job", repo, pull_request(missing, head), {}, made=made)
     assert (job.code, job.outcome) == (1, "failure"), job.log
     assert job.outputs["verdict"] in ("", "not_run")
     said = "\n".join(job.printed)
@@ -501,9 +500,11 @@ def test_a_base_that_is_not_there_is_never_clean(repo: GitRepo, base: str, tmp_p
 
 
 @pytest.mark.full
-def test_a_wrong_input_is_named(repo: GitRepo, base: str, tmp_path: Path) -> None:
+def test_a_wrong_input_is_named(repo: GitRepo, base: str, made: Path, tmp_path: Path) -> None:
     head = repo.append("src/cart.py", "tax = 1\n").commit("Add taxes")
-    job = run_in_act(tmp_path / "job", repo, pull_request(base, head), {"fail-level": "hihg"})
+    job = run_in_act(
+        tmp_path / "job", repo, pull_request(base, head), {"fail-level": "hihg"}, made=made
+    )
     assert (job.code, job.outcome) == (1, "failure"), job.log
     assert job.outputs["verdict"] in ("", "not_run")
     assert [line for line in job.printed if "error: " in line and "RLM_CI_FAIL_LEVEL" in line]
@@ -511,12 +512,13 @@ def test_a_wrong_input_is_named(repo: GitRepo, base: str, tmp_path: Path) -> Non
 
 @pytest.mark.full
 def test_the_repository_may_lie_in_a_folder_of_the_workspace(
-    base: str, repo: GitRepo, tmp_path: Path
+    base: str, repo: GitRepo, made: Path, tmp_path: Path
 ) -> None:
     head = repo.append("src/cart.py", "tax = 1\n").commit("Add taxes")
     event = tmp_path / "event.json"
     event.write_text(json.dumps(pull_request(base, head)))
     environment = {"GITHUB_EVENT_PATH": str(event), "GITHUB_EVENT_NAME": "pull_request"}
+    reuse(made, tmp_path / "job")
     job = Runner(tmp_path / "job", ship_action(tmp_path / "action"), repo.path.parent, environment)
     install, program = job.use({"working-directory": repo.path.name})
     assert (install.code, program.code) == (0, 0), program.text

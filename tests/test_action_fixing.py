@@ -20,6 +20,7 @@ from act_harness import (
     bare_environment,
     load_yaml,
     put_python,
+    reuse,
     run_in_act,
     ship_action,
 )
@@ -46,8 +47,11 @@ ASTRAY = Play([write("notes.txt", "I looked at it.\n"), done()])
 class Place:
     """A pull request whose tests fail, its GitHub, a model, and the action."""
 
-    def __init__(self, tmp: Path, github: GitHubProcess, llm: ModelServer, repo: GitRepo) -> None:
+    def __init__(
+        self, tmp: Path, github: GitHubProcess, llm: ModelServer, repo: GitRepo, made: Path
+    ) -> None:
         self.tmp = tmp
+        self.made = made
         self.github = github
         self.llm = llm
         self.repo = repo
@@ -62,6 +66,7 @@ class Place:
             variables={"GITHUB_API_URL": self.github.url},
             secrets={"MODEL_KEY": self.llm.key},
             programs=[BIN],  # pytest is among them
+            made=self.made,
         )
 
     def step(
@@ -105,7 +110,9 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory, repo: GitRepo) -> Iterator[Place]:
+def place(
+    tmp_path_factory: pytest.TempPathFactory, repo: GitRepo, made_for_models: Path
+) -> Iterator[Place]:
     tmp = tmp_path_factory.mktemp("fix")  # short: a socket is made below it
     repo.write(".gitignore", ".runs/\nout/\n").write("pytest.ini", "[pytest]\n").commit("Begin")
     repo.checkout("feature", new=True)
@@ -117,14 +124,16 @@ def place(tmp_path_factory: pytest.TempPathFactory, repo: GitRepo) -> Iterator[P
         "tokens": [{"token": TOKEN, "login": "github-actions[bot]"}],
     }
     with GitHubProcess(tmp, seed) as github, ModelServer(TWO_TURNS) as llm:
-        yield Place(tmp, github, llm, repo)
+        yield Place(tmp, github, llm, repo, made_for_models)
     assert not llm.unexpected()
 
 
 @pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the jobs of this module are: what the action installs, it installs once."""
-    return tmp_path_factory.mktemp("jobs") / "job"
+def jobs(tmp_path_factory: pytest.TempPathFactory, made_for_models: Path) -> Path:
+    """Where the jobs of this module are: they find installed what the action needs."""
+    job = tmp_path_factory.mktemp("jobs") / "job"
+    reuse(made_for_models, job)
+    return job
 
 
 def _part(report: Path) -> dict[str, Any]:

@@ -26,10 +26,11 @@ TOKEN, READER = "ghs_" + "w" * 36, "ghs_" + "r" * 36
 class Place:
     """A repository with a pull request, its GitHub, and the action."""
 
-    def __init__(self, tmp: Path, github: GitHubProcess, repo: GitRepo) -> None:
+    def __init__(self, tmp: Path, github: GitHubProcess, repo: GitRepo, made: Path) -> None:
         self.github = github
         self.repo = repo
         self._tmp = tmp
+        self._made = made
         self._action = ship_action(tmp / "action")
         self._jobs = 0
 
@@ -42,6 +43,7 @@ class Place:
             event,
             {"max-files": "1", **inputs},
             action=self._action,
+            made=self._made,
             variables={"GITHUB_API_URL": self.github.url},
         )
 
@@ -52,7 +54,7 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, made: Path) -> Iterator[Place]:
     repo = history(tmp_path / "shop")
     seed = {
         "repositories": [{"full_name": SLUG, "git": str(repo.path)}],
@@ -64,7 +66,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         ],
     }  # fmt: skip
     with GitHubProcess(tmp_path, seed) as github:
-        yield Place(tmp_path, github, repo)
+        yield Place(tmp_path, github, repo, made)
 
 
 @pytest.mark.full

@@ -38,8 +38,8 @@ def peak(stage: Stage, *args: str) -> tuple[int, int]:
 
 
 def flood(mebibytes: int) -> str:
-    """Zeros without a newline, bytes that are no UTF-8, and then the verdict."""
-    return f"head -c {mebibytes}M /dev/zero; printf '\\377\\376'; {QUICK}"
+    """While it is red: zeros without a newline, and bytes that are no UTF-8."""
+    return f"{QUICK} && exit; head -c {mebibytes}M /dev/zero; printf '\\377\\376'; exit 1"
 
 
 @pytest.mark.parametrize("mebibytes", [64, pytest.param(10 << 10, marks=pytest.mark.full)])

@@ -140,7 +140,7 @@ def test_a_file_that_was_cut_or_damaged_is_read_as_far_as_it_goes(
 
 
 @pytest.mark.full
-@settings(max_examples=3000)
+@settings(max_examples=1500)
 @given(st.sampled_from(NAMES), st.lists(PIECES | st.binary(max_size=12), max_size=300))
 def test_no_bytes_are_too_strange_however_long_one_tries(name: str, pieces: list[bytes]) -> None:
     sound(name, b"".join(pieces))
@@ -271,15 +271,14 @@ def test_without_the_grammars_all_but_python_is_merely_named() -> None:
 
 
 @pytest.mark.full
-def test_the_whole_standard_library_is_parsed() -> None:
+def test_the_standard_library_is_parsed() -> None:
     root = Path(sysconfig.get_path("stdlib"))
-    states = [
-        sound(path.relative_to(root).as_posix(), path.read_bytes()).state
-        for path in sorted(root.rglob("*.py"))
-        if "site-packages" not in path.parts and path.is_file()
-    ]
-    assert len(states) > 1000
-    assert states.count(PARSED) >= len(states) - 20
+    every = sorted(p for p in root.rglob("*.py") if "site-packages" not in p.parts and p.is_file())
+    assert len(every) > 1000
+    # A fourth, from all folders: to hold one against its syntax tree takes a tenth of a second.
+    some = every[::4]
+    states = [sound(p.relative_to(root).as_posix(), p.read_bytes()).state for p in some]
+    assert states.count(PARSED) >= len(states) - 5
 
 
 # -- languages and manifests ---------------------------------------------------------------------

@@ -7,6 +7,7 @@ that is durable. It ends with the exit code of whatever went wrong.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -17,14 +18,15 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 import rlm_ci
 from rlm_ci.errors import RlmCiError
 from rlm_ci.runs.journal import Journal, replay
 from rlm_ci.runs.lock import Lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 def record(number: int) -> dict[str, Any]:
@@ -85,6 +87,29 @@ def main(path: str, count: str, threads: str, limit: str, hold: str) -> int:
     return 0
 
 
+def sweep(folder: str, *limits: str) -> int:
+    """:func:`main` with each limit, on a journal of its own, in a fork of this process.
+
+    A line for each is printed: how it ended, what it said, what it complained of.
+    """
+    for limit in limits:
+        said, complaint = os.pipe(), os.pipe()
+        pid = os.fork()
+        if not pid:
+            os.dup2(said[1], 1)
+            os.dup2(complaint[1], 2)
+            code = main(f"{folder}/journal-{limit}", "6", "1", limit, "")
+            sys.stderr.flush()
+            os._exit(code)
+        os.close(said[1])
+        os.close(complaint[1])
+        _, status = os.waitpid(pid, 0)
+        with open(said[0]) as out, open(complaint[0]) as err:
+            row = [os.waitstatus_to_exitcode(status), out.read().split(), err.read()]
+        print(json.dumps(row), flush=True)
+    return 0
+
+
 # -- what befalls it ----------------------------------------------------------------------------
 
 
@@ -119,10 +144,20 @@ def run(argv: list[str]) -> Ended:
     return Ended(done.returncode, said, done.stderr.decode())
 
 
+def each(folder: Path, limits: Iterable[int]) -> Iterator[tuple[Path, Ended]]:
+    """The journal of each limit to the size of a file, and how its writer ended."""
+    given = list(map(str, limits))
+    argv = [sys.executable, "-B", __file__, "sweep", str(folder), *given]
+    done = subprocess.run(argv, env=environment(), stdout=subprocess.PIPE, timeout=60, check=True)
+    for limit, line in zip(given, done.stdout.splitlines(), strict=True):
+        code, said, complaint = json.loads(line)
+        yield folder / f"journal-{limit}", Ended(code, tuple(map(int, said)), complaint)
+
+
 def strace() -> str:
     program = shutil.which("strace")
-    if program is None:
-        pytest.fail("strace is not installed: `make system` installs it, where apt-get may do so")
+    # Not by pytest, which each writer would import: that takes longer than all that it does.
+    assert program, "strace is not installed: `make system` installs it, where apt-get may do so"
     return program
 
 
@@ -223,4 +258,5 @@ def require_kept(path: Path, ended: Ended) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(*sys.argv[1:]))
+    program = sweep if sys.argv[1] == "sweep" else main
+    raise SystemExit(program(*sys.argv[1 + (program is sweep) :]))

@@ -10,6 +10,7 @@ import pytest
 from runs.faults import (
     Ended,
     command,
+    each,
     environment,
     inject,
     require_kept,
@@ -122,8 +123,7 @@ def test_each_record_is_one_write(tmp_path: Path) -> None:
 # -- a disk that is full ------------------------------------------------------------------------
 
 
-def full_disk(path: Path, limit: int) -> None:
-    ended = run(command(path, limit=limit))
+def full_disk(path: Path, ended: Ended) -> None:
     lengths = [len(line) + 1 for line in path.read_bytes().split(b"\n")[:-1]]
     assert sum(lengths) == path.stat().st_size, "half a record was left behind"
     assert ended.code == STORAGE
@@ -134,7 +134,8 @@ def full_disk(path: Path, limit: int) -> None:
 
 @pytest.mark.parametrize("limit", [100, 333])
 def test_a_write_that_the_disk_cuts_short_is_rolled_back(tmp_path: Path, limit: int) -> None:
-    full_disk(tmp_path / "journal", limit)
+    path = tmp_path / "journal"
+    full_disk(path, run(command(path, limit=limit)))
 
 
 @pytest.mark.full
@@ -142,8 +143,8 @@ def test_a_write_that_the_disk_cuts_short_is_rolled_back(tmp_path: Path, limit: 
 def test_a_disk_that_is_full_at_any_byte(tmp_path: Path, part: int) -> None:
     whole = tmp_path / "whole"
     assert run(command(whole)).code == 0
-    for limit in range(1 + part, whole.stat().st_size, 8):
-        full_disk(tmp_path / f"journal-{limit}", limit)
+    for path, ended in each(tmp_path, range(1 + part, whole.stat().st_size, 8)):
+        full_disk(path, ended)
 
 
 def test_a_short_write_is_gone_on_with(tmp_path: Path) -> None:
