@@ -78,7 +78,9 @@ def interpreter() -> tuple[str, tuple[Mount, ...]]:
     """Our own Python without its packages: its program, and what it needs to be mounted."""
     from rlm_ci.sandbox.bubblewrap import SYSTEM
 
-    program, prefix = os.path.realpath(sys.executable), os.path.realpath(sys.base_prefix)
+    # Not the environment's: that may be a copy, which lies beside what is mounted.
+    own = getattr(sys, "_base_executable", "") or sys.executable
+    program, prefix = os.path.realpath(own), os.path.realpath(sys.base_prefix)
     if any(is_below(prefix, place) for place in SYSTEM):
         return program, ()
     return program, (Mount(prefix, prefix),)

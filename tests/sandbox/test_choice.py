@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,24 @@ def test_each_attempt_can_fail_and_all_are_told_in_words() -> None:
     assert all(title and not title.endswith(".") for title in trials.TITLES.values())
     probes = trials.probe(os.environ) if sys.platform == "linux" else ()
     assert {one.name for one in probes} in (set(trials.TITLES), set())
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_python_that_was_copied_into_its_environment_will_do(tmp_path: Path) -> None:
+    """As ``venv --copies``, or a copy of an environment that followed its links, leaves it."""
+    venv.create(tmp_path / "env", symlinks=False)
+    root = Path(trials.__file__).parents[2]
+    code = (
+        f"import os, sys; sys.path.insert(0, {str(root)!r})\n"
+        "from rlm_ci.sandbox import trials\n"
+        "from rlm_ci.sandbox.bubblewrap import Bubblewrap\n"
+        "box = Bubblewrap.found(os.environ)\n"
+        "print([one for one in trials.attempts(box, os.environ) if not one.passed])"
+    )
+    ended = subprocess.run(
+        [tmp_path / "env/bin/python", "-I", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (ended.stdout, ended.stderr) == ("[]\n", "")
 
 
 def test_a_probe_that_ends_badly_says_how() -> None:
