@@ -139,13 +139,13 @@ def require_inside(root: str, path: str) -> None:
             )
 
 
-def write(path: str, data: bytes, mode: int = 0o644) -> None:
-    """Replace ``path`` by ``data`` in one step, durably. Raises StorageError.
+def write(path: str, data: bytes | Iterable[bytes], mode: int = 0o644) -> None:
+    """Replace ``path`` by ``data``, or all its pieces, in one step, durably. Raises StorageError.
 
     A pipe, a device or the name of an open file is written to, and stays what it is.
     """
     if is_channel(path):
-        _write_to(path, "wb", data)
+        _write_to(path, "wb", data if isinstance(data, bytes) else b"".join(data))
         return
     folder = os.path.dirname(path) or "."
     temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.urandom(6).hex()}.tmp")
@@ -153,7 +153,7 @@ def write(path: str, data: bytes, mode: int = 0o644) -> None:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, mode)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(data)
+                stream.writelines((data,) if isinstance(data, bytes) else data)
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(temporary, path)

@@ -8,6 +8,7 @@ form is ``schemas/report.schema.json``.
 from __future__ import annotations
 
 from enum import IntEnum
+from sys import intern
 
 from rlm_ci import __version__, errors
 from rlm_ci.texts import encodable, printable
@@ -91,13 +92,18 @@ class Location(Value):
 
             path = b64decode(record["path_b64"], validate=True).decode("utf-8", "surrogateescape")
         return cls(
-            path=path,
-            line_start=_whole(record["line_start"]),
-            line_end=_whole(record["line_end"]),
-            side=record["side"],
-            blob=record["blob"],
-            quote=record["quote"],
+            _once(path),
+            _whole(record["line_start"]),
+            _whole(record["line_end"]),
+            _once(record["side"]),
+            _once(record["blob"]),
+            _once(record["quote"]),
         )
+
+
+def _once(text: Any) -> Any:
+    """The same text, which is in memory once, however many have been read: they are alike."""
+    return intern(text) if type(text) is str else text
 
 
 def _whole(number: float | None) -> int | None:
@@ -140,10 +146,19 @@ class Finding(Value):
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Finding:
-        fields = {name: record[name] for name in cls._fields}
-        fields["severity"] = Severity.from_label(record["severity"])
-        fields["evidence"] = tuple(Location.from_dict(place) for place in record["evidence"])
-        return cls(**fields)
+        return cls(
+            _once(record["rule"]),
+            Severity.from_label(record["severity"]),
+            _once(record["message"]),
+            _once(record["hint"]),
+            tuple(map(Location.from_dict, record["evidence"])),
+            _once(record["domain"]),
+            record["confidence"],
+            record["subject"],
+            record["suggested_fix"],
+            _once(record["suppression"]),
+            _once(record["source"]),
+        )
 
 
 def fingerprints(findings: Iterable[Finding]) -> list[str]:
@@ -313,6 +328,11 @@ class Report(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """The form of ``schemas/report.schema.json``."""
+        told = self.outline()
+        return {**told, "findings": list(told["findings"])}
+
+    def outline(self) -> dict[str, Any]:
+        """As ``to_dict``, with each finding made when its turn comes: there may be very many."""
         findings = self.findings
         coverage = {
             "eligible": self.coverage.eligible,
@@ -337,10 +357,7 @@ class Report(Value):
                 }
                 for part in self.parts
             ],
-            "findings": [
-                {**finding.to_dict(), "fingerprint": mark}
-                for finding, mark in zip(findings, fingerprints(findings), strict=True)
-            ],
+            "findings": map(_marked, findings, fingerprints(findings)),
             "documents": [
                 {
                     "path": encodable(document.path),
@@ -411,6 +428,10 @@ class Report(Value):
         if report.verdict() != record["verdict"]:
             raise ValueError(f"the verdict {record['verdict']} where it must be {report.verdict()}")
         return report
+
+
+def _marked(finding: Finding, mark: str) -> dict[str, Any]:
+    return {**finding.to_dict(), "fingerprint": mark}
 
 
 def _record(value: Value) -> dict[str, Any]:

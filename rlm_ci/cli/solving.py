@@ -27,7 +27,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Executor
     from typing import Any, TypeVar
 
@@ -179,7 +179,7 @@ class Done(Value):
     corpus: Corpus
     result: NodeResult | None
     usage: Usage
-    write: Callable[[str, str], str]
+    write: Callable[[str, str | Iterable[str]], str]
 
     def report(
         self,
@@ -254,8 +254,9 @@ class Attempt:
         self._step("writing the results")
         outputs: list[tuple[str, str]] = []
 
-        def write(name: str, text: str) -> str:
-            data = run.redactor.text(text).encode("utf-8", "backslashreplace")
+        def write(name: str, text: str | Iterable[str]) -> str:
+            pieces = map(run.redactor.text, (text,) if isinstance(text, str) else text)
+            data = (one.encode("utf-8", "backslashreplace") for one in pieces)
             path = run.path_of("rlm", "artifacts", work.name, *name.split("/"))
             files.write(path, data, 0o600)
             outputs.append((work.name, f"artifacts/{work.name}/{name}"))
@@ -441,7 +442,7 @@ def _nothing(where: str) -> ConfigError:
     )
 
 
-def _refuse(name: str, _text: str) -> str:
+def _refuse(name: str, _text: str | Iterable[str]) -> str:
     raise AssertionError(f"there is no artifact {name} where nothing was done")
 
 

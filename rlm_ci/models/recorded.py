@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError, StorageError
-from rlm_ci.models import Completion, SpentError, failures
+from rlm_ci.models import Completion, SpentError, failures, turns
 from rlm_ci.models.facts import COMPLETION, VERSION, Facts
 from rlm_ci.runs.journal import Journal
 from rlm_ci.texts import encodable, printable
@@ -181,6 +181,7 @@ class Record:
         tries = _TRIES
         while True:
             tries -= 1
+            turns.take()  # before anything is held that another might wait for in its own
             try:
                 value = self._fact(COMPLETION, identity, produce)
                 with self._facts.shaping(place):
@@ -274,6 +275,7 @@ class Record:
                     self._facts.charge(charge)
             raise
         if kind == COMPLETION:
+            turns.give()
             with self._lock:
                 self.calls += 1
         kept: dict[str, Any] = _told(dict(value), self._redact)

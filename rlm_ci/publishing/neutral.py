@@ -90,7 +90,7 @@ def record(value: object, depth: int = 2) -> str:
 
 def _indented(value: Any, depth: int, line: str, encode: Callable[[object], str]) -> str:
     """``value`` with its containers opened down to ``depth``; ``line`` begins a line of it."""
-    if not depth or not value or not isinstance(value, (dict, list, tuple)):
+    if not depth or not value or not isinstance(value, (dict, list, tuple, map)):
         return encode(value)
     inner = f"{line}  "
     if isinstance(value, dict):
@@ -100,4 +100,4 @@ def _indented(value: Any, depth: int, line: str, encode: Callable[[object], str]
         ]
         return f"{{{inner}{f',{inner}'.join(items)}{line}}}"
     items = [_indented(one, depth - 1, inner, encode) for one in value]
-    return f"[{inner}{f',{inner}'.join(items)}{line}]"
+    return f"[{inner}{f',{inner}'.join(items)}{line}]" if items else "[]"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 from rlm_ci import errors
 from rlm_ci.recursion import tree
+from rlm_ci.recursion.nodes import SPLIT
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -61,6 +64,11 @@ class Branch:
         self.ends = [0] * len(parts)
         self.sizes = [part[6] for part in parts]
 
+    @property
+    def children(self) -> Sequence[int]:
+        """The numbers of its children's results, once there are some."""
+        return self.ends if self.decision is not None and self.decision[0] == SPLIT else ()
+
     def node(self) -> Node:
         above = None if self.parent is None else self.parent.id
         return tree.node_of(self.id, above, self.depth, self.part)
@@ -74,6 +82,17 @@ def is_fatal(error: BaseException) -> bool:
 def raise_fatal(error: BaseException) -> None:
     if is_fatal(error):
         raise error
+
+
+def require_time(deadline: float | None) -> None:
+    """Raise LimitError after the deadline."""
+    if deadline is not None and time.monotonic() > deadline:
+        raise errors.LimitError(
+            "the minutes are over",
+            budget="max_minutes",
+            where="max_minutes",
+            hint="raise --max-minutes, and resume the run",
+        )
 
 
 def told(error: BaseException) -> tuple[int, str, bool]:

@@ -8,6 +8,7 @@ what the objective says, if that is less.
 
 from __future__ import annotations
 
+from rlm_ci.errors import RemoteError
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.texts import printable
 
@@ -81,6 +82,17 @@ def without_model(result: NodeResult, paths: Iterable[str], word: str, what: str
     return result.replace(
         status=FAILED if result.status == FAILED else PARTIAL,
         uncovered=(*result.uncovered, *more),
+    )
+
+
+def refusal(result: NodeResult) -> RemoteError | None:
+    """What the model's service said, where that alone is why something was not looked at."""
+    whys = [why for _, why in result.uncovered]
+    if not whys or any(why.partition(":")[0] != REMOTE for why in whys):
+        return None
+    return RemoteError(
+        whys[0].partition(": ")[2] or "the model's service did not answer",
+        hint="look at the key, the name of the model and the endpoint",
     )
 
 

@@ -26,7 +26,8 @@ class Earlier:
     """What earlier processes wrote: results by node, and how far each node had come.
 
     A result that failed is none, nor is one of which a part was left out for want of budget,
-    nor is that of any node above: they are done again.
+    nor is that of any node above: they are done again. Nor is one that is older than that of a
+    node below, which was done again.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,8 @@ class Earlier:
         self._count = 0
         self._known: dict[tuple[Any, ...], int] = {}
         self._again: set[str] = set()
+        #: Nodes that have several results.
+        self._twice: set[str] = set()
 
     def results(self, found: list[dict[str, Any]]) -> None:
         number = self._count
@@ -46,6 +49,8 @@ class Earlier:
         try:
             for record in found:
                 identifier = record["node_id"]
+                if identifier in handles:
+                    self._twice.add(identifier)
                 handles[identifier] = number
                 number += 1
                 if _is_open(record):
@@ -84,7 +89,12 @@ class Earlier:
             return False
         first = self._count
         self._count += len(found)
+        known = len(self.handles)
+        twice = self.handles.keys() & found
         self.handles.update(zip(found, range(first, self._count), strict=True))
+        if len(self.handles) - known + len(twice) != len(found):
+            twice.update(one for one in found if found.count(one) > 1)
+        self._twice |= twice
         self._again.difference_update(found if self._again else ())
         return True
 
@@ -134,15 +144,26 @@ class Earlier:
 
     def settle(self, folder: str) -> None:
         """Take back the results that are to be done again, and all that rest on them."""
-        if not self._again:
+        if not self._again | self._twice:
             return
-        parents, decided = _above(folder)
-        for identifier in self._again:
-            one: str | None = identifier
+        parents, decided, failed = _above(folder)
+
+        def reopen(one: str | None, *, is_kept: bool = False) -> None:
+            """That node and all above; ``is_kept``: their results stand."""
             while one is not None and one in self.states:
-                self.handles.pop(one, None)
+                if not is_kept:
+                    self.handles.pop(one, None)
                 self.states[one] = KNOWN | (self._decision(*decided[one]) if one in decided else 0)
                 one = parents.get(one)
+
+        for identifier in self._twice - self._again:
+            if identifier in failed:  # and was killed before it was written that it has not
+                reopen(identifier, is_kept=True)
+            number, above = self.handles.get(identifier, 0), parents.get(identifier)
+            if above is not None and self.handles.get(above, number) < number:
+                reopen(above)
+        for identifier in self._again:
+            reopen(identifier)
             # What was decided under a limit is decided anew.
             told = decided.get(identifier)
             if told is not None and told[1] in _LIMITED and identifier in self.states:
@@ -176,10 +197,13 @@ def _is_open(record: dict[str, Any]) -> bool:
     return bool(status == FAILED)
 
 
-def _above(folder: str) -> tuple[dict[str, str | None], dict[str, tuple[str, str, float]]]:
-    """The node above each node, and what was decided of it last."""
+def _above(
+    folder: str,
+) -> tuple[dict[str, str | None], dict[str, tuple[str, str, float]], set[str]]:
+    """The node above each node, what was decided of it last, and those that failed last."""
     parents: dict[str, str | None] = {}
     decided: dict[str, tuple[str, str, float]] = {}
+    failed: set[str] = set()
 
     def take(found: list[dict[str, Any]]) -> None:
         for record in found:
@@ -188,9 +212,13 @@ def _above(folder: str) -> tuple[dict[str, str | None], dict[str, tuple[str, str
             elif record["status"] == "running":
                 key = record["decision"], record["reason"], record["confidence"]
                 decided[record["node_id"]] = key
+            if record["status"] == FAILED:
+                failed.add(record["node_id"])
+            elif record["status"] != CANCELLED:
+                failed.discard(record["node_id"])
 
     recovery.Scan(os.path.join(folder, recovery.NODES)).read(take)
-    return parents, decided
+    return parents, decided, failed
 
 
 def _misshapen(name: str, found: list[dict[str, Any]]) -> DamagedError:

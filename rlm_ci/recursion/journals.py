@@ -2,8 +2,9 @@
 
 A record waits in memory for at most a moment, until there are many or nobody has anything to do;
 then all are written as one batch (see ``recovery``). A result is given back as it is written, to
-whoever aggregates it now and to whoever resumes: both see the same. Of those that are written,
-only their places in the file are in memory.
+whoever aggregates it now and to whoever resumes: both see the same. A finding is written once, by
+the lowest node that has it: above, the number of its place is. Of results that are written, only
+their places in the file are in memory, and the findings that nobody has gathered further up.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from itertools import accumulate
 from rlm_ci import files, process
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.recursion import coverage, earlier, hiding, lines, recovery
-from rlm_ci.recursion.nodes import CANCELLED, NodeResult
+from rlm_ci.recursion.nodes import CANCELLED, NodeResult, Traced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
-    from typing import Final, Self
+    from typing import Any, Final, Self
 
     from rlm_ci.recursion.earlier import Earlier
     from rlm_ci.recursion.lines import Error, Halves
@@ -76,6 +77,9 @@ class Journals:
         self._waiting: tuple[list[Halves], ...] = ([], [], [])
         #: Of the results that wait those that JSON would give back as they are.
         self._plain: list[NodeResult | None] = []
+        #: Findings by the numbers of results, as they are read: of those at which somebody looks,
+        #: and of those that were made of them.
+        self._known: dict[int, tuple[str, tuple[Traced, ...]]] = {}
         #: Where each result begins, and the end of the last; those of this process behind it.
         self._starts = array("q", (*before.starts, found.ends[0]))
         before.starts = array("q")
@@ -192,38 +196,93 @@ class Journals:
             self._waiting[2].append(lines.event(self._event, self._nodes, at))
             self._event, self._nodes = "", []
 
-    def result(self, result: NodeResult) -> int:
+    def result(self, result: NodeResult, children: Sequence[int] = ()) -> int:
         """Write a result; the number by which it is given back.
 
-        Raises TypeError or ValueError for one that is no JSON.
+        Findings that are those of the results ``children``, as they were given back, are not
+        repeated. Raises TypeError or ValueError for one that is no JSON.
         """
         waiting = self._waiting[0]
         is_plain = lines.is_plain(result)
-        halves = lines.plain(result) if is_plain else lines.result(result)
+        known = [self._known[one] for one in children if one in self._known]
+        of = [node for node, _ in known]
+        gathered = [one for _, some in known for one in some]
+        places = {id(one): place for place, one in enumerate(gathered)} if result.findings else {}
+        halves = lines.plain(result) if is_plain else lines.result(result, of, places)
         if self._redactor is not None and self._is_telling(halves):
-            halves = lines.result(hiding.without_secrets(result, self._redactor))
+            result = hiding.without_secrets(result, self._redactor)
+            halves = lines.result(result, of, places)
             is_plain = False
         waiting.append(halves)
         self._plain.append(result if is_plain else None)
-        return len(self._starts) - 2 + len(waiting)
+        number = len(self._starts) - 2 + len(waiting)
+        if places:
+            self._known[number] = (
+                result.node_id,
+                tuple(one if id(one) in places else _as_read(one) for one in result.findings),
+            )
+        for child in children:
+            self._known.pop(child, None)
+        return number
+
+    def status(self, number: int) -> str:
+        """That of a result. Raises DamagedError, StorageError."""
+        return self._read((number,), is_whole=False)[0].status
 
     def results(self, numbers: Sequence[int]) -> list[NodeResult]:
-        """Results by their numbers, as they are written. Raises DamagedError, StorageError."""
+        """Results by their numbers, as they are written. Raises DamagedError, StorageError.
+
+        Whoever asks will write what comes of them.
+        """
+        found = self._read(numbers)
+        for number, one in zip(numbers, found, strict=True):
+            if one.findings:
+                self._known[number] = one.node_id, one.findings
+        return found
+
+    def _read(self, numbers: Sequence[int], *, is_whole: bool = True) -> list[NodeResult]:
+        """Those results, without the findings unless ``is_whole``."""
         written = len(self._starts) - 1
-        found = [self._plain[one - written] if one >= written else None for one in numbers]
+        found: list[Any] = [
+            self._plain[one - written] if one >= written else None for one in numbers
+        ]
         bodies = [
             self._body(number) for number, one in zip(numbers, found, strict=True) if one is None
         ]
         try:
-            records = json.loads(b"[%b]" % b",".join(bodies)) if bodies else ()
-            read = map(NodeResult.from_dict, records)
-            return [next(read) if one is None else one for one in found]
-        except (KeyError, TypeError, ValueError, AttributeError):
+            records = iter(json.loads(b"[%b]" % b",".join(bodies)) if bodies else ())
+            for place, number in enumerate(numbers):
+                if found[place] is None:
+                    told = next(records)
+                    findings = self._findings(number, told) if is_whole else ()
+                    found[place] = NodeResult.from_dict(told, findings)
+            return found
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
             raise DamagedError(
                 "a result is not what a run writes",
                 where=os.path.join(self.folder, recovery.RESULTS),
                 hint="restore the run's folder from a copy, or start a new run",
             ) from None
+
+    def _findings(self, number: int, told: Mapping[str, Any]) -> tuple[Traced, ...] | None:
+        """The findings of a record that has some of its children's; None: it has all of them."""
+        if number in self._known:
+            return self._known[number][1]
+        if "children" not in told:
+            return None
+        of = [self._before.handles[child] for child in told["children"]]
+        if any(child >= number for child in of):
+            raise IndexError(number)
+        gathered = [one for child in self._read(of) for one in child.findings]
+        found: list[Traced] = []
+        for one in told["findings"]:
+            if isinstance(one, dict):
+                found.append(Traced.from_dict(one))
+            elif one < 0:
+                raise IndexError(one)
+            else:
+                found.append(gathered[one])
+        return tuple(found)
 
     def _is_telling(self, halves: Halves) -> bool:
         return self._redactor is not None and any(
@@ -317,3 +376,8 @@ class Journals:
         _trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _as_read(traced: Traced) -> Traced:
+    """What it is once it has been written."""
+    return Traced.from_dict(json.loads(json.dumps(traced.to_dict())))

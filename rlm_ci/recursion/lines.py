@@ -19,9 +19,10 @@ from rlm_ci.texts import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Final
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Final
 
+    from rlm_ci.recursion.nodes import Traced
     from rlm_ci.recursion.tree import Part
 
     Halves = tuple[str, str]
@@ -150,25 +151,31 @@ def _require_sound(one: NodeResult) -> None:
         raise ValueError(f"a result that is {one.status}, with a confidence of {one.confidence}")
 
 
-def result(one: NodeResult) -> Halves:
-    """Raises TypeError or ValueError for what its schema does not allow, or is no JSON."""
+def result(
+    one: NodeResult, children: Sequence[str] = (), places: Mapping[int, int] | None = None
+) -> Halves:
+    """Raises TypeError or ValueError for what its schema does not allow, or is no JSON.
+
+    Where ``places`` knows a finding, by its identity, that number stands for it: its place among
+    the findings of the nodes ``children``.
+    """
     _require_sound(one)
     if one.findings and not all(traced.finding.evidence for traced in one.findings):
         raise ValueError("a finding without evidence")
     counts = one.counts
     findings = (
         _encode(
-            [
-                {"finding": traced.finding.to_dict(), "nodes": list(traced.nodes)}
-                for traced in one.findings
-            ]
+            [_told(traced, places) for traced in one.findings]
+            if places
+            else [traced.to_dict() for traced in one.findings]
         )
         if one.findings
         else "[]"
     )
+    above = f'"children":{_encode(list(children))},' if places else ""
     evidence = _encode([place.to_dict() for place in one.evidence]) if one.evidence else "[]"
     head = (
-        f'"confidence":{float(one.confidence)!r},"counts":{{"offered":{counts.offered},'
+        f'{above}"confidence":{float(one.confidence)!r},"counts":{{"offered":{counts.offered},'
         f'"reanchored":{counts.reanchored},"rejected":{counts.rejected},'
         f'"verified":{counts.verified}}},"data":{_encode(one.data) if one.data else "{}"},'
         f'"evidence":{evidence},"findings":{findings},'
@@ -178,3 +185,8 @@ def result(one: NodeResult) -> Halves:
     uncovered = _encode(one.uncovered) if one.uncovered else "[]"
     tail = f',"status":"{one.status}","summary":{quoted(one.summary)},"uncovered":{uncovered}}}'
     return head, tail
+
+
+def _told(traced: Traced, places: Mapping[int, int]) -> int | dict[str, Any]:
+    place = places.get(id(traced))
+    return traced.to_dict() if place is None else place

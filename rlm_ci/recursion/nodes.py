@@ -7,6 +7,8 @@ and to prove that the leaves cover everything is to lay runs end to end.
 
 from __future__ import annotations
 
+from sys import intern
+
 from rlm_ci.findings import Evidence, Finding, Location
 from rlm_ci.values import Row, Value
 
@@ -115,6 +117,13 @@ class Traced(Value):
     finding: Finding
     nodes: tuple[str, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        return {"finding": self.finding.to_dict(), "nodes": list(self.nodes)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Traced:
+        return cls(Finding.from_dict(record["finding"]), tuple(map(intern, record["nodes"])))
+
 
 class NodeResult(Value):
     """What a node came to.
@@ -143,10 +152,7 @@ class NodeResult(Value):
             "status": self.status,
             "summary": self.summary,
             "confidence": self.confidence,
-            "findings": [
-                {"finding": one.finding.to_dict(), "nodes": list(one.nodes)}
-                for one in self.findings
-            ],
+            "findings": [one.to_dict() for one in self.findings],
             "evidence": [place.to_dict() for place in self.evidence],
             "notes": list(self.notes),
             "uncovered": [list(pair) for pair in self.uncovered],
@@ -156,19 +162,22 @@ class NodeResult(Value):
         }
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> NodeResult:
-        findings, evidence, counts = record["findings"], record["evidence"], record["counts"]
+    def from_dict(
+        cls, record: Mapping[str, Any], findings: tuple[Traced, ...] | None = None
+    ) -> NodeResult:
+        """``findings`` are those of the record, where they are known."""
+        evidence, counts = record["evidence"], record["counts"]
+        if findings is None:
+            findings = (
+                tuple(map(Traced.from_dict, record["findings"])) if record["findings"] else ()
+            )
         # By the hundred thousand, and most of them say little: what is empty costs nothing.
         return cls(
             record["node_id"],
             record["status"],
             record["summary"],
             record["confidence"],
-            tuple(
-                Traced(Finding.from_dict(one["finding"]), tuple(one["nodes"])) for one in findings
-            )
-            if findings
-            else (),
+            findings,
             tuple(map(Location.from_dict, evidence)) if evidence else (),
             tuple(record["notes"]),
             tuple(map(_pair, record["uncovered"])),

@@ -12,12 +12,13 @@ from collections import deque
 from concurrent.futures import CancelledError
 
 from rlm_ci.errors import UnavailableError
+from rlm_ci.models.turns import Turns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Executor, Future
-    from typing import Any, Protocol
+    from typing import Any, Final, Protocol
 
     class Placed(Protocol):
         depth: int
@@ -30,6 +31,8 @@ HYBRID = "hybrid"
 ORDERS = (BFS, DFS, HYBRID)
 #: So many levels go first where the order is a hybrid.
 _BROAD = 2
+#: For so many threads that ask there is one more, as some wait for the disk with an answer.
+_SPARE: Final = 2
 
 
 class Frontier:
@@ -84,14 +87,22 @@ class Frontier:
 class Slots:
     """Work under way: in an executor, or on threads of ours.
 
-    What came of it is told to the thread that waits, by calling what was given with it.
+    What came of it is told to the thread that waits, by calling what was given with it. Work for
+    which no thread is free waits for one here, so that none waits for whoever gives it out. After
+    an error that ends everything (``is_end``) none of that begins.
     """
 
-    def __init__(self, concurrency: int) -> None:
+    def __init__(self, concurrency: int, is_end: Callable[[BaseException], bool]) -> None:
         self.busy = 0
-        self._concurrency = concurrency
+        self._most = concurrency + concurrency // _SPARE
+        self._asking = Turns(concurrency)
+        self._is_end = is_end
         self._inbox: queue.SimpleQueue[tuple[Done, Any, BaseException | None]] = queue.SimpleQueue()
-        self._tasks: queue.SimpleQueue[tuple[Done, Callable[[], Any]] | None] = queue.SimpleQueue()
+        #: One for each piece of work that waits; None ends a thread.
+        self._signals: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._first: deque[tuple[Done, Callable[[], Any]]] = deque()
+        self._later: deque[tuple[Done, Callable[[], Any]]] = deque()
         self._threads: list[threading.Thread] = []
 
     def compute(
@@ -114,14 +125,19 @@ class Slots:
         self.busy += 1
         future.add_done_callback(tell)
 
-    def ask(self, call: Callable[[], Any], done: Done) -> None:
-        """What waits for somebody else: on a thread that keeps no process from ending."""
-        if len(self._threads) < min(self._concurrency, self.busy + 1):
+    def ask(self, call: Callable[[], Any], done: Done, *, first: bool) -> None:
+        """What waits for somebody else: on a thread that keeps no process from ending.
+
+        With ``first`` its turn is before that of all others that wait.
+        """
+        if len(self._threads) < min(self._most, self.busy + 1):
             thread = threading.Thread(target=self._work, daemon=True)
             self._threads.append(thread)
             thread.start()
         self.busy += 1
-        self._tasks.put((done, call))
+        with self._lock:
+            (self._first if first else self._later).append((done, call))
+        self._signals.put(1)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Tell of what has ended; False when nothing had, after ``seconds``."""
@@ -138,15 +154,33 @@ class Slots:
                 return True
 
     def close(self) -> None:
+        """Begin nothing more of what waits for a thread."""
+        self._drop()
         for _ in self._threads:
-            self._tasks.put(None)
+            self._signals.put(None)
+
+    def _drop(self) -> None:
+        with self._lock:
+            self._first.clear()
+            self._later.clear()
 
     def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            done, call = task
-            try:
-                value = call()
-            except BaseException as error:  # noqa: BLE001 - told to the thread that waits
-                self._inbox.put((done, None, error))
-            else:
-                self._inbox.put((done, value, None))
+        while self._signals.get():
+            with self._asking.one():
+                self._next()
+
+    def _next(self) -> None:
+        """Do what is first in its turn by now."""
+        with self._lock:
+            waiting = self._first or self._later
+            if not waiting:  # all that waited was dropped
+                return
+            done, call = waiting.popleft()
+        try:
+            value = call()
+        except BaseException as error:  # noqa: BLE001 - told to the thread that waits
+            if self._is_end(error):
+                self._drop()
+            self._inbox.put((done, None, error))
+        else:
+            self._inbox.put((done, value, None))

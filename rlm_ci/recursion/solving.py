@@ -13,7 +13,7 @@ from itertools import islice
 
 from rlm_ci import errors
 from rlm_ci.recursion import coverage, journals, slices, tree
-from rlm_ci.recursion.branches import Branch, is_fatal, raise_fatal, told
+from rlm_ci.recursion.branches import Branch, is_fatal, raise_fatal, require_time, told
 from rlm_ci.recursion.corpus import digest_of
 from rlm_ci.recursion.nodes import (
     COMPLETED,
@@ -73,12 +73,14 @@ class Solving:
         self._told = told
         self._tree = tree.Tree(corpus, constraints.shape)
         self._frontier = Frontier(constraints.order, self._risk)
-        self._slots = Slots(constraints.concurrency)
+        self._slots = Slots(constraints.concurrency, is_fatal)
         self._executor = executor
         self._room = constraints.concurrency
         if executor is not None:
             count = getattr(executor, "count", constraints.concurrency)
             self._room = max(constraints.concurrency, _QUEUED * count)
+        #: Ready ones wait for a thread, not the threads for this one, which has more to do.
+        self._ahead = self._room + (0 if means.ask is None else constraints.concurrency)
         self._ready: deque[Branch] = deque()
         self._deadline = None if budget.minutes is None else time.monotonic() + 60 * budget.minutes
         self._root: int | None = None
@@ -107,7 +109,7 @@ class Solving:
         """Begin what there is room for, and hear of what has ended."""
         store, slots, ready = self._store, self._slots, self._ready
         for _ in range(_AHEAD):
-            if self._root is not None or slots.busy >= self._room:
+            if self._root is not None or slots.busy >= self._limit():
                 break
             if not ready:
                 self._read_ahead()
@@ -124,6 +126,13 @@ class Solving:
         if self._root is None and self._slots.busy:
             while not self._slots.wait(self._store.idle() or None):
                 pass
+
+    def _limit(self) -> int:
+        """How much may be under way, or wait for a thread."""
+        left = self._budget.calls_left
+        if self._ready or left is None or left() is None:
+            return self._ahead
+        return self._room  # what is decided by the calls that are left is decided late
 
     # ── whose turn it is ──
 
@@ -284,7 +293,11 @@ class Solving:
             else:
                 self._repeat(leaf, error)
 
-        self._slots.ask(lambda: judge(node, task, analysis, ask), judged)
+        def turn() -> NodeResult:
+            require_time(self._deadline)
+            return judge(node, task, analysis, ask)
+
+        self._slots.ask(turn, judged, first=leaf.attempt > 1)
 
     def _is_last(self, branch: Branch, error: BaseException) -> bool:
         """Whether no further attempt is made with a model, and one without it is."""
@@ -366,7 +379,7 @@ class Solving:
             else:
                 self._repeat(branch, error)
 
-        self._slots.ask(lambda: aggregate(node, children, ask), aggregated)
+        self._slots.ask(lambda: aggregate(node, children, ask), aggregated, first=True)
 
     def _aggregated(
         self, branch: Branch, result: NodeResult, children: Sequence[NodeResult]
@@ -377,7 +390,7 @@ class Solving:
     def _keep(self, branch: Branch) -> None:
         """A result that was written, of a node of which no more was."""
         number = branch.kept or 0
-        status = self._store.results((number,))[0].status
+        status = self._store.status(number)
         decision = branch.decision or (LEAF, "", 0.0)
         if decision[0] == LEAF and not self._store.decided(branch.id):
             self._store.running(branch.id, decision)
@@ -385,7 +398,7 @@ class Solving:
 
     def _end(self, branch: Branch, result: NodeResult, event: str) -> None:
         try:
-            number = self._store.result(result)
+            number = self._store.result(result, branch.children)
         except (TypeError, ValueError) as error:  # the objective's own data are no JSON
             if event == journals.FAILURE:
                 raise

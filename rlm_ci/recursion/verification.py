@@ -87,6 +87,9 @@ class _Checked:
         self._ended: dict[str, str] = {}
         self._results: dict[str, str] = {}
         self._lineage: dict[str, str] = {}
+        #: How many findings the results of nodes have, and which refer to those of which.
+        self._findings: dict[str, int] = {}
+        self._gathered: dict[tuple[str, str], None] = {}
         self._touched: dict[str, int] = {}
 
     def add(self, where: str, what: str) -> None:
@@ -94,10 +97,28 @@ class _Checked:
             self.problems.append(printable(f"{where}: {what}"))
 
     def results(self, record: Mapping[str, Any]) -> None:
-        self._results[record["node_id"]] = record["status"]
-        for traced in record["findings"]:
-            for leaf in traced["nodes"]:
-                self._lineage.setdefault(leaf, record["node_id"])
+        identifier, findings = record["node_id"], record["findings"]
+        self._results[identifier] = record["status"]
+        known = self._known(record)
+        for traced in findings:
+            if isinstance(traced, dict):
+                for leaf in traced["nodes"]:
+                    self._lineage.setdefault(leaf, identifier)
+            elif traced >= known:
+                where = f"{recovery.RESULTS}: record {record['seq']}"
+                self.add(where, f"its children have {known} findings, and no number {traced}")
+        self._findings[identifier] = len(findings)
+
+    def _known(self, record: Mapping[str, Any]) -> int:
+        """How many findings the results have that a record refers to."""
+        known = 0
+        for child in record.get("children", ()):
+            if child not in self._findings:
+                where = f"{recovery.RESULTS}: record {record['seq']}"
+                self.add(where, f"there is no result of {child} before it")
+            self._gathered[record["node_id"], child] = None
+            known += self._findings.get(child, 0)
+        return known
 
     def nodes(self, record: Mapping[str, Any]) -> None:
         identifier, status = record["node_id"], record["status"]
@@ -140,6 +161,9 @@ class _Checked:
         for leaf, identifier in self._lineage.items():
             if leaf not in self._places:
                 self.add(recovery.RESULTS, f"a finding of {identifier} comes from no node, {leaf}")
+        for identifier, child in self._gathered:
+            if child in self._places and self._places[child][0] != identifier:
+                self.add(recovery.RESULTS, f"{identifier} has findings of {child}, no child of it")
         for identifier, status in self._ended.items():
             self._end(identifier, status)
         self._parents()

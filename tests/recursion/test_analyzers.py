@@ -203,11 +203,44 @@ def test_a_safe_shell_is_no_news_and_an_open_one_is() -> None:
     assert rules(by_file({"a.py": code}))["ruff-s602"][0] == "medium"
 
 
-def test_a_file_that_does_not_parse_is_told_once_and_gently() -> None:
-    result = by_file({"old.py": 'print "x"\nprint "y"\nprint "z"\n'})
+CONFLICT = "<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> other\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "severity"),
+    [
+        ("a.py", "def f(:\n    pass\n", "high"),
+        ("a.py", CONFLICT, "high"),
+        ("tests/test_a.py", "def f(:\n", "high"),
+        ("a_test.py", CONFLICT, "high"),
+        ("tests/data/test_a.py", "def f(:\n", "low"),
+        ("tests/bad_syntax.py", "def f(:\n", "low"),
+        ("old.py", 'print "x"\nprint "y"\nprint "z"\n', "medium"),
+        ("old.py", "raise ValueError, 'no'\n", "medium"),
+        ("shop/models.py", "{% if db %}\nimport db\n{% endif %}\n", "medium"),
+        ("shop/models.py", "import {{ name }}\n", "medium"),
+        ("project_template/a.py", "import <name>\n", "medium"),
+        ("a.py", CONFLICT + "{% x %}\n", "high"),
+    ],
+)
+def test_a_file_that_does_not_parse_is_told_once(path: str, code: str, severity: str) -> None:
+    """Whoever imports it, fails; unless it is a template, Python 2, or there to be wrong."""
+    result = by_file({path: code})
     assert set(rules(result)) == {"ruff-invalid-syntax"}
-    assert max(one.finding.severity for one in result.findings) == Severity.MEDIUM
+    assert max(one.finding.severity for one in result.findings).label == severity
     assert len(result.findings) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["return 1\n", "break\n", "yield 1\n", "def f():\n    nonlocal q\n    q = 1\n",
+     "import os\nfrom __future__ import annotations\nprint(os)\n", "a = [1]\n*b, *c = a\n"],
+)  # fmt: skip
+def test_what_the_compiler_refuses_is_high(code: str) -> None:
+    with pytest.raises(SyntaxError):
+        compile(code, "a.py", "exec")
+    found = rules(by_file({"a.py": code}))
+    assert "high" in {severity for severity, _ in found.values()}, found
 
 
 def test_a_slice_of_a_file_is_judged_as_one() -> None:
@@ -240,6 +273,9 @@ def test_every_rule_that_is_asked_for_is_one_of_ruff_and_nothing_usual_is_high()
     assert high <= {
         "PLE2502", "S501", "S502", "F501", "F502", "F503", "F505", "F506", "F507", "F508", "F509",
         "F521", "F524", "F525", "PLE1300", "PLE1307",
+        # what the compiler refuses
+        "F404", "F621", "F622", "F701", "F702", "F704", "F706", "F707", "PLE0115", "PLE0117",
+        "PLE0118", "PLE1142",
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.recursion.progress import Progress
 from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Frontier
 from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.tree import Shape
 from rlm_ci.recursion.verification import verify
 from rlm_ci.recursion.workers import Workers
 from rlm_ci.redaction import Redactor
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rlm_ci.recursion.nodes import Node
+    from rlm_ci.recursion.nodes import Node, Task
 
 LINES = sum(content.count(b"\n") for content in shop().values())
 
@@ -51,11 +52,13 @@ class Saying:
         self._lock = threading.Lock()
         self._now = 0
         self.most = 0
+        self.count = 0
         self.pause = 0.0
 
     def __call__(self, place: str, messages: Any, **_: Any) -> Completion:
         with self._lock:
             self._now += 1
+            self.count += 1
             self.most = max(self.most, self._now)
         try:
             time.sleep(self.pause)
@@ -111,6 +114,62 @@ def test_no_more_are_asked_at_once_than_allowed(tmp_path: Path) -> None:
     assert result.status == COMPLETED
     assert saying.most == 3
     assert "sum" in result.data["said"][-1]
+
+
+def flat(number: int) -> dict[str, bytes]:
+    return {f"f{place}": b"x\n" for place in range(number)}
+
+
+#: One leaf for each of ``flat``, one call at a time.
+ALONE = Constraints(concurrency=1, shape=Shape(leaf_files=1, most_parts=8))
+
+
+def test_a_thread_does_not_wait_for_the_next_leaf_to_be_made_ready(tmp_path: Path) -> None:
+    """A call is answered only when the next leaf is ready to be asked about."""
+    files = [*flat(6)]
+    ready = {path: threading.Event() for path in files}
+
+    class Ahead(Counting):
+        def __init__(self) -> None:
+            super().__init__()
+            self.analyse = self.look  # of this process alone
+
+        def look(self, task: Task) -> dict[str, Any]:
+            paths = [text.path for text in task.texts]
+            ready[paths[0]].set()
+            return {"lines": 1, "paths": paths}
+
+    def answer(_path: str, _place: str) -> str:
+        assert all(ready[path].wait(20) for path in files[: saying.count + 1])
+        return ""
+
+    saying = Saying(answer)
+    result = solve(tmp_path, flat(6), objective=Ahead(), constraints=ALONE, ask=saying.of)
+    assert (result.status, saying.most) == (COMPLETED, 1)
+    assert verify(str(tmp_path)) == []
+
+
+def test_what_waits_for_a_thread_is_not_asked_after_the_end(tmp_path: Path) -> None:
+    def full(_path: str, _place: str) -> str:
+        raise StorageError("the disk is full")
+
+    saying = Saying(full)
+    with pytest.raises(StorageError):
+        solve(tmp_path, flat(6), constraints=ALONE, ask=saying.of)
+    assert saying.count == 1
+
+
+def test_what_waits_for_a_thread_is_not_asked_after_the_deadline(tmp_path: Path) -> None:
+    saying = Saying()
+    saying.pause = 0.7
+    result = solve(tmp_path, flat(6), constraints=ALONE, budget=Budget(minutes=0.01), ask=saying.of)
+    assert saying.count <= 2  # a leaf, and what it comes to with the others
+    assert {text.partition(":")[0] for _, text in result.uncovered} <= {
+        "budget", "deadline_exceeded"
+    }  # fmt: skip
+    assert verify(str(tmp_path)) == []
+    again = solve(tmp_path, flat(6), ask=Saying().of, constraints=ALONE)
+    assert (again.status, again.data["lines"]) == (COMPLETED, 6)
 
 
 # -- why a node is a leaf -----------------------------------------------------------------------
@@ -304,6 +363,22 @@ def test_secrets_are_in_no_journal(tmp_path: Path) -> None:
 
 
 # -- confidence, and whose turn it is -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("whys", "told"),
+    [
+        ([], None),
+        (["remote: no such key"], "no such key"),
+        (["remote: no such key", "remote: no such model"], "no such key"),
+        (["remote"], "the model's service did not answer"),
+        (["remote: no such key", "budget: all calls are used"], None),
+    ],
+)
+def test_the_service_is_the_cause_where_nothing_else_is(whys: list[str], told: str | None) -> None:
+    uncovered = tuple((f"{number}.py", why) for number, why in enumerate(whys))
+    error = coverage.refusal(NodeResult("0", COMPLETED, "", 1.0, uncovered=uncovered))
+    assert (error and error.what) == told
 
 
 def test_confidence_is_what_was_looked_at() -> None:

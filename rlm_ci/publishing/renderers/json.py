@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 
 def render(report: Report, _options: Options) -> str:
-    return neutral.record(report.to_dict())
+    return neutral.record(report.outline())

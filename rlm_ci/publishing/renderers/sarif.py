@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 from rlm_ci import __version__
 from rlm_ci.findings import FINDINGS, Severity, fingerprints
 from rlm_ci.publishing import neutral, words
@@ -42,7 +44,10 @@ def render(report: Report, options: Options) -> str:
         "automationDetails": {"id": "rlm-ci/"},
         "columnKind": "utf16CodeUnits",
         "invocations": [_invocation(report, len(marked) - len(shown))],
-        "results": [_result(finding, mark, indexes) for finding, mark in shown],
+        "results": (
+            # Each is made when its turn comes to be written.
+            map(_result, *zip(*shown, strict=True), repeat(indexes)) if shown else []
+        ),
     }
     if links.repository and report.subject.head and not report.subject.worktree:
         run["versionControlProvenance"] = [

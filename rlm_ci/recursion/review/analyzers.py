@@ -372,7 +372,10 @@ def _finding(
         return REJECTED
     if analyzer.rules:
         first = places[0]
-        weight = ruff.weigh(result.rule, first.path, result.message, first.quote or "", whole=whole)
+        content = next(text.content for text in texts if text.path == first.path)
+        weight = ruff.weigh(
+            result.rule, first.path, result.message, first.quote or "", whole=whole, content=content
+        )
         hint = f"{result.rule} {result.name}".strip()
     else:
         most = Severity.from_label(analyzer.max_severity)

@@ -65,11 +65,36 @@ _SYNONYMS = {
 
 def merge(found: Iterable[Traced]) -> tuple[Traced, ...]:
     """All that was found, each thing once, ranked: the worst and surest first."""
-    by_path: dict[str, _Kept] = {}
-    for one in sorted(found, key=_rank):
-        place = one.finding.evidence[0] if one.finding.evidence else Location("")
-        by_path.setdefault(place.path, _Kept()).add(one)
-    return tuple(sorted((one for kept in by_path.values() for one in kept.all), key=_rank))
+    ranked = sorted(found, key=_rank)
+    by_path: dict[str, list[Traced]] = {}
+    for one in ranked:
+        path = one.finding.evidence[0].path if one.finding.evidence else ""
+        by_path.setdefault(path, []).append(one)
+    mixed = [some for some in by_path.values() if len(some) > 1 and not _are_distinct(some)]
+    if not mixed:
+        return tuple(ranked)
+    together = {id(one) for some in mixed for one in some}
+    kept = [one for one in ranked if id(one) not in together]
+    for some in mixed:
+        united = _Kept()
+        for one in some:
+            united.add(one)
+        kept += united.all
+    return tuple(sorted(kept, key=_rank))
+
+
+def _are_distinct(some: Sequence[Traced]) -> bool:
+    """Whether one tool found all of these, each once: most files are done with that."""
+    source = some[0].finding.source
+    if source.startswith("model:"):
+        return False
+    told: set[tuple[object, ...]] = set()
+    for traced in some:
+        one = traced.finding
+        if one.source != source:
+            return False
+        told.add((one.rule, one.message, *(_lines(one) if one.evidence else ())))
+    return len(told) == len(some)
 
 
 class _Kept:

@@ -5,21 +5,21 @@ Everything follows from the root's result and the report: no clock, no name of a
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 
 from rlm_ci import resources
-from rlm_ci.findings import INCOMPLETE, NOT_RUN, Part, Severity, fingerprints
+from rlm_ci.findings import INCOMPLETE, NOT_RUN, Part, Severity
 from rlm_ci.markdown import code, fence, prose
+from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
-from rlm_ci.recursion.review import analyzers
+from rlm_ci.recursion.review import analyzers, lists
 from rlm_ci.recursion.review.analyzers import Analyzer
 from rlm_ci.recursion.review.clusters import clusters
 from rlm_ci.recursion.review.dedup import rank, without_count
 from rlm_ci.recursion.review.refuting import VERDICTS
 from rlm_ci.recursion.review.touched import UNTOUCHED
-from rlm_ci.texts import count, encodable, printable
+from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
     from rlm_ci.findings import Finding, Location, Report
     from rlm_ci.recursion.nodes import NodeResult
+    from rlm_ci.recursion.review.clusters import Cluster
 
     #: The address of a place, None where there is none.
     Link = Callable[[Location], str | None]
-    #: The leaves that a finding comes from.
-    Lineage = dict[Finding, tuple[str, ...]]
 
 PART = "review"
 #: How the hint of an analyzer's finding begins: the rule, and the address of its page.
@@ -41,11 +40,6 @@ _PAGE = re.compile(r"([^:]{1,200}): (https://[A-Za-z0-9._~/#?=&%+-]{1,200})(?=;|
 NOBODY = "no_analyzer: no analyzer knows it, and no model is set"
 #: Endings of names that a summary tells.
 _KINDS = 5
-#: GitLab's words for severities.
-_GITLAB = {
-    Severity.CRITICAL: "blocker", Severity.HIGH: "critical", Severity.MEDIUM: "major",
-    Severity.LOW: "minor", Severity.INFO: "info",
-}  # fmt: skip
 #: Of each list, so many entries stand in ``report.md``; ``findings.json`` has all of them.
 _MOST = 1_000
 _ROWS = 40
@@ -82,7 +76,7 @@ def part(result: NodeResult, options: Mapping[str, Any], model: str | None = Non
         "files": files,
         "looked": looked,
         "confidence": result.confidence,
-        "clusters": len(clusters(sorted(found, key=rank))),
+        "clusters": len({(one.domain or "", one.rule) for one in found}),
         "analyzers": [f"{one['name']} {one['version']}".strip() for one in options["analyzers"]],
         "domains": list(options["domains"]),
         "model": model,
@@ -90,7 +84,7 @@ def part(result: NodeResult, options: Mapping[str, Any], model: str | None = Non
             name: int(metrics.get(name, 0)) for name in ("claims", "merged", "elsewhere", *VERDICTS)
         },
     }
-    return Part(PART, summary, told_metrics, found, state, evidence=result.counts)
+    return Part(PART, summary, told_metrics, found, state, refusal(result), evidence=result.counts)
 
 
 def unseen(
@@ -141,115 +135,61 @@ def artifacts(
     link: Link = lambda _place: None,
     redact: Callable[[Report], Report] = lambda report: report,
     mask: Callable[[str], str] = lambda text: text,
-) -> dict[str, str]:
-    """The files of ``artifacts/review/`` by name.
+) -> dict[str, Iterable[str]]:
+    """The files of ``artifacts/review/`` by name, each in pieces that are made as they are read.
 
     ``report`` holds the part that ``part`` gave, suppressions applied; ``sarif`` renders it.
     ``redact`` and ``mask`` take secrets out of it and of other texts: before anything is
     rendered, since what is escaped cannot be told any more.
     """
-    nodes = {one.finding.replace(suppression=None): one.nodes for one in result.findings}
     raw = [one for one in report.findings if _is_ours(one)]
+    lineage = _lineage(result, raw)
     report = redact(report)
-    lineage: Lineage = {}
-    for one, before in zip((one for one in report.findings if _is_ours(one)), raw, strict=True):
-        lineage[one] = nodes.get(before.replace(suppression=None), ())
+    ours = [one for one in report.findings if _is_ours(one)]
+    order = sorted(range(len(ours)), key=lambda at: rank(ours[at]))
+    findings = [ours[at] for at in order]
+    groups = clusters(findings)
+    told = list(zip(findings, lists.marks(findings), [lineage[at] for at in order], strict=True))
     result = result.replace(
         notes=tuple(map(mask, result.notes)),
         uncovered=tuple((mask(path), mask(why)) for path, why in result.uncovered),
     )
-    findings = sorted((one for one in report.findings if _is_ours(one)), key=rank)
     return {
-        "report.md": _page(result, report, findings, title, link),
-        "findings.json": _findings(result, report, findings, lineage),
-        "clusters.json": _json([one.to_dict() for one in clusters(findings)]),
-        "codequality.json": _code_quality(findings),
-        "review.sarif": sarif(report),
+        "report.md": (_page(result, report, findings, groups, title, link=link),),
+        "findings.json": lists.findings(result, report, told, groups),
+        "clusters.json": lists.clusters(groups),
+        "codequality.json": lists.code_quality(told),
+        "review.sarif": map(sarif, (report,)),
     }
+
+
+def _lineage(result: NodeResult, found: Sequence[Finding]) -> list[tuple[str, ...]]:
+    """The leaves that each comes from: it is one of the result's, or that one accepted."""
+    nodes = {id(one.finding): one.nodes for one in result.findings}
+    others: dict[Finding, tuple[str, ...]] = {}
+    if not all(id(one) in nodes for one in found):
+        others = {one.finding.replace(suppression=None): one.nodes for one in result.findings}
+    return [
+        nodes[id(one)] if id(one) in nodes else others.get(one.replace(suppression=None), ())
+        for one in found
+    ]
 
 
 def _is_ours(finding: Finding) -> bool:
     return finding.rule.partition("/")[0] == PART
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=True, sort_keys=True) + "\n"
-
-
-def _marks(findings: Sequence[Finding]) -> list[str]:
-    """The fingerprints, as the report has them: its own order decides between equals."""
-    ordered = sorted(range(len(findings)), key=lambda index: _as_reported(findings[index]))
-    marks = [""] * len(findings)
-    for index, mark in zip(
-        ordered, fingerprints(findings[index] for index in ordered), strict=True
-    ):
-        marks[index] = mark
-    return marks
-
-
-def _as_reported(finding: Finding) -> tuple[Any, ...]:
-    place = finding.evidence[0] if finding.evidence else None
-    return (
-        -finding.severity,
-        place.path if place else "",
-        (place.line_start or 0) if place else 0,
-        finding.rule,
-        finding.subject or "",
-    )
-
-
-def _findings(
-    result: NodeResult, report: Report, findings: Sequence[Finding], lineage: Lineage
-) -> str:
-    of = {
-        number: one.id for one in clusters(findings) for number in one.members
-    }  # fmt: skip
-    told = report.to_dict()
-    return _json({
-        "schema_version": 1,
-        "subject": told["subject"],
-        "confidence": result.confidence,
-        "findings": [
-            {
-                **one.to_dict(),
-                "fingerprint": mark,
-                "cluster": of[number],
-                "nodes": list(lineage[one]),
-            }
-            for number, (one, mark) in enumerate(zip(findings, _marks(findings), strict=True))
-        ],
-        "coverage": told["coverage"],
-        "evidence": {
-            name: getattr(result.counts, name) for name in result.counts._fields
-        },
-        "verdicts": {name: int(result.metrics.get(name, 0)) for name in VERDICTS},
-        "notes": [encodable(note) for note in result.notes],
-    })  # fmt: skip
-
-
-def _code_quality(findings: Sequence[Finding]) -> str:
-    """GitLab's form: what somebody accepted is not in it, nor what has no place in a file."""
-    rows = []
-    for finding, mark in zip(findings, _marks(findings), strict=True):
-        if finding.suppression is None and finding.evidence:
-            place = finding.evidence[0]
-            start = place.line_start or 1
-            lines = {"begin": start, "end": max(start, place.line_end or start)}
-            rows.append({
-                "description": printable(finding.message),
-                "check_name": finding.rule,
-                "fingerprint": mark,
-                "severity": _GITLAB[finding.severity],
-                "location": {"path": encodable(place.path), "lines": lines},
-            })  # fmt: skip
-    return _json(rows)
-
-
 # ── report.md ──
 
 
 def _page(
-    result: NodeResult, report: Report, findings: Sequence[Finding], title: str, link: Link
+    result: NodeResult,
+    report: Report,
+    findings: Sequence[Finding],
+    groups: Sequence[Cluster],
+    title: str,
+    *,
+    link: Link,
 ) -> str:
     open_ones = [one for one in findings if one.suppression is None]
     grave = [one for one in open_ones if one.severity >= Severity.MEDIUM]
@@ -257,7 +197,7 @@ def _page(
     own = next(one for one in report.parts if one.id == PART)
     levels = [(level, sum(one.severity == level for one in open_ones)) for level in Severity]
     render = resources.load_template("review/report.md.j2")
-    groups = [one for one in clusters(findings) if one.accepted < len(one.members)]
+    groups = [one for one in groups if one.accepted < len(one.members)]
     return render({
         "title": prose(title),
         "commit": code(report.subject.head[:12]) if report.subject.head else "",
@@ -341,7 +281,7 @@ def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
     for (severity, rule), some in groups.items():
         messages = {without_count(one.message) for one in some}
         by_path: dict[str, list[str]] = {}
-        for one in sorted(some, key=_as_reported):
+        for one in sorted(some, key=lists.as_reported):
             path = one.evidence[0].path
             places = ", ".join(
                 _lines(place, link) if place.path == path else _place(place, link)

@@ -35,12 +35,13 @@ _TABLE: Final[Mapping[tuple[str, str, int], str]] = {
     ),
     ("security", "info", 3): "S704",
     ("quality", "high", 9): (
-        "F501 F502 F503 F505 F506 F507 F508 F509 F521 F524 F525 PLE1300 PLE1307"
+        "F404 F501 F502 F503 F505 F506 F507 F508 F509 F521 F524 F525 F621 F622 F701 F702 F704 F706 "
+        "F707 PLE0115 PLE0117 PLE0118 PLE1142 PLE1300 PLE1307"
     ),
     ("quality", "medium", 9): (
-        "ASYNC105 B002 B003 B016 B025 B029 B030 F404 F407 F601 F602 F621 F622 F631 F632 F633 F634 "
-        "F701 F702 F704 F706 F707 F823 F901 PLE0100 PLE0115 PLE0116 PLE0117 PLE0118 PLE0237 "
-        "PLE0241 PLE0303 PLE0304 PLE0305 PLE0307 PLE0308 PLE0309 PLE1132 PLE1142 PLE1205 PLE1206 "
+        "ASYNC105 B002 B003 B016 B025 B029 B030 F407 F601 F602 F631 F632 F633 F634 F823 F901 "
+        "PLE0100 PLE0116 PLE0237 PLE0241 PLE0303 PLE0304 PLE0305 PLE0307 PLE0308 PLE0309 PLE1132 "
+        "PLE1205 PLE1206 "
         "PLE1507 PLE1519 PLE1520 PLE1700 PLW0133 PLW0177 PLW0245 PLW0711 PLW1501 RUF008 RUF016 "
         "RUF040 RUF064"
     ),
@@ -86,6 +87,18 @@ _OLD_NAMES = re.compile(
 #: Names that somebody else puts among the built-in ones: IPython, gettext, type checkers.
 _INJECTED: Final = ("__IPYTHON__", "_", "get_ipython", "ngettext", "reveal_locals", "reveal_type")
 _SHELLS: Final = frozenset(("S602", "S605"))
+_CONFLICT = (re.compile(rb"(?m)^<{7} "), re.compile(rb"(?m)^>{7} "))
+#: What a file may be that Python 3 cannot read, and nobody runs by it: Python 2, a template.
+_FOREIGN = re.compile(
+    rb"(?m)\{%|<%|\{\{ *cookiecutter"
+    rb"|^\s*(?:print|exec)\s*(?:[\"'\w]|>>)|\bexcept\s+[\w.]+\s*,\s*\w+\s*:"
+    rb"|^\s*raise\s+[\w.]+\s*,\s"
+)
+_IN_BRACES = re.compile(r"\{\{|\$\{")
+_TEMPLATES = re.compile(r"(?i)(?:^|/)[^/]*(?:templates?|cookiecutter|skeleton|\{\{)[^/]*")
+#: Tests that a runner imports by their names, unless they are what other tests read.
+_COLLECTED = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$")
+_DATA = re.compile(r"(?i)(?:^|/)[^/]*(?:data|fixture|sample|snapshot|resource|cases)[^/]*/")
 
 
 class Weight(Row):
@@ -142,22 +155,35 @@ def is_test(path: str) -> bool:
     return _TEST.search(path) is not None
 
 
-def weigh(rule: str, path: str, message: str, lines: str, *, whole: bool) -> Weight | None:
+def weigh(
+    rule: str, path: str, message: str, lines: str, *, whole: bool, content: bytes = b""
+) -> Weight | None:
     """What a finding of ``rule`` in ``path`` is worth, None where nobody wants to hear of it.
 
-    ``lines`` is what stands at its place; ``whole`` is False for a slice of a file.
+    ``lines`` is what stands at its place in ``content``; ``whole`` is False for a slice of a file.
     """
     if not whole and rule in _OF_WHOLE_FILES:
         return None
     tested = is_test(path)
-    if rule == SYNTAX:  # a template, or of another version, as likely as broken
-        return Weight("quality", Severity.LOW if tested else Severity.MEDIUM, 0.6)
+    if rule == SYNTAX:
+        return _unreadable(path, lines, content)
     weight = _weigh(rule, path, message, lines)
     if weight is None or not tested or rule in _EVERYWHERE:
         return weight
     if weight.domain in ("security", "docs") or rule in _NOT_IN_TESTS:
         return None
     return weight.replace(severity=min(weight.severity, Severity.LOW))
+
+
+def _unreadable(path: str, lines: str, content: bytes) -> Weight:
+    """Of a file that cannot be compiled: whoever imports it, fails."""
+    if is_test(path) and (not _COLLECTED.search(path) or _DATA.search(path)):
+        return Weight("quality", Severity.LOW, 0.6)
+    if all(mark.search(content) for mark in _CONFLICT):
+        return Weight("quality", Severity.HIGH, 0.9)
+    if _FOREIGN.search(content) or _IN_BRACES.search(lines) or _TEMPLATES.search(path):
+        return Weight("quality", Severity.MEDIUM, 0.6)
+    return Weight("quality", Severity.HIGH, 0.9)
 
 
 def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:

@@ -61,7 +61,10 @@ class Entry(Row):
 
 
 class Outline(Value):
-    """One file: ``doc`` is the first paragraph of its own documentation, at these lines."""
+    """One file: ``doc`` is the first paragraph of its own documentation, at these lines.
+
+    ``exported`` is what ``__all__`` lists, sorted; () where there is none.
+    """
 
     path: str
     language: str
@@ -73,6 +76,7 @@ class Outline(Value):
     symbols: tuple[Symbol, ...] = ()
     imports: tuple[Import, ...] = ()
     entries: tuple[Entry, ...] = ()
+    exported: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: rows are lists."""
@@ -82,6 +86,7 @@ class Outline(Value):
             [one.module, list(one.names), one.line, one.level] for one in self.imports
         ]
         record["entries"] = [list(one) for one in self.entries]
+        record["exported"] = list(self.exported)
         return record
 
     @classmethod
@@ -93,4 +98,5 @@ class Outline(Value):
             for module, names, line, level in record["imports"]
         )
         fields["entries"] = tuple(Entry.of(one) for one in record["entries"])
+        fields["exported"] = tuple(record["exported"])
         return cls(**fields)

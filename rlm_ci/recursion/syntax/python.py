@@ -10,11 +10,12 @@ from bisect import bisect_left
 
 from rlm_ci.recursion.syntax import PARSED, Import, Outline, Symbol
 from rlm_ci.recursion.syntax.python_entries import entries
+from rlm_ci.recursion.syntax.python_statements import DEFINITIONS, Names, every, exported, ranked
 from rlm_ci.recursion.syntax.wording import clipped, folded, line_count, paragraph
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
 #: A longer file costs more memory than a machine may have: some 60 bytes for each of its own.
 MAX_BYTES = 4 << 20
@@ -30,7 +31,6 @@ _STRING_OR_COMMENT = re.compile(
 )
 _CHAIN = re.compile(rb"\b\w++(?:[\s\\]*\.[\s\\]*\w+)++")
 _CHAIN_LIMIT = 2000
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TYPE_MAKERS = {"TypeVar", "NewType", "ParamSpec", "TypeVarTuple", "TypeAliasType"}
 
 
@@ -87,41 +87,6 @@ def parsed(source: bytes) -> ast.Module | None:
             gc.enable()
 
 
-def flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body, those under ``if``, ``try`` and the like as if they stood in it.
-
-    Without recursion: of an ``elif`` chain, each link is nested in the one before.
-    """
-    stack = list(reversed(body))
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, _DEFINITIONS):
-            for inner in reversed(_blocks(node)):
-                stack.extend(reversed(inner))
-
-
-def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
-    """The blocks of a compound statement, in the order in which they stand."""
-    found = []
-    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-        part = getattr(node, name, None)
-        if part and isinstance(part, list):
-            blocks = [one.body for one in part] if name in ("handlers", "cases") else [part]
-            found += blocks
-    return found
-
-
-def every(module: ast.Module) -> Iterator[ast.stmt]:
-    """All statements of a file, at whatever depth; no order is promised."""
-    stack: list[list[ast.stmt]] = [module.body]
-    while stack:
-        for node in stack.pop():
-            yield node
-            if hasattr(node, "body") or isinstance(node, ast.Match):
-                stack += _blocks(node)
-
-
 def first_line(node: ast.stmt) -> int:
     """Where a statement begins, its decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
@@ -141,8 +106,8 @@ class _Reader:
         self._returns = _lone_returns(content) if b"\r" in content else []
 
     def read(self, module: ast.Module) -> Outline:
-        exported = _exported(module)
-        self._scope(module.body, "", exported, is_public=True)
+        named = exported(module)
+        self._scope(module.body, "", named, is_public=True)
         doc, doc_start, doc_end = self._doc(module.body)
         statements = list(every(module))
         found = Outline(
@@ -156,29 +121,30 @@ class _Reader:
             tuple(sorted(self._symbols.values(), key=lambda one: (one.line_start, one.name))),
             tuple(_imports(statements)),
             tuple(entries(self._path, module, self._last, statements)),
+            tuple(sorted(clipped(one, 300) for one in named or ())),
         )
         return found if not self._returns else self._renumbered(found)
 
     # ── definitions ──
 
     def _scope(
-        self, body: Sequence[ast.stmt], prefix: str, exported: set[str] | None, *, is_public: bool
+        self, body: Sequence[ast.stmt], prefix: str, named: set[str] | None, *, is_public: bool
     ) -> None:
         """What a module or a class defines."""
         members = bool(prefix)
-        for node in flat(body):
-            if isinstance(node, _DEFINITIONS):
-                name = f"{prefix}{node.name}"
-                shown = is_public and _is_public(node.name, exported, members=members)
-                self._define(node, name, members=members, is_public=shown)
+        names = Names(body, named, members=members)
+        for node, stays, above in ranked(body):
+            if isinstance(node, DEFINITIONS):
+                shown = is_public and names.public(node.name, stays=stays, above=above)
+                self._define(node, f"{prefix}{node.name}", members=members, is_public=shown)
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                     if isinstance(target, ast.Name):
-                        shown = is_public and _is_public(target.id, exported, members=members)
+                        shown = is_public and names.public(target.id, stays=stays, above=above)
                         self._assign(node, prefix, target.id, is_public=shown)
             elif node.__class__.__name__ == "TypeAlias":  # from 3.12 on
                 target_name: str = node.name.id  # type: ignore[attr-defined]  # as above
-                shown = is_public and _is_public(target_name, exported, members=members)
+                shown = is_public and names.public(target_name, stays=stays, above=above)
                 self._add(node, "type", f"{prefix}{target_name}", self._head(node), shown)
 
     def _define(
@@ -330,30 +296,6 @@ def _lone_returns(content: bytes) -> list[int]:
     return [line for line, match in ends if match[0] == b"\r"]
 
 
-def _exported(module: ast.Module) -> set[str] | None:
-    """The names in ``__all__``, as far as they are written out; None when there is none."""
-    names: set[str] | None = None
-    for node in flat(module.body):
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            value = node.value
-        elif isinstance(node, ast.AugAssign):
-            targets, value = [node.target], node.value
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            called = node.value.func  # __all__.extend([...]), __all__.append("...")
-            targets = [called.value] if isinstance(called, ast.Attribute) else []
-            value = node.value.args[0] if node.value.args else None
-        else:
-            continue
-        if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):
-            names = (names or set()) | {
-                one.value
-                for one in (ast.walk(value) if value is not None else ())
-                if isinstance(one, ast.Constant) and isinstance(one.value, str)
-            }
-    return names or None
-
-
 def _imports(statements: Iterable[ast.stmt]) -> list[Import]:
     found = []
     for node in statements:
@@ -363,12 +305,6 @@ def _imports(statements: Iterable[ast.stmt]) -> list[Import]:
             names = tuple(one.name for one in node.names)
             found.append(Import.of((node.module or "", names, node.lineno, node.level)))
     return sorted(found, key=lambda one: (one.line, one.module))
-
-
-def _is_public(name: str, exported: set[str] | None, *, members: bool) -> bool:
-    if exported is not None:
-        return name in exported
-    return not name.startswith("_") or (members and name.startswith("__") and name.endswith("__"))
 
 
 def _is_constant(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from rlm_ci.recursion.syntax import Entry
+from rlm_ci.recursion.syntax.python_statements import is_guard
 from rlm_ci.recursion.syntax.wording import clipped
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ def entries(
             found += [entry for one in node.decorator_list if (entry := _decorated(node, one))]
         elif isinstance(node, ast.Expr) and path.rpartition("/")[2] == "setup.py":
             found += _installed(node.value)
-    guards = [node for node in module.body if isinstance(node, ast.If) and _is_guard(node.test)]
+    guards = [node for node in module.body if isinstance(node, ast.If) and is_guard(node.test)]
     found += [
         Entry("main", clipped(path, 300), node.lineno, node.end_lineno or node.lineno)
         for node in guards[:1]
@@ -59,16 +60,6 @@ def _is_test(node: ast.stmt) -> bool:
     return isinstance(node, ast.ClassDef) and (
         node.name.startswith("Test") or node.name.endswith(("Test", "Tests", "TestCase"))
     )
-
-
-def _is_guard(test: ast.expr) -> bool:
-    """``__name__ == "__main__"``, either way round."""
-    if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
-        return False
-    sides = [test.left, test.comparators[0]]
-    names = [side.id for side in sides if isinstance(side, ast.Name)]
-    texts = [side.value for side in sides if isinstance(side, ast.Constant)]
-    return names == ["__name__"] and texts == ["__main__"] and isinstance(test.ops[0], ast.Eq)
 
 
 def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> Entry | None:

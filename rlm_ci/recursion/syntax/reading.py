@@ -6,7 +6,7 @@ import re
 
 from rlm_ci.recursion.syntax import UNPARSED, Outline, manifests, python
 from rlm_ci.recursion.syntax.languages import language
-from rlm_ci.recursion.syntax.wording import line_count
+from rlm_ci.recursion.syntax.wording import line_count, paragraph
 
 #: What no header of C has.
 _CPP = re.compile(
@@ -14,6 +14,13 @@ _CPP = re.compile(
     rb"using\s+(?:namespace\b|\w+\s*=))",
     re.MULTILINE,
 )
+#: Languages without a grammar here, whose comments begin with a hash sign.
+_SCRIPTS = frozenset((
+    "Awk", "Crystal", "Elixir", "Julia", "Nim", "Nix", "Perl", "PowerShell", "R", "Shell",
+    "Starlark", "Tcl",
+))  # fmt: skip
+#: Bytes of a script that are looked at for it.
+_FAR = 8192
 
 
 def outline(path: str, content: bytes) -> Outline:
@@ -27,7 +34,21 @@ def outline(path: str, content: bytes) -> Outline:
     found = found or manifests.outline(path, name, content)
     if found is None:
         found = _by_grammar(path, name, content)
-    return found or Outline(path, name, UNPARSED, line_count(content))
+    return found or Outline(path, name, UNPARSED, line_count(content), *_remark(name, content))
+
+
+def _remark(name: str, content: bytes) -> tuple[str, int, int]:
+    """The comment that a script begins with: its first paragraph, and its lines."""
+    if name not in _SCRIPTS:
+        return "", 0, 0
+    rows = content[:_FAR].split(b"\n")
+    first = next((n for n, row in enumerate(rows) if row.strip() and row[:2] != b"#!"), len(rows))
+    last = first
+    while last < len(rows) and rows[last].startswith(b"#"):
+        last += 1
+    told = [row.strip(b"# \t\r").decode("utf-8", "replace") for row in rows[first:last]]
+    text, start, end = paragraph(told)
+    return (text, first + start + 1, first + end) if text else ("", 0, 0)
 
 
 def language_of(path: str, content: bytes) -> str:

@@ -12,6 +12,19 @@ DOC_LIMIT = 1000
 
 _OPENED = re.compile(r"([(\[{<]) ")
 _CLOSED = re.compile(r",? ([)\]}])")
+_DIRECTIVE = re.compile(r"\s*\.\. (?:\[|_|[\w:-]+::|\|)")
+_SECTION = re.compile(
+    r"\s*(?:Args|Arguments|Attributes|Examples?|Keyword Arguments|Notes?|Other Parameters"
+    r"|Parameters|Raises|References|Returns?|See Also|Usage|Warns|Yields?)::?\s*$"
+)
+_RULE = re.compile(r"\s*(?:-{3,}|={3,}|~{3,})\s*$")
+#: A line with which the words of a documentation are at an end.
+_NO_PROSE = re.compile(
+    rf"\s*(?::\w[\w*., |\[\]-]*:(?:\s|$)|>>> |@(?:param|returns?|throws|type)\b)"
+    rf"|{_DIRECTIVE.pattern}|{_SECTION.pattern}"
+)
+#: Of fewer words, what ends in a colon is a heading.
+_FEW = 3
 
 
 def clipped(text: str, limit: int) -> str:
@@ -29,14 +42,42 @@ def folded(text: str, limit: int = HEAD_LIMIT) -> str:
 
 
 def paragraph(lines: list[str]) -> tuple[str, int, int]:
-    """The first paragraph of some lines: as one line, its first index, and one past its last."""
+    """The first paragraph of some lines: as one line, its first index, and one past its last.
+
+    Its words end where fields (``:param x:``), sections (``Args:``) or an example begin; one that
+    is a directive is passed over.
+    """
     first = 0
-    while first < len(lines) and not lines[first].strip():
-        first += 1
-    last = first
-    while last < len(lines) and lines[last].strip():
-        last += 1
-    return clipped(" ".join(" ".join(lines[first:last]).split()), DOC_LIMIT), first, last
+    while True:
+        while first < len(lines) and not lines[first].strip():
+            first += 1
+        last = first
+        while last < len(lines) and lines[last].strip() and not _NO_PROSE.match(lines[last]):
+            last += 1
+        after = _past(lines, first) if last == first < len(lines) else None
+        if after is None:
+            break
+        first = after
+    if last - first > 1 and _SECTION.match(f"{lines[first].strip()}:") and _RULE.match(
+        lines[first + 1]
+    ):  # fmt: skip
+        return "", first, first
+    text = " ".join(" ".join(lines[first:last]).split())
+    if text.endswith(":") and len(text.split()) < _FEW:
+        return "", first, first
+    return clipped(text, DOC_LIMIT), first, last
+
+
+def _past(lines: list[str], first: int) -> int | None:
+    """Where a directive and what is indented below it end; None for anything else."""
+    if not _DIRECTIVE.match(lines[first]):
+        return None
+    margin = len(lines[first]) - len(lines[first].lstrip())
+    for number in range(first + 1, len(lines)):
+        line = lines[number]
+        if line.strip() and len(line) - len(line.lstrip()) <= margin:
+            return number if not lines[number - 1].strip() else None
+    return None
 
 
 def line_count(content: bytes) -> int:

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 #: What the pages, and what is kept of files, look like: a new number makes all of them anew.
-VERSION = 2
+VERSION = 3

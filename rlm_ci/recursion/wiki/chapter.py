@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.markdown import code, prose
 from rlm_ci.recursion.wiki import notes as kinds
-from rlm_ci.recursion.wiki.modules import CONTAINERS, api, public
+from rlm_ci.recursion.wiki.modules import CONTAINERS, api, base_of, given_names, public
 from rlm_ci.recursion.wiki.paths import folder_of, is_test
 from rlm_ci.recursion.wiki.readme import plain
 from rlm_ci.recursion.wiki.surroundings import neighbourhood
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 #: Names that are listed of one file, members of one class, notes of one kind, links of one kind.
 _NAMES, _MEMBERS, _NOTES, _LINKS, _EXPORTS = 120, 40, 12, 30, 80
+#: What can be imported, and is no package: orders to the compiler, what type checkers alone have.
+NO_PACKAGES = frozenset(("__future__", "_typeshed"))
+#: Doors in a row that pass a name on.
+_PASSED_ON = 2
 #: Lines from which on a file should have a test that imports it.
 LARGE = 300
 
@@ -66,6 +70,7 @@ def chapter(module: Module, world: World, register: Register) -> dict[str, Any]:
         "uses": _others(world.around.out.get(module.key, {}), world, register),
         "used_by": _others(world.around.into.get(module.key, {}), world, register),
         "packages": _packages(module, world, register),
+        "library": _library(module, world, register),
         "entries": entries(files, register),
         "exports": _exports(module, world, register),
         "api": [
@@ -128,19 +133,24 @@ def _file(one: Facts, module: Module, world: World, register: Register) -> dict[
         link = register.link(one.path, outline.doc_start, outline.doc_end, cell=True)
         doc = f"{sentence(outline.doc, cell=True)} {link}"
     else:
-        doc = main_names(one)
+        doc = main_names([one])
     return {
         "name": code(printable(shown), cell=True),
         "lines": f"{outline.lines:,}",
-        "names": "inner" if names is None else str(len(names)),
+        "names": str(len(names)) if names is not None else _unlisted(one),
         "doc": doc,
     }
 
 
-def main_names(one: Facts) -> str:
-    """What a file defines, where it does not say itself what it is."""
+def _unlisted(one: Facts) -> str:
+    return "stub" if one.path.endswith(".pyi") else "inner"
+
+
+def main_names(files: Sequence[Facts]) -> str:
+    """What files define, where they do not say themselves what they are."""
     tops = [
         symbol
+        for one in files
         for _, symbol in public(one)
         if "." not in symbol.name and symbol.kind not in ("constant", "variable")
     ]
@@ -160,10 +170,20 @@ def _others(found: Mapping[str, Place], world: World, register: Register) -> lis
 
 
 def _packages(module: Module, world: World, register: Register) -> list[dict[str, str]]:
-    used = world.around.packages.get(module.key, ())
     return [
-        {"name": code(printable(one.package)), "link": register.link(*one.place)} for one in used
+        {"name": code(printable(one.package)), "link": register.link(*one.place)}
+        for one in world.around.packages.get(module.key, ())
+        if not one.is_standard and one.package not in NO_PACKAGES
     ]
+
+
+def _library(module: Module, world: World, register: Register) -> str:
+    """What comes with the languages: nothing to install, and nothing to keep current."""
+    return ", ".join(
+        f"{code(printable(one.package))} {register.link(*one.place)}"
+        for one in world.around.packages.get(module.key, ())
+        if one.is_standard and one.package not in NO_PACKAGES
+    )
 
 
 def entries(
@@ -191,24 +211,46 @@ def entry_count(files: Sequence[Facts]) -> int:
 
 
 def _exports(module: Module, world: World, register: Register) -> str:
+    found = exports(module, world)
+    return _linked([(name, *found[name]) for name in sorted(found)], _EXPORTS, register)
+
+
+def exports(module: Module, world: World) -> dict[str, tuple[Facts, int]]:
     """Names that a package's door takes from files within, and so gives out."""
     door = f"{module.key}/__init__.py" if module.key else "__init__.py"
     one = next((one for one in module.files if one.path == door), None)
-    if one is None:
-        return ""
+    return {} if one is None else _given(one, world, _PASSED_ON)
+
+
+def _given(door: Facts, world: World, further: int) -> dict[str, tuple[Facts, int]]:
+    """What a door gives of other files, and of what other doors give, by name."""
     targets: dict[int, list[str]] = {}
-    for edge in world.inner(door):
+    for edge in world.inner(door.path):
         targets.setdefault(edge.line, []).append(edge.target)
     found: dict[str, tuple[Facts, int]] = {}
-    for wanted in one.outline.imports:
-        for path in targets.get(wanted.line, ()):
+    for wanted in door.outline.imports:
+        # The graph keeps the first line only that leads to a file: others may, too.
+        base = base_of(folder_of(door.path), wanted)
+        paths = [f"{base}.py", f"{base}/__init__.py"] if base is not None else []
+        names = given_names(door, wanted)
+        for path in dict.fromkeys([*targets.get(wanted.line, ()), *paths]):
             other = world.files.get(path)
-            if other is None or is_test(path):
+            if other is None or path == door.path or is_test(path):
                 continue
             for number, symbol in enumerate(other.outline.symbols):
-                if symbol.name in wanted.names and not symbol.name.startswith("_"):
+                if symbol.name in names or ("*" in names and _is_free(symbol, door)):
                     found.setdefault(symbol.name, (other, number))
-    return _linked([(name, *found[name]) for name in sorted(found)], _EXPORTS, register)
+            if further and path.endswith("/__init__.py") and names - found.keys():
+                for name, place in _given(other, world, further - 1).items():
+                    if name in names or "*" in names:
+                        found.setdefault(name, place)
+    return found
+
+
+def _is_free(symbol: Symbol, door: Facts) -> bool:
+    """Whether ``import *`` takes it, and the door passes it on."""
+    listed = door.outline.exported
+    return symbol.is_public and "." not in symbol.name and (not listed or symbol.name in listed)
 
 
 def _linked(names: Sequence[tuple[str, Facts, int]], most: int, register: Register) -> str:
@@ -229,11 +271,13 @@ def _api(one: Facts, module: Module, world: World, register: Register) -> dict[s
     rows: list[dict[str, Any]] = []
     holders: dict[str, dict[str, Any]] = {}
     names: list[tuple[str, Facts, int]] = []
+    words: set[str] = set()
     for number, symbol in symbols:
         outer = symbol.name.rpartition(".")[0]
         if symbol.kind in ("constant", "variable"):
             if outer not in holders:
                 names.append((symbol.name, one, number))
+                words.add(f"{symbol.kind}s")
             continue
         if len(rows) == _NAMES:
             break
@@ -253,6 +297,7 @@ def _api(one: Facts, module: Module, world: World, register: Register) -> dict[s
         "rows": rows,
         "more": _left(symbols, rows, names),
         "constants": _linked(names, _LINKS, register),
+        "constants_are": " and ".join(sorted(words)).capitalize(),
     }
 
 

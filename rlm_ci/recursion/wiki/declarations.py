@@ -26,7 +26,7 @@ def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
     from rlm_ci.recursion.wiki.facts import Saying
 
     name = path.rpartition("/")[2]
-    reader = _READERS.get(name)
+    reader = _READERS.get(name) if name != "setup.py" else lambda _: _from_setup(content)
     if reader is None and re.fullmatch(r"requirements[\w.-]*\.txt", name):
         reader = _requirements
     if reader is None:
@@ -45,9 +45,23 @@ def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
 
 
 def _written(package: str, lines: Sequence[str], number: int, numbers: Sequence[int]) -> str:
-    """A line of a manifest, or the name of the package where others stand on it, too."""
-    text = lines[number - 1].strip().rstrip(",").strip("\"'")
+    """As it is quoted, or its line of a manifest; the name where others stand on that, too."""
+    text = lines[number - 1].strip().rstrip(",")
+    quoted = [told for _, told in _QUOTED.findall(text)]
+    own = [told for told in quoted if re.match(rf"{re.escape(package)}(?![\w.-])", told)]
+    if own and (own[0] != package or len(quoted) == 1):
+        return own[0] if len(own[0]) <= 120 else package
     return text if numbers.count(number) == 1 and len(text) <= 120 else package
+
+
+def _from_setup(content: bytes) -> Found:
+    """What ``setup.py`` writes out: ``install_requires``, and ``extras_require``."""
+    from rlm_ci.recursion.wiki.setup_script import requirements
+
+    for text, number in requirements(content):
+        match = _REQUIREMENT.match(text)
+        if match:
+            yield match[0], number
 
 
 _PROJECT = re.compile(r"[A-Za-z0-9@/._-]{1,100}")
@@ -62,6 +76,11 @@ _NAMES = {
 
 def project(path: str, content: bytes) -> str:
     """The name that a manifest at the top gives its project, "" where it does not say."""
+    if path == "setup.py":
+        from rlm_ci.recursion.wiki.setup_script import named
+
+        name = named(content)
+        return name if _PROJECT.fullmatch(name) else ""
     known = _NAMES.get(path)
     if known is None:
         return ""
@@ -154,9 +173,12 @@ def _go_mod(lines: Sequence[str]) -> Found:
 
 
 def _setup_cfg(lines: Sequence[str]) -> Found:
-    inside = False
+    table, inside = "", False
     for number, line in enumerate(lines, 1):
-        begins = re.match(r"install_requires\s*=", line)
+        if line.startswith("["):
+            table = line.strip().strip("[]").strip()
+        extra = table == "options.extras_require" and not line.startswith((" ", "\t", "["))
+        begins = re.match(r"[\w.-]+\s*=" if extra else r"install_requires\s*=", line)
         inside = bool(begins) or (inside and line.startswith((" ", "\t")))
         match = _REQUIREMENT.match((line[begins.end() :] if begins else line).strip())
         if inside and match:

@@ -62,6 +62,7 @@ class Facts(Value):
                 one.replace(signature=mask(one.signature), doc=mask(one.doc)) for one in old.symbols
             ),
             entries=tuple(one.replace(name=mask(one.name)) for one in old.entries),
+            exported=tuple(map(mask, old.exported)),
         )
         about = self.about
         return self.replace(

@@ -28,6 +28,8 @@ _DATA = frozenset((
 _MANY, _OWN = 200, 15
 #: What only annotations speak of.
 _VARIABLE = re.compile(r"=\s*(?:\w+\.)?(?:TypeVar|ParamSpec|TypeVarTuple)\(")
+#: What no name is: stands for a stub.
+_STUB = ".pyi"
 CONTAINERS = frozenset(("class", "interface", "struct", "trait", "enum", "type", "module"))
 
 
@@ -94,9 +96,11 @@ def public(one: Facts) -> list[tuple[int, Symbol]]:
 def api(one: Facts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:
     """What the page of ``folder`` lists of a file; None where the file is for nobody else.
 
-    Of an inner file it is what a package's door gives of it.
+    Of an inner file it is what a package's door gives of it; a stub says its module's names again.
     """
     shown = one.path.removeprefix(f"{folder}/") if folder else one.path
+    if _STUB in given.get(one.path, ()):
+        return None
     if not is_inner(shown):
         return public(one)
     names = given.get(one.path, frozenset())
@@ -109,25 +113,39 @@ def api(one: Facts, folder: str, given: Given) -> list[tuple[int, Symbol]] | Non
 
 
 def given_of(files: Iterable[Facts]) -> Given:
-    """The names that the doors of Python's packages give of inner files, by file; ``*`` for all."""
+    """The names that the doors of Python's packages give of inner files, by file; ``*`` for all.
+
+    A stub beside its module gives ``_STUB``.
+    """
     by_path = {one.path: one for one in files}
     found: dict[str, set[str]] = {}
     for path, one in by_path.items():
+        if path.endswith(".pyi") and path.removesuffix("i") in by_path:
+            found[path] = {_STUB}
         if not path.endswith("__init__.py"):
             continue
         folder = folder_of(path)
         for line in one.outline.imports:
-            base = _base(folder, line)
+            base = base_of(folder, line)
             if base is None:
                 continue
             for target in (f"{base}.py", f"{base}/__init__.py"):
                 if target in by_path and is_inner(target.removeprefix(f"{folder}/")):
-                    names = (name for name in line.names if not name.startswith("_"))
-                    found.setdefault(target, set()).update(names)
+                    found.setdefault(target, set()).update(given_names(one, line))
     return {path: frozenset(names) for path, names in found.items()}
 
 
-def _base(folder: str, line: Import) -> str | None:
+def given_names(door: Facts, line: Import) -> set[str]:
+    """What of an import of a package's door others may take: no more than its ``__all__``."""
+    listed = door.outline.exported
+    return {
+        name
+        for name in line.names
+        if name == "*" or (name in listed if listed else not name.startswith("_"))
+    }
+
+
+def base_of(folder: str, line: Import) -> str | None:
     """Where a door in ``folder`` imports from, without the ending; None where it cannot tell."""
     parts = folder.split("/")
     inner = line.module.split(".") if line.module else []

@@ -6,9 +6,17 @@ from rlm_ci.markdown import code, prose
 from rlm_ci.recursion.eligibility import OWN
 from rlm_ci.recursion.syntax.grammars import lacking
 from rlm_ci.recursion.wiki import notes as kinds
-from rlm_ci.recursion.wiki.chapter import documenting, entries, entry_count, main_names, said
-from rlm_ci.recursion.wiki.modules import api_size
-from rlm_ci.recursion.wiki.paths import is_test
+from rlm_ci.recursion.wiki.chapter import (
+    NO_PACKAGES,
+    documenting,
+    entries,
+    entry_count,
+    exports,
+    main_names,
+    said,
+)
+from rlm_ci.recursion.wiki.modules import api, api_size
+from rlm_ci.recursion.wiki.paths import is_beside, is_test
 from rlm_ci.recursion.wiki.state import WHOLE
 from rlm_ci.recursion.wiki.surroundings import ALL, architecture
 from rlm_ci.recursion.wiki.wording import listed, sentence
@@ -25,8 +33,6 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.wiki.facts import Facts
     from rlm_ci.recursion.wiki.modules import Layout, Module
 
-#: What type checkers alone have.
-_TYPES_ONLY = "_typeshed"
 #: Commits from which on a file is a hot spot.
 _OFTEN = 2
 #: Files that can be run by themselves, and are told one by one.
@@ -85,8 +91,10 @@ def _module(module: Module, world: World, register: Register) -> dict[str, str]:
         outline = one.outline
         link = register.link(one.path, outline.doc_start, outline.doc_end, cell=True)
         doc = f"{sentence(outline.doc, cell=True)} {link}"
-    elif len(module.files) == 1:
-        doc = main_names(module.files[0])
+    else:
+        given = world.layout.given
+        doc = main_names([one for one in module.files if api(one, module.folder, given)])
+        doc = doc or listed([code(name, cell=True) for name in sorted(exports(module, world))], 4)
     names = sum(api_size(one, module.folder, world.layout.given) for one in module.files)
     return {
         "title": prose(module.title, cell=True),
@@ -107,15 +115,18 @@ def _by_kind(files: Mapping[str, Facts], layout: Layout) -> list[Facts]:
         found = [order.index(e.kind) for e in one.outline.entries if e.kind in order]
         return min(found, default=len(order)), one.path
 
-    aside = {one.path for inner in layout.beside.values() for one in inner}
     return sorted(
-        (
-            one
-            for one in files.values()
-            if one.outline.entries and one.path not in aside and not is_test(one.path)
-        ),
+        (one for one in files.values() if one.outline.entries and _begins(one, layout)),
         key=key,
     )
+
+
+def _begins(one: Facts, layout: Layout) -> bool:
+    """Whether a user may start with it: no test, nor what builds the documentation."""
+    if one.path in layout.owner or not is_beside(one.path):
+        return not is_test(one.path)
+    installs = any(entry.kind == "script" for entry in one.outline.entries)
+    return one.path.startswith(".github/") or ("/" not in one.path and installs)
 
 
 def _without_demos(begins: list[Facts]) -> tuple[list[Facts], int]:
@@ -144,12 +155,12 @@ def _packages(files: Mapping[str, Facts], world: World, register: Register) -> l
             "link": register.link(*one.place, cell=True),
         }
         for one in world.around.packages.get(ALL, ())
-        if not one.is_standard and one.package != _TYPES_ONLY
+        if not one.is_standard and one.package not in NO_PACKAGES
     ]
 
 
 def _library(world: World) -> str:
-    """What comes with the languages: nothing to install, and nothing to keep current."""
+    """What comes with the languages: the pages of modules say where."""
     names = [
         code(printable(one.package))
         for one in world.around.packages.get(ALL, ())
@@ -166,7 +177,7 @@ def _declared(files: Mapping[str, Facts], world: World, register: Register) -> l
         if path.count("/") > 1:
             continue
         for name, place in files[path].declared:
-            if _key(name) not in used:
+            if _key(name) not in used and name.lower() != files[path].project.lower():
                 link = register.link(path, place.line_start, place.line_end)
                 found.setdefault(_key(name), {"text": code(printable(place.text)), "link": link})
     return [found[key] for key in sorted(found)][:60]
@@ -174,17 +185,19 @@ def _declared(files: Mapping[str, Facts], world: World, register: Register) -> l
 
 #: Packages whose modules have another name.
 _MODULES = {
-    "attrs": "attr", "beautifulsoup4": "bs4", "gitpython": "git", "opencv_python": "cv2",
-    "pillow": "pil", "protobuf": "google", "pycryptodome": "crypto", "pygithub": "github",
+    "attrs": "attr", "beautifulsoup4": "bs4", "gitpython": "git", "grpcio": "grpc",
+    "mysqlclient": "mysqldb", "opencv_python": "cv2", "opencv_python_headless": "cv2",
+    "pillow": "pil", "protobuf": "google", "psycopg2_binary": "psycopg2",
+    "pycryptodome": "crypto", "pycryptodomex": "cryptodome", "pygithub": "github",
     "pyjwt": "jwt", "pyopenssl": "openssl", "pyserial": "serial", "pysocks": "socks",
-    "pyyaml": "yaml", "scikit_image": "skimage", "scikit_learn": "sklearn",
+    "pyyaml": "yaml", "pyzmq": "zmq", "scikit_image": "skimage", "scikit_learn": "sklearn",
 }  # fmt: skip
 
 
 def _key(name: str) -> str:
     """What the name of a package and that of its module have in common."""
     key = name.lower().replace("-", "_").replace(".", "_")
-    return _MODULES.get(key, key).removeprefix("python_")
+    return _MODULES.get(key, key).removeprefix("python_").removesuffix("_py")
 
 
 # ── figures ──

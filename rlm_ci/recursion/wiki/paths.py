@@ -17,7 +17,8 @@ _TEST_FILE = re.compile(
 #: Folders at the top that hold no part of the program.
 _BESIDE = frozenset((
     "doc", "docs", "documentation", "example", "examples", "sample", "samples", "demo", "demos",
-    "contrib", "website", "site", "scripts", "ci", ".github",
+    "contrib", "website", "site", "scripts", "ci", ".ci",
+    ".circleci", ".buildkite", ".devcontainer", ".github", ".gitlab",
     "requirements",
 ))  # fmt: skip
 #: The same wherever it stands.

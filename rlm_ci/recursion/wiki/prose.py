@@ -16,7 +16,7 @@ from rlm_ci.recursion.wiki.claims import batches, lines_in, quote_hash
 from rlm_ci.recursion.wiki.modules import is_source
 from rlm_ci.recursion.wiki.paths import folder_of
 from rlm_ci.recursion.wiki.state import WHOLE, Said
-from rlm_ci.texts import encodable
+from rlm_ci.texts import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -97,7 +97,8 @@ def tell(ask: Ask, texts: Sequence[Text]) -> Told:
                 answer = ask_object(ask, f"tell-{number}-{turn}", prompt, _misfit)
             except (LimitError, RemoteError) as error:
                 word = BUDGET if isinstance(error, LimitError) else REMOTE
-                uncovered += [(text.path, f"{word}: no prose about it") for text in inner]
+                why = f"{word}: no prose about it: {printable(str(error))}"
+                uncovered += [(text.path, why) for text in inner]
                 unfinished.append(folder)
                 break
             if answer is None:

@@ -7,49 +7,12 @@ import re
 
 from rlm_ci.recursion.wiki import notes as kinds
 from rlm_ci.recursion.wiki.notes import LONGEST, Note, bounded, folded
+from rlm_ci.recursion.wiki.python_calls import CALLS, SILENT, SPEAKERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Calls by their full names. A name that ends with a dot stands for all that begins so.
-_CALLS = {
-    **dict.fromkeys(("os.system", "os.popen", "subprocess.getoutput",
-                     "subprocess.getstatusoutput", "asyncio.create_subprocess_shell"),
-                    kinds.SHELL),
-    **dict.fromkeys(("subprocess.run", "subprocess.call", "subprocess.check_call",
-                     "subprocess.check_output", "subprocess.Popen", "os.execv", "os.execve",
-                     "os.execvp", "os.execvpe", "os.execl", "os.execlp", "os.posix_spawn",
-                     "os.posix_spawnp", "os.spawnv", "os.spawnl", "os.startfile", "pty.spawn",
-                     "asyncio.create_subprocess_exec"), kinds.PROGRAM),
-    **dict.fromkeys(("eval", "exec", "builtins.eval", "builtins.exec", "runpy.run_path",
-                     "runpy.run_module", "code.interact"), kinds.CODE),
-    **dict.fromkeys(("pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.load",
-                     "marshal.loads", "shelve.open", "dill.load", "dill.loads", "joblib.load",
-                     "yaml.load", "yaml.unsafe_load", "yaml.full_load", "torch.load"),
-                    kinds.OBJECTS),
-    **dict.fromkeys(("os.remove", "os.unlink", "os.rmdir", "os.removedirs", "shutil.rmtree"),
-                    kinds.DELETES),
-    **dict.fromkeys(("socket.socket", "socket.create_connection", "socket.create_server",
-                     "urllib.request.urlopen", "urllib.request.urlretrieve",
-                     "http.client.HTTPConnection", "http.client.HTTPSConnection", "smtplib.SMTP",
-                     "smtplib.SMTP_SSL", "ftplib.FTP", "ftplib.FTP_TLS", "imaplib.IMAP4",
-                     "poplib.POP3", "telnetlib.Telnet", "asyncio.open_connection",
-                     "asyncio.start_server", "requests.get", "requests.post", "requests.put",
-                     "requests.delete", "requests.request", "requests.Session", "httpx.get",
-                     "httpx.post", "httpx.request", "httpx.Client", "httpx.AsyncClient",
-                     "urllib3.PoolManager", "aiohttp.ClientSession"), kinds.NETWORK),
-    **dict.fromkeys(("threading.Thread", "threading.Timer", "_thread.start_new_thread",
-                     "concurrent.futures.ThreadPoolExecutor",
-                     "concurrent.futures.ProcessPoolExecutor",
-                     "concurrent.futures.thread.ThreadPoolExecutor",
-                     "concurrent.futures.process.ProcessPoolExecutor",
-                     "multiprocessing.Process", "multiprocessing.Pool", "os.fork", "os.forkpty"),
-                    kinds.THREADS),
-    **dict.fromkeys(("os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefault"),
-                    kinds.ENVIRONMENT),
-    **dict.fromkeys(("os._exit", "os.abort", "sys.exit"), kinds.ENDS),
-}  # fmt: skip
 #: Bases, and decorators, that say what instances are.
 _ENUMS = {"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"}
 _FINALS = {"typing.Final", "typing_extensions.Final"}
@@ -83,6 +46,7 @@ class _Reader:
         self.notes: list[Note] = []
         self._lines = source.split(b"\n")
         self._names = _aliases(tree)
+        self._speakers: set[str] = set()
         if any(mark in source for mark in (b"TODO", b"FIXME", b"XXX", b"HACK")):
             self._marks()
 
@@ -149,6 +113,9 @@ class _Reader:
         """A compound statement at the top: what is defined in it is defined there too."""
         if isinstance(node, ast.If) and _is_main(node.test):
             return  # what a script does when it is run is told as its entry
+        if isinstance(node, ast.If) and _is_for_types(node.test):
+            self.statements(node.orelse, within, public=public)
+            return
         inner: list[ast.AST] = []
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.ExceptHandler):
@@ -239,8 +206,8 @@ class _Reader:
             return
         called = last.exc.func if isinstance(last.exc, ast.Call) else last.exc
         kind = self._segment(called)
-        if kind == "NotImplementedError":
-            return
+        if kind == "NotImplementedError" or (called is last.exc and not _is_class(kind)):
+            return  # what was caught, or kept, is raised again
         start = node.lineno
         end = min(last.end_lineno or start, start + LONGEST - 1)
         text, message = self._segment(node.test), _message(last.exc)
@@ -256,6 +223,8 @@ class _Reader:
             kind = type(node)
             if kind is ast.Call:
                 self._call(node, within)  # type: ignore[arg-type]  # its type was just looked at
+            elif kind is ast.Import or kind is ast.ImportFrom:
+                self._imported(node, within)  # type: ignore[arg-type]  # see above
             elif kind is ast.ExceptHandler:
                 self._handler(node, within)  # type: ignore[arg-type]  # see above
             elif kind is ast.Subscript and self._dotted(node.value) == "os.environ":  # type: ignore[attr-defined]  # see above
@@ -263,13 +232,29 @@ class _Reader:
                 self._note(kinds.ENVIRONMENT, node, within, self._segment(node), name)
             stack += _children(node)
 
+    def _imported(self, node: ast.Import | ast.ImportFrom, within: str) -> None:
+        """The first import of a package that speaks to a network."""
+        if isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        elif node.module and not node.level:
+            names = [f"{node.module}.{one.name}" for one in node.names]
+        else:
+            return
+        for name in names:
+            parts = name.split(".")
+            heads = {".".join(parts[:size]) for size in (1, 2, 3)} & SPEAKERS
+            if heads - self._speakers and not SILENT.intersection(parts):
+                self._speakers |= heads
+                self._note(kinds.NETWORK, node, within, folded(self._segment(node), 110))
+                return
+
     def _line(self, node: ast.AST) -> str:
         row = self._lines[node.lineno - 1]  # type: ignore[attr-defined]  # expressions have lines
         return folded(row.decode("utf-8", "surrogateescape"), 110)
 
     def _call(self, node: ast.Call, within: str) -> None:
         name = self._dotted(node.func)
-        kind = _CALLS.get(name)
+        kind = CALLS.get(name)
         if kind is None:
             return
         if kind == kinds.PROGRAM and any(
@@ -297,6 +282,10 @@ class _Reader:
             self._note(kinds.SWALLOWS, node, within, self._line(node))
 
 
+def _is_class(name: str) -> bool:
+    return name.rpartition(".")[2].lstrip("_")[:1].isupper()
+
+
 def _raises(body: list[ast.stmt]) -> bool:
     return any(isinstance(one, ast.Raise) for statement in body for one in ast.walk(statement))
 
@@ -310,6 +299,12 @@ def _is_main(test: ast.expr) -> bool:
     return isinstance(test, ast.Compare) and any(
         isinstance(one, ast.Name) and one.id == "__name__" for one in (test.left, *test.comparators)
     )
+
+
+def _is_for_types(test: ast.expr) -> bool:
+    """``TYPE_CHECKING``: what stands below is never run."""
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"
 
 
 def _constant(node: ast.AST) -> str:
@@ -329,7 +324,7 @@ def _message(raised: ast.expr) -> str:
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
     """What the names that imports bind stand for."""
-    from rlm_ci.recursion.syntax.python import every
+    from rlm_ci.recursion.syntax.python_statements import every
 
     names: dict[str, str] = {}
     for node in every(tree):

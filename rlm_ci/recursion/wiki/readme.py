@@ -13,6 +13,12 @@ _IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])|\|[\w .-]+\|_?")
 _LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|`([^`<]+) <[^>]*>`__?")
 _TAG = re.compile(r"<[^>]*>")
 _ROLE = re.compile(r":[\w:+-]+:`([^`]+)`|``([^`]+)``")
+_SPAN = re.compile(r"(`[^`]*`)")
+#: Emphasis. Underscores are that around several words alone: ``__init__`` is a name.
+_STRONG = re.compile(
+    r"\*\*([^*]+)\*\*|__([^_\s][^_]*\s[^_]*)__|(?<![\w*\\])\*(?![\s*])([^*]+?)(?<![\s*])\*(?![\w*])"
+)
+_SLANTED = re.compile(r"(?<![\w`/.])_(?![\s_])([^_`]+)(?<!\s)_(?![\w`])")
 #: A line that is no prose: headings, underlines, tables, fences, directives, images, tags, notes.
 _OTHER = re.compile(
     r"\s*(?:#|>|=+\s*$|-{3,}|~{3,}|\^{3,}|\*{3,}|`{3}|\.\. |<|\[!?\[|!\[|:\w+:|\||\+[-=])"
@@ -45,7 +51,7 @@ def introduction(content: bytes) -> Saying | None:
             continue
         underlined = bool(re.match(r"\s*([=~^*+#-])\1{2,}\s*$", line))
         written = " ".join(lines[start:number])
-        text = plain(written)
+        text = plain(written if "`" in written else _SLANTED.sub(r"\1", written))
         if not underlined and len(text.split()) >= 4 and not _is_bar(written):
             shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
             return Saying(shown, start + 1, number)
@@ -64,8 +70,11 @@ def plain(text: str) -> str:
     text = _ROLE.sub(_role, _IMAGE.sub(" ", text))
     text = _LINK.sub(lambda found: found[1] or found[2] or "", text)
     text = _TAG.sub("", text)
-    text = re.sub(r"\*\*([^*]+)\*\*|__([^_]+)__", lambda found: found[1] or found[2], text)
-    return " ".join(text.split())
+    parts = _SPAN.split(text)
+    parts[::2] = (
+        _STRONG.sub(lambda found: found[1] or found[2] or found[3], one) for one in parts[::2]
+    )
+    return " ".join("".join(parts).split())
 
 
 def _role(found: re.Match[str]) -> str:

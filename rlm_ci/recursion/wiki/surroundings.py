@@ -9,7 +9,7 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rlm_ci.recursion.syntax.graph import Graph
     from rlm_ci.recursion.wiki.modules import Layout, Module
@@ -136,8 +136,21 @@ def architecture(layout: Layout, around: Surroundings) -> Map:
     heavy = sorted(weights, key=lambda pair: (-weights[pair], pair))
     inside = set(shown)
     inside_map = [pair for pair in heavy if set(pair) <= inside]
-    drawn = inside_map[: max(_FEW, 2 * len(shown))]
-    return Map(flowchart(boxes, sorted(drawn)), left_out, len(inside_map) - len(drawn))
+    arrows = drawn(inside_map, max(_FEW, 2 * len(shown)))
+    return Map(flowchart(boxes, sorted(arrows)), left_out, len(inside_map) - len(arrows))
+
+
+def drawn(pairs: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
+    """The heaviest first, but before them the heaviest that begins, and that ends, at each box."""
+    chosen: dict[tuple[str, str], None] = {}
+    for side in (0, 1):
+        seen: set[str] = set()
+        for pair in pairs:
+            if pair[side] not in seen:
+                seen.add(pair[side])
+                chosen[pair] = None
+    ordered = list(chosen) if len(chosen) <= most else [pair for pair in pairs if pair in chosen]
+    return list(dict.fromkeys([*ordered, *pairs]))[:most]
 
 
 def _short(key: str) -> str:

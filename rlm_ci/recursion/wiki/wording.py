@@ -10,11 +10,12 @@ from rlm_ci.recursion.wiki.readme import plain
 #: Characters of a description in a list.
 _SENTENCE = 180
 _SIGNATURE = 160
+_LEADING = re.compile(r"(.{12,}[.!?])\s+[^.!?]*:$")
 
 
 def sentence(text: str, *, cell: bool = False) -> str:
     """The first sentence of a documentation."""
-    text = plain(text)
+    text = plain(text).rstrip(":")
     found = re.match(r"(.{12,}?[.!?])(?=\s+[^a-z\s]|\s*$)", text)
     if found and not re.search(r"(?:\be\.g|\bi\.e|\betc|\bvs)\.$", found[1]):
         text = found[1]
@@ -22,8 +23,11 @@ def sentence(text: str, *, cell: bool = False) -> str:
 
 
 def paragraph(text: str) -> str:
-    """A whole paragraph of documentation."""
-    return prose(clip(plain(text), 900))
+    """A whole paragraph of documentation, without a last sentence that leads to an example."""
+    text = plain(text)
+    if text.endswith(":"):
+        text = _LEADING.sub(r"\1", text).rstrip(":")
+    return prose(clip(text, 900))
 
 
 def signature(text: str) -> str:

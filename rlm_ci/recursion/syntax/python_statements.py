@@ -1,0 +1,122 @@
+"""The statements of Python code, and which names a module defines for those that import it."""
+
+from __future__ import annotations
+
+import ast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body, those under ``if``, ``try`` and the like as if they stood in it.
+
+    Without recursion: of an ``elif`` chain, each link is nested in the one before.
+    """
+    return (node for node, _, _ in ranked(body))
+
+
+def ranked(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool, ast.stmt | None]]:
+    """As ``flat``, each with whether it stays, and the outermost statement that it stands below.
+
+    What a loop binds is a means, and what a main guard binds is for the script alone: neither
+    stays.
+    """
+    stack: list[tuple[ast.stmt, bool, ast.stmt | None]]
+    stack = [(node, True, None) for node in reversed(body)]
+    while stack:
+        node, stays, above = stack.pop()
+        yield node, stays, above
+        if not isinstance(node, DEFINITIONS):
+            passing = not stays or isinstance(node, ast.For | ast.AsyncFor | ast.While)
+            guard = isinstance(node, ast.If) and is_guard(node.test)
+            for inner in reversed(_blocks(node)):
+                lasts = not (passing or (guard and inner[0] is node.body[0]))  # type: ignore[attr-defined]  # a guard is an if
+                stack.extend((one, lasts, above or node) for one in reversed(inner))
+
+
+def every(module: ast.Module) -> Iterator[ast.stmt]:
+    """All statements of a file, at whatever depth; no order is promised."""
+    stack: list[list[ast.stmt]] = [module.body]
+    while stack:
+        for node in stack.pop():
+            yield node
+            if hasattr(node, "body") or isinstance(node, ast.Match):
+                stack += _blocks(node)
+
+
+def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
+    """The blocks of a compound statement, in the order in which they stand."""
+    found = []
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        part = getattr(node, name, None)
+        if part and isinstance(part, list):
+            blocks = [one.body for one in part] if name in ("handlers", "cases") else [part]
+            found += blocks
+    return found
+
+
+def is_guard(test: ast.expr) -> bool:
+    """``__name__ == "__main__"``, either way round."""
+    if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
+        return False
+    sides = [test.left, test.comparators[0]]
+    names = [side.id for side in sides if isinstance(side, ast.Name)]
+    texts = [side.value for side in sides if isinstance(side, ast.Constant)]
+    return names == ["__name__"] and texts == ["__main__"] and isinstance(test.ops[0], ast.Eq)
+
+
+class Names:
+    """Which names of a module, or of a class, are for others."""
+
+    def __init__(self, body: Sequence[ast.stmt], exported: set[str] | None, *, members: bool):
+        self._exported = exported
+        self._members = members
+        #: What an import binds, with the statement that it stands below: there, a definition of
+        #: the same name is its stand-in. And what is deleted.
+        self._taken: set[tuple[ast.stmt, str]] = set()
+        self._deleted: set[str] = set()
+        for node, _, above in ranked(body):
+            if isinstance(node, ast.Import | ast.ImportFrom) and above is not None:
+                bound = (one.asname or one.name.partition(".")[0] for one in node.names)
+                self._taken |= {(above, name) for name in bound}
+            elif isinstance(node, ast.Delete):
+                self._deleted |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+
+    def public(self, name: str, *, stays: bool, above: ast.stmt | None) -> bool:
+        """Whether a definition of ``name`` is; ``stays`` and ``above`` are told by ``ranked``."""
+        if self._exported is not None:
+            return name in self._exported
+        if not stays or name in self._deleted:
+            return False
+        if above is not None and (above, name) in self._taken:
+            return False
+        special = self._members and name.startswith("__") and name.endswith("__")
+        return special or not name.startswith("_")
+
+
+def exported(module: ast.Module) -> set[str] | None:
+    """The names in ``__all__``, as far as they are written out; None when there is none."""
+    names: set[str] | None = None
+    for node in flat(module.body):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            value = node.value
+        elif isinstance(node, ast.AugAssign):
+            targets, value = [node.target], node.value
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = node.value.func  # __all__.extend([...]), __all__.append("...")
+            targets = [called.value] if isinstance(called, ast.Attribute) else []
+            value = node.value.args[0] if node.value.args else None
+        else:
+            continue
+        if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):
+            names = (names or set()) | {
+                one.value
+                for one in (ast.walk(value) if value is not None else ())
+                if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
+    return names or None

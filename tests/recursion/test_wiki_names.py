@@ -1,0 +1,301 @@
+"""What pages call public, declared and a summary, where sources say it in roundabout ways."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from recursion import wiki_stage as stage
+
+from rlm_ci.recursion.syntax.reading import outline
+from rlm_ci.recursion.wiki.declarations import declared, project
+from rlm_ci.recursion.wiki.facts import facts_of
+from rlm_ci.recursion.wiki.python_notes import python_notes
+from rlm_ci.recursion.wiki.readme import introduction, plain
+from rlm_ci.recursion.wiki.surroundings import drawn
+from rlm_ci.recursion.wiki.wording import paragraph, sentence
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from histories import GitRepo
+
+
+GUARD = """\
+a = 1
+if __name__ == "__main__":
+    def demo(): ...
+    class B:
+        def c(self): ...
+    d = 1
+else:
+    e = 1
+"""
+STAND_IN = """\
+try:
+    import ssl
+    from json import loads
+except ImportError:
+    ssl = None
+    def loads(): ...
+    HAS_SSL = False
+import re
+re_own = re
+"""
+LOOPS = """\
+for name in ("a", "b"):
+    target = name
+    if target:
+        mod = 1
+    def f(): ...
+while x:
+    y = 1
+z = 1
+del z
+"""
+MEMBERS = """\
+class A:
+    for x in "ab":
+        y: int = 1
+    w: int = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "public"),
+    [
+        (GUARD, ["a", "e"]),
+        (STAND_IN, ["HAS_SSL", "re_own"]),
+        ("from x import load\nif y:\n    def load(): ...\n", ["load"]),
+        (LOOPS, []),
+        ("__all__ = ['kept']\nfor kept in 'ab':\n    kept = 1\n", ["kept"]),
+        (MEMBERS, ["A", "A.w"]),
+    ],
+)
+def test_a_name_is_public_where_others_can_import_it(source: str, public: list[str]) -> None:
+    found = outline("mod.py", source.encode())
+    assert [one.name for one in found.symbols if one.is_public] == public
+
+
+DOOR = """\
+from .exc import Gone
+import os
+from .exc import Lost, Found
+from ._impl import *
+from ._compat import Protocol
+"""
+
+
+def pages_of(repo: GitRepo, tmp_path: Path, files: dict[str, str]) -> dict[str, str]:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, files))
+    out = tmp_path / "wiki"
+    pages, _, _ = stage.wiki(corpus, out, tmp_path)
+    stage.judge(pages, corpus, out, stage.opened(repo))
+    return stage.texts(out)
+
+
+def given(page: str) -> list[str]:
+    line = next(line for line in page.split("\n") if line.startswith("The package itself"))
+    return [part for part in line.split("`") if part.isidentifier()]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_package_gives_what_all_of_its_imports_take(
+    repo: GitRepo, tmp_path: Path, *, listed: bool
+) -> None:
+    every = "__all__ = ['Gone', 'Lost']\n" if listed else ""
+    files = {
+        "README.md": "It gets what is far away.\n",
+        "net/__init__.py": DOOR + every,
+        "net/exc.py": "class Gone: ...\nclass Lost: ...\nclass Found: ...\nclass Own: ...\n",
+        "net/_impl.py": "def go(): ...\ndef _hide(): ...\n",
+        "net/_compat.py": "class Protocol: ...\n",
+        "lot/__init__.py": "from net import Gone, go\nfrom net.exc import Own\n",
+    }
+    texts = pages_of(repo, tmp_path, files)
+    taken = ["Gone", "Lost"] if listed else ["Found", "Gone", "Lost", "Protocol", "go"]
+    assert given(texts["modules/net.md"]) == taken
+    if listed:  # what another door gives is passed on
+        assert given(texts["modules/lot.md"]) == ["Gone", "Own"]
+    assert "| [lot](modules/lot.md) | `Gone`, `Own`" in texts["index.md"]
+
+
+PYPROJECT = """\
+[project]
+name = "net"
+[project.optional-dependencies]
+all = [
+    "net[x]",
+    'lamp; python == "3"',
+    "markdown-it-py", "git>=2"
+]
+"""
+
+
+def test_a_page_says_each_thing_once_and_calls_it_what_it_is(repo: GitRepo, tmp_path: Path) -> None:
+    files = {
+        "setup.py": "setup(entry_points={'console_scripts': ['net = net.cli:main']})\n",
+        "docs/Makefile": "html:\n\tsphinx\n",
+        "Makefile": "all:\n\ttrue\n",
+        "pyproject.toml": PYPROJECT,
+        "net/__init__.py": "",
+        "net/a.py": "from __future__ import a\nimport markdown_it\nlog = 1\nclass A: ...\n",
+        "net/a.pyi": "log: int\nclass A:\n  def only(self): ...\n",
+        "net/b.py": "LIMIT = 1\ndef b(): ...\n",
+        "net/c.pyi": "def native(): ...\n",
+    }
+    texts = pages_of(repo, tmp_path, files)
+    index, page = texts["index.md"], texts["modules/net.md"]
+    assert "| [net](modules/net.md) | `A`, `b`, `native` | 5 |" in index
+    assert "- script `net` " in index
+    assert "- task `all` " in index
+    assert "`html`" not in index
+    assert "net[x]" not in index
+    assert '- `lamp; python == "3"` ' in index
+    assert "- `git>=2` " in index
+    assert "| `markdown_it` | 1 | yes |" in index
+    assert "| `a.pyi` | `A` | 3 | stub |" in page
+    assert "only" not in page
+    assert "def native()" in page
+    assert "Variables: `log`" in page
+    assert "Constants: `LIMIT`" in page
+    assert "__future__" not in page
+
+
+@pytest.mark.parametrize(
+    ("doc", "summary"),
+    [
+        (":rtype: bool", ""),
+        ("Sends it.\n:param url: Where to.", "Sends it."),
+        ("See :class:`A` for it.", "See :class:`A` for it."),
+        ("Args:\n  x: one", ""),
+        ("Reads it\nReturns:\n  x", "Reads it"),
+        ("Parameters\n----------\nx : int", ""),
+        (".. versionadded:: 2.0\n   It is new.\n\nSends it.", "Sends it."),
+        (">>> go()\n1", ""),
+        ("Usage::\n\n  go()", ""),
+        ("Sends it\n>>> go()", "Sends it"),
+    ],
+)
+def test_a_summary_is_made_of_words(doc: str, summary: str) -> None:
+    rows = "\n    ".join(doc.split("\n"))
+    source = f'def go():\n    """\n    {rows}\n    """\n'
+    found = outline("a.py", source.encode()).symbols[0]
+    assert found.doc == summary
+    assert (found.doc_start > 0) == bool(summary)
+
+
+def test_what_leads_to_an_example_does_not_end_a_text() -> None:
+    told = "It gets pages, for all of us. Basic GET usage:"
+    assert paragraph(told) == "It gets pages, for all of us."
+    assert sentence(told) == "It gets pages, for all of us."
+    assert sentence("Pairs, of which it makes a dict::") == "Pairs, of which it makes a dict"
+
+
+def test_emphasis_is_no_part_of_the_words() -> None:
+    assert plain("*Read-only* view of *args and `*x*`, 2 * 3 * 4") == (
+        "Read-only view of *args and `*x*`, 2 * 3 * 4"
+    )
+    assert plain("Called by __init__ and __new__") == "Called by __init__ and __new__"
+    said = introduction(b"Makes _rich_ text of snake_case_names, **now**.\n")
+    assert said is not None
+    assert said.text == "Makes rich text of snake_case_names, now."
+
+
+SETUP = b"""\
+from setuptools import setup
+requires = [
+    "urllib3>=1.21.1,<3",
+    "idna",
+]
+base = ('certifi',) + tuple(x)
+setup(
+    name="net",
+    install_requires=requires + ["six"],
+    extras_require={"socks": ["PySocks>=1.5.6"], "more": base_of(), "text": '''
+one
+two>=2
+'''},
+)
+"""
+
+
+def test_what_a_setup_script_writes_out_is_declared() -> None:
+    found = [(name, place.text, place.line_start) for name, place in declared("setup.py", SETUP)]
+    assert found[:4] == [
+        ("urllib3", "urllib3>=1.21.1,<3", 3),
+        ("idna", "idna", 4),
+        ("six", "six", 9),
+        ("PySocks", "PySocks>=1.5.6", 10),
+    ]
+    assert [(name, line) for name, _, line in found[4:]] == [("one", 11), ("two", 12)]
+    assert project("setup.py", SETUP) == "net"
+    looped = b"a = a + a\nsetup(name=a, install_requires=a)\n"
+    assert declared("setup.py", looped) == ()
+    assert project("setup.py", looped) == ""
+
+
+def test_extras_of_a_setup_configuration_are_declared() -> None:
+    extras = "[options.extras_require]\ntest =\n  pytest\n  tox>1\n[x]\ny = z\n"
+    text = f"[options]\ninstall_requires = six\n{extras}".encode()
+    assert [name for name, _ in declared("setup.cfg", text)] == ["six", "pytest", "tox"]
+
+
+def test_what_is_raised_again_is_no_demand() -> None:
+    source = b"def f(e, x):\n    if e:\n        raise e\n    if x:\n        raise Bad\n"
+    assert [note.text for note in python_notes(source)] == ["Bad: x"]
+
+
+SPEAKING = b"""\
+import urllib3
+from urllib3.exceptions import HTTPError
+from urllib3.poolmanager import PoolManager
+import http.cookiejar
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import boto3
+else:
+    import smtplib
+
+def go():
+    from http.client import HTTPConnection
+    from . import redis
+"""
+
+
+def test_who_imports_what_speaks_to_a_network_does_so_too() -> None:
+    found = [(note.kind, note.line_start, note.within) for note in python_notes(SPEAKING)]
+    assert found == [("network", 1, ""), ("network", 9, ""), ("network", 12, "go")]
+
+
+def test_a_script_tells_what_it_is_at_its_top() -> None:
+    found = outline(
+        "hooks/run", b"#!/bin/sh\n# Finds the program,\n# and runs it.\nset -eu\n# no\n"
+    )
+    assert (found.doc, found.doc_start, found.doc_end) == ("Finds the program, and runs it.", 2, 3)
+    assert outline("run.sh", b"set -eu\n# no\n").doc == ""
+    assert outline("a.xyz", b"# no\n").doc == ""
+
+
+def test_a_repository_without_code_says_so(repo: GitRepo, tmp_path: Path) -> None:
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, {"a.txt": "of note\n"}))
+    pages, _, _ = stage.wiki(corpus, tmp_path / "wiki", tmp_path)
+    assert len(pages.pages) == 1
+    assert "There is no code of a program in it: its files are counted." in pages.pages[0].text
+
+
+def test_facts_know_what_a_file_exports() -> None:
+    one = facts_of("a.py", b"__all__ = ['b', 'a']\n")
+    assert one.outline.exported == ("a", "b")
+    assert type(one).from_list(one.to_list()) == one
+
+
+def test_each_module_of_a_map_has_its_heaviest_arrows() -> None:
+    heavy = [(a, b) for a in "abcdef" for b in "abcdef" if a != b]
+    few = [*heavy, ("x", "a"), ("x", "b"), ("b", "y")]
+    kept = drawn(few, 24)
+    assert len(kept) == 24
+    assert {("x", "a"), ("b", "y")} <= set(kept)
+    assert ("x", "b") not in kept
+    assert drawn(few, 5) == [pair for pair in few if pair in drawn(few, 24)][:5]
+    assert drawn(few[:3], 24) == few[:3]
