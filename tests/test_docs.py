@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
+import yaml
 from test_architecture import LAYERS, PACKAGE
 
 from rlm_ci import checks, cli
@@ -154,3 +155,22 @@ def test_the_plan_of_the_house_is_the_house() -> None:
     rooms = {path.name for path in PACKAGE.iterdir() if not path.name.startswith("_")}
     named = set(re.findall(r"^[├└]── (\S+?)/?\s", tree, re.MULTILINE))
     assert named == {room.removesuffix("/") for room in rooms if room != "py.typed"}
+
+
+def test_the_pinned_action_has_what_the_documents_tell_of() -> None:
+    """Who copies a snippet gets that commit: its inputs are those of today."""
+    pins = {
+        (page.name, pin)
+        for page in DOCUMENTS
+        for pin in re.findall(r"rlm-ci/rlm-ci@([0-9a-f]{40})\b", page.read_text("utf-8"))
+    }
+    assert {page for page, _ in pins} >= {"README.md", "github.md", "fix.md"}
+    now = yaml.safe_load((TOP / "action.yml").read_text("utf-8"))
+    for page, pin in pins:
+        argv = ["git", "-C", str(TOP), "show", f"{pin}:action.yml"]
+        shown = subprocess.run(argv, capture_output=True, check=False)
+        if shown.returncode:
+            pytest.skip("the history is not here")
+        then = yaml.safe_load(shown.stdout)
+        for part in ("inputs", "outputs"):
+            assert then[part].keys() == now[part].keys(), page

@@ -17,6 +17,7 @@ from rlm_ci.findings import (
     Part,
     Severity,
 )
+from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.recursion.objectives.wiki import NAME, Wiki
 from rlm_ci.recursion.syntax.grammars import lacking
@@ -301,5 +302,6 @@ class Documenting(Solving):
             "model": done.agreed.model,
         }
         counts = result.counts if result else None
-        part = Part(NAME, summary, metrics, state=state, evidence=counts)
+        error = refusal(result) if result else None
+        part = Part(NAME, summary, metrics, state=state, error=error, evidence=counts)
         return scope.with_closed(part, done.corpus)

@@ -91,6 +91,8 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
         _show_stages(runs.find(held.id), settings)
     else:
         show(work, settings)
+        if work.report is not None:
+            output.explain_parts(work.report)
     return code
 
 

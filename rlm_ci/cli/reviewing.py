@@ -81,7 +81,8 @@ class Reviewing(Solving):
         if not hidden:
             return part
         told = f"{count(len(hidden), 'changed file')} not looked at, such as {hidden[0]}"
-        return part.replace(state=INCOMPLETE, summary=printable(f"{part.summary}; {told}"))
+        summary = printable(f"{part.summary}; {told}")
+        return part.replace(state=INCOMPLETE, error=None, summary=summary)
 
     def require_leave(self) -> None:
         """Raise ConfigError where a work tree's own file names programs that nobody has allowed.
@@ -212,7 +213,8 @@ class ReviewingChange(Reviewing):
             return part
         names = ", ".join(one.name for one in rows)
         told = f"not asked, as they need files on the disk: {names}"
-        return part.replace(state=INCOMPLETE, summary=printable(f"{part.summary}; {told}"))
+        summary = printable(f"{part.summary}; {told}")
+        return part.replace(state=INCOMPLETE, error=None, summary=summary)
 
     def conclude(self, done: Done) -> Report:
         report = super().conclude(done)

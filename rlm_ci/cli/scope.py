@@ -188,6 +188,5 @@ def with_closed(part: Part, corpus: Corpus) -> Part:
         return part
     things = "file or folder" if len(closed) == 1 else "files or folders"
     told = f"{len(closed):,} {things} could not be read, such as {closed[0]}"
-    return part.replace(
-        state=part.state or INCOMPLETE, summary=printable(f"{part.summary}; {told}")
-    )
+    summary = printable(f"{part.summary}; {told}")
+    return part.replace(state=part.state or INCOMPLETE, error=None, summary=summary)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from histories_events import actions_environment, from_fork, pull_request, write_event
 from llm.plugin import llm
-from llm.replies import Answer
+from llm.replies import Answer, refusal
 from runs_stage import Stage
 
 if TYPE_CHECKING:
@@ -65,6 +65,21 @@ def test_what_a_model_finds_and_its_record(stage: Stage, llm: ModelServer) -> No
     assert len(llm.completions) == asked
     told = stage.cli("status", run_id, "--format", "json").json()["recursion"]
     assert told["spent"]["calls"] == asked
+
+
+@pytest.mark.parametrize("words", [("review",), ("wiki",), ("pr", "--review", "on")])
+def test_a_service_that_refuses_is_named_and_is_the_exit_code(
+    stage: Stage, llm: ModelServer, words: tuple[str, ...]
+) -> None:
+    llm.script(lambda _asked: refusal(401, "no such key", code="invalid_api_key"))
+    base = stage.repo.sha()
+    stage.repo.append("shop.py", "\nmost = max\n").commit()
+    given = (*words, "--base", base) if words[0] == "pr" else words
+    ended = stage.cli(*given, *MODEL, env=reach(llm))
+    assert ended.code == 8, ended
+    assert len([line for line in ended.stderr.splitlines() if "error: " in line]) == 1
+    assert "no such key" in ended.stderr
+    assert "hint: look at the key" in ended.stderr
 
 
 def test_a_budget_ends_it_and_more_of_it_lets_it_go_on(stage: Stage, llm: ModelServer) -> None:
