@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sandbox",),
     ("git",),
     ("changes",),
+    ("pushes",),
     ("triggers", "evidence", "suppressions", "repository"),
     ("runs",),
     ("models",),
@@ -69,7 +70,7 @@ HEAVY = (
     "dataclasses", "typing", "subprocess", "pathlib", "argparse", "inspect", "asyncio", "jinja2",
     "jsonschema", "unidiff", "openai", "github", "git", "email", "http", "urllib.request",
     "logging", "tempfile", "random", "threading", "traceback", "shutil", "socket", "ssl",
-    "tomllib", "pathspec", "rich", "textwrap", "difflib", "importlib.metadata",
+    "tomllib", "pathspec", "rich", "textwrap", "difflib", "importlib", "importlib.metadata",
     "importlib.resources",
 )  # fmt: skip
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "common", "base", "manager", "core", "misc"}
