@@ -83,14 +83,14 @@ class Stub(Value):
             return Flaw(
                 "path-mismatch",
                 f"the stub names the path {self.path}, not its own",
-                f"write: - Archive path: {place}",
+                f"write: `- Archive path: {place}`",
                 self.path_line,
             )
         if self.branch != branch:
             return Flaw(
                 "wrong-target",
                 f"the stub names the branch {self.branch}, the archive is {branch}",
-                f"write: - Archive branch: {branch}",
+                f"write: `- Archive branch: {branch}`",
                 self.branch_line,
             )
         wrong = _wrong_part(self.url, branch, place, target)
@@ -99,7 +99,7 @@ class Stub(Value):
             return Flaw(
                 "wrong-target",
                 f"the link leads to another {wrong}: {self.url}",
-                f"let it lead to {where}/blob/{branch}/{place}",
+                f"let it lead to `{where}/blob/{branch}/{place}`",
                 self.url_line,
             )
         return None

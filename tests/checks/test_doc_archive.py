@@ -328,6 +328,17 @@ def test_without_a_policy_the_remote_tells(
     assert findings(ended) == ({PATH: "wrong-target"} if code else {})
 
 
+def test_what_to_write_instead_can_be_copied_from_the_comment(cli: Cli, repo: GitRepo) -> None:
+    archive(repo, {PATH: stub(PATH)}, {PATH: "# Full\n"})
+    wrong = stub(PATH, repo_url="https://git.example/any/body")
+    repo.write(PATH, wrong).commit()
+    shown = cli(*CHECK, "--format", "markdown", cwd=repo).stdout
+    (_, right, _) = shown.partition("let it lead to ")[2].split("`", 2)
+    (link,) = [word for word in wrong.split() if word.startswith("https://")]
+    repo.write(PATH, wrong.replace(link, right)).commit()
+    assert check(cli, repo).code == 0
+
+
 def test_the_policy_may_name_another_branch(cli: Cli, repo: GitRepo) -> None:
     branch = "attic/docs"
     archive(repo, {PATH: stub(PATH, branch=branch)}, policy_text=policy(branch=branch))
