@@ -248,6 +248,24 @@ if sys.platform != "win32":
         """Hear of it again, at once if it has come meanwhile."""
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
+    def inherited() -> list[int]:
+        """What a child would get besides the standard three: whoever started us left them open.
+
+        A folder among them would be a way out of any sandbox.
+        """
+        try:
+            numbers = [int(name) for name in os.listdir("/dev/fd")]
+        except OSError:  # a machine without it: all that there can be
+            numbers = list(range(min(os.sysconf("SC_OPEN_MAX"), 1 << 16)))
+        found = []
+        for number in numbers:
+            try:
+                if number > 2 and os.get_inheritable(number):
+                    found.append(number)
+            except OSError:  # closed, or that of the listing itself
+                continue
+        return found
+
     def spawn(
         argv: Sequence[str | bytes],
         env: Mapping[str, str],
@@ -256,14 +274,17 @@ if sys.platform != "win32":
     ) -> int:
         """Start ``argv`` as leader of a group, with ``descriptors`` as its 0, 1, 2 and so on.
 
+        It has no other descriptor.
         ``mask`` are the signals that it starts with blocked. Returns the process id; raises
         OSError.
         """
+        given = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors)]
+        left = (number for number in inherited() if number not in descriptors)
         return os.posix_spawnp(
             argv[0],
             list(argv),
             dict(env),
-            file_actions=[(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors)],
+            file_actions=[*((os.POSIX_SPAWN_CLOSE, number) for number in left), *given],
             setpgroup=0,
             setsigmask=mask,
             # Python ignores SIGPIPE, and a child would inherit that.

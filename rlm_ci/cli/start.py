@@ -211,7 +211,7 @@ def _detach(argv: Sequence[str], environ: Mapping[str, str], log: str) -> None:
         (os.POSIX_SPAWN_OPEN, 1, log, create, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
         # A pipe that we were given would keep whoever reads it waiting for as long as the run.
-        *((os.POSIX_SPAWN_CLOSE, number) for number in _inherited()),
+        *((os.POSIX_SPAWN_CLOSE, number) for number in process.inherited()),
     ]
     os.posix_spawn(
         argv[0],
@@ -222,18 +222,6 @@ def _detach(argv: Sequence[str], environ: Mapping[str, str], log: str) -> None:
         setsigmask=(),
         setsigdef=(signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
     )
-
-
-def _inherited() -> list[int]:
-    """The descriptors above the standard ones that a child would get."""
-    found = []
-    for name in os.listdir("/dev/fd"):
-        try:
-            if int(name) > 2 and os.get_inheritable(int(name)):
-                found.append(int(name))
-        except OSError:  # that of the listing itself
-            continue
-    return found
 
 
 def _told(begun: Manifest, settings: Settings) -> str:

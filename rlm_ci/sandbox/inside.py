@@ -102,6 +102,15 @@ def visible() -> tuple[bool, str]:
     return number <= _OWN_PROCESSES, f"{number} to be seen"
 
 
+def descriptors(number: int) -> tuple[bool, str]:
+    """Whether a file that is open in whoever started us is not open here."""
+    try:
+        os.fstat(number)
+    except OSError as error:
+        return True, word(error)
+    return False, f"{number} is open"
+
+
 def namespace() -> tuple[bool, str]:
     """Whether no further user namespace can be made: with one begin most ways out."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -179,6 +188,7 @@ ATTEMPTS: dict[str, Callable[..., tuple[bool, str]]] = {
     "environment": lambda *allowed: own_environment(list(allowed)),
     "environments": lambda *allowed: environments(list(allowed)),
     "processes": visible,
+    "descriptors": descriptors,
     "namespace": namespace,
     "privileges": privileges,
     "keys": refused,

@@ -39,6 +39,7 @@ TITLES = {
     "environment": "its environment holds what it was given, nothing else",
     "environments": "no other process's environment can be read",
     "processes": "no process of this machine can be seen",
+    "descriptors": "no file that was left open to us is open in it",
     "namespace": "no further user namespace can be made",
     "privileges": "no privileges",
     "keys": "no key of the kernel's can be read, and none left behind",
@@ -191,6 +192,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "environment": allowed,
         "environments": allowed,
         "processes": [],
+        "descriptors": [_left_open(stack, secret)],
         "namespace": [],
         "privileges": [],
         "keys": [numbers["keys"]],
@@ -199,6 +201,16 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "limits": [limits],
     }
     return asked, udp
+
+
+def _left_open(stack: ExitStack, path: str) -> int:
+    """The number of a descriptor as a careless caller leaves it open to us, above our own."""
+    import fcntl  # not on Windows, where nothing is tried
+
+    with open(path, "rb") as file:
+        number = fcntl.fcntl(file, fcntl.F_DUPFD, 40)
+    stack.callback(os.close, number)
+    return number
 
 
 #: What uses something up, the limits that it meets, and what it may then say.

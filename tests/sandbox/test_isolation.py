@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import socket
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
     from rlm_ci.process import Ended
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
+    from rlm_ci.sandbox.job import Sandbox
 
 CANARY = "canary-5f1e0c9a"
 
 
-def shell(box: Bubblewrap, script: str, *mounts: Mount, **more: Any) -> Ended:
+def shell(box: Sandbox, script: str, *mounts: Mount, **more: Any) -> Ended:
     return box.run(Job(("sh", "-c", script), mounts=mounts, **more))
 
 
@@ -104,6 +106,20 @@ def test_descriptors_of_ours_do_not_leak(bubblewrap: Bubblewrap, tmp_path: Path)
     assert CANARY not in ended.output.text()
     assert "secret" not in ended.output.text()
     assert "memfd" not in ended.output.text()
+
+
+def test_descriptors_that_were_left_open_to_us_do_not_leak(sandbox: Sandbox) -> None:
+    """A folder that whoever started us had open would be a way to all of this machine's files."""
+    folder = os.open("/", os.O_RDONLY)
+    left = fcntl.fcntl(folder, fcntl.F_DUPFD, 60)
+    try:
+        assert os.get_inheritable(left)
+        ended = shell(sandbox, f"ls /proc/self/fd/{left}/; ls /proc/self/fd; echo x >&{left}")
+    finally:
+        os.close(left)
+        os.close(folder)
+    assert "etc" not in ended.output.text().split()
+    assert str(left) not in ended.output.text().split()
 
 
 # -- files --------------------------------------------------------------------------------------
