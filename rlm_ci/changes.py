@@ -12,16 +12,17 @@ from itertools import chain
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
 from rlm_ci.objects import is_object_id
-from rlm_ci.settings import environment
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any, Self
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, Self, TypeVar
 
     from rlm_ci.git import Pending, Repository
     from rlm_ci.patches import Hunk
+
+    _Counted = TypeVar("_Counted", bound="Count")
 
 #: Triggers whose content came from outside, so that the base's policy judges it.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
@@ -64,10 +65,13 @@ class FileChange(Count):
 
 
 class Counting:
-    """A count of lines that git is working on, as a context manager."""
+    """A count of lines that git is working on, as a context manager.
 
-    def __init__(self, pending: Pending) -> None:
-        self._pending = pending
+    ``others`` counts against the other sides of a merge.
+    """
+
+    def __init__(self, pending: Pending, others: Callable[[], Iterable[bytes]]) -> None:
+        self._pending, self._others = pending, others
 
     def __enter__(self) -> Self:
         self._pending.__enter__()
@@ -77,7 +81,12 @@ class Counting:
         self._pending.__exit__(*error)
 
     def finish(self) -> list[Count]:
-        return list(_parse_counts(iter(_decode(self._pending.finish()).split("\0"))))
+        moved: set[str] = set()
+        found = _counts(self._pending.finish(), moved)
+        for other in self._others():
+            moved_there: set[str] = set()
+            found = _beyond(found, _counts(other, moved_there), moved ^ moved_there)
+        return found
 
 
 class PullRequest(Value):
@@ -94,7 +103,8 @@ class ChangeSet(Value):
     """A change. ``base``, ``head`` and ``merge_base`` are commits (or the empty tree).
 
     ``trigger`` is one of OUTSIDE, ``commit``, ``index`` or ``worktree``. ``target`` is the
-    branch that the change goes to, where that is known.
+    branch that the change goes to, where that is known. ``also`` are further commits that it
+    joins: of a merge, as git shows one, only files that differ from every side are changed.
     """
 
     repository: Repository
@@ -106,6 +116,7 @@ class ChangeSet(Value):
     target: str | None = None
     pull_request: PullRequest | None = None
     label: str = ""
+    also: tuple[str, ...] = ()
 
     @property
     def worktree(self) -> bool:
@@ -123,19 +134,32 @@ class ChangeSet(Value):
         ``attributes`` is a folder with the ``.gitattributes`` files that decide what is
         binary.
         """
-        find = "-M" if renames else "--no-renames"
-        diff = self.repository.start_diff
-        return Counting(diff(*self._trees(), "--numstat", find, attributes=attributes))
+        options = ("--numstat", "-M" if renames else "--no-renames")
+        pending = self.repository.start_diff(*self._trees(), *options, attributes=attributes)
+        return Counting(
+            pending, lambda: (self._diff(one, options, attributes) for one in self.also)
+        )
+
+    def _diff(self, old: str, options: tuple[str, ...], attributes: str | None = None) -> bytes:
+        """``git diff`` of the new side against ``old``."""
+        if not self.worktree:
+            trees = old, self._trees()[1]
+            with self.repository.start_diff(*trees, *options, attributes=attributes) as pending:
+                return pending.finish()
+        where = ("--cached",) if self.trigger == "index" else ()
+        return self.repository.diff_worktree(*where, *options, old)
+
+    def _old_side(self) -> str:
+        return self._trees()[0] if not self.worktree else self.head or self.repository.empty_tree()
 
     def files(self, *, renames: bool = True) -> list[FileChange]:
         """The changed files with both sides, counted in the same way."""
-        find = "-M" if renames else "--no-renames"
-        options = ("--raw", "--numstat", "--no-abbrev", find)
-        if not self.worktree:
-            return _parse_files(self.repository.diff_trees(*self._trees(), *options))
-        against = self.head or self.repository.empty_tree()
-        where = ("--cached",) if self.trigger == "index" else ()
-        found = _parse_files(self.repository.diff_worktree(*where, *options, against))
+        options = ("--raw", "--numstat", "--no-abbrev", "-M" if renames else "--no-renames")
+        found = _parse_files(self._diff(self._old_side(), options))
+        for side in self.also:
+            other = _parse_files(self._diff(side, options))
+            moved = [{one.path for one in some if one.status == "R"} for some in (found, other)]
+            found = _beyond(found, other, moved[0] ^ moved[1])
         if self.trigger == "worktree":
             untracked = self.repository.untracked()
             if untracked:
@@ -152,12 +176,11 @@ class ChangeSet(Value):
         """The paths on both sides of the trees, or of what is staged; no file is looked into."""
         if "_names" not in self.__dict__:  # several readers ask, and git need not be asked twice
             options = ("--name-only", "--no-renames")
-            if self.trigger == "index":
-                against = self.head or self.repository.empty_tree()
-                raw = self.repository.diff_worktree("--cached", *options, against)
-            else:
-                raw = self.repository.diff_trees(*self._trees(), *options)
-            self.__dict__["_names"] = [name for name in _decode(raw).split("\0") if name]
+            found = _split(self._diff(self._old_side(), options))
+            for one in self.also:
+                other = frozenset(_split(self._diff(one, options)))
+                found = [name for name in found if name in other]
+            self.__dict__["_names"] = found
         names: list[str] = self.__dict__["_names"]
         return names
 
@@ -172,12 +195,15 @@ class ChangeSet(Value):
         """The hunks of each text file by its new path, and the paths that cannot be parsed."""
         from rlm_ci.patches import parse
 
-        options = ("--raw", "--no-abbrev", "-M", "--patch", "--unified=3")
-        if not self.worktree:
-            return parse(self.repository.diff_trees(*self._trees(), *options))
-        where = ("--cached",) if self.trigger == "index" else ()
-        against = self.head or self.repository.empty_tree()
-        return parse(self.repository.diff_worktree(*where, *options, against))
+        # What one side of a merge has deleted is no rename of the other's.
+        find = "--no-renames" if self.also else "-M"
+        options = ("--raw", "--no-abbrev", find, "--patch", "--unified=3")
+        found, broken = parse(self._diff(self._old_side(), options))
+        if self.also:
+            inside = frozenset(self.names())
+            found = {path: hunks for path, hunks in found.items() if path in inside}
+            broken = [path for path in broken if path in inside]
+        return found, broken
 
     def read(self, path: str, limit: int, *, old: bool = False) -> bytes | None:
         """The content of a file of at most ``limit`` bytes on one side.
@@ -200,6 +226,27 @@ class ChangeSet(Value):
 
 def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
+
+
+def _split(data: bytes) -> list[str]:
+    return [name for name in _decode(data).split("\0") if name]
+
+
+def _counts(data: bytes, moved: set[str] | None = None) -> list[Count]:
+    return list(_parse_counts(iter(_decode(data).split("\0")), moved))
+
+
+def _beyond(found: list[_Counted], other: list[_Counted], moved: set[str]) -> list[_Counted]:
+    """What differs from both sides of a merge, each with the fewer lines.
+
+    With the more, where it is a rename for one side alone: there git may have paired a new
+    file with one that the other side has deleted.
+    """
+    there = {one.path: one for one in other}
+    both = ((one, there[one.path]) for one in found if one.path in there)
+    return [
+        (max if pair[0].path in moved else min)(pair, key=lambda side: side.lines) for pair in both
+    ]
 
 
 def _parse_raw(fields: Iterator[str], first: str) -> FileChange:
@@ -226,7 +273,7 @@ def _parse_files(data: bytes) -> list[FileChange]:
     return list(counted.values())
 
 
-def _parse_counts(fields: Iterator[str]) -> Iterator[Count]:
+def _parse_counts(fields: Iterator[str], moved: set[str] | None = None) -> Iterator[Count]:
     """The records of ``git diff --numstat -z``; a rename's names stand behind its counts."""
     for field in fields:
         if field:
@@ -234,6 +281,8 @@ def _parse_counts(fields: Iterator[str]) -> Iterator[Count]:
             if not path:
                 next(fields)
                 path = next(fields)
+                if moved is not None:
+                    moved.add(path)
             if added == "-":
                 yield Count(path, None, None)
             else:
@@ -294,6 +343,7 @@ def require(repository: Repository, ref: str, role: str, source: str) -> str:
     """The commit that ``ref`` names. Raises ConfigError with the command that fetches it."""
     commit = repository.resolve(ref)[0]
     if commit is None:
+        from rlm_ci.complaints import fetch_hint
         from rlm_ci.texts import printable
 
         branch = repository.head_ref() if ref == "HEAD" else None
@@ -308,32 +358,9 @@ def require(repository: Repository, ref: str, role: str, source: str) -> str:
         raise ConfigError(
             f"the {role} {shown!r} is not in this clone",
             where=source,
-            hint=_fetch_hint(repository, shown),
+            hint=fetch_hint(shown, repository.remote(), shallow=repository.is_shallow()),
         )
     return commit
-
-
-def _fetch_hint(repository: Repository, ref: str) -> str:
-    """The commands that bring ``ref``, or (if empty) the history that a shallow clone lacks."""
-    remote = repository.remote()
-    commands = []
-    if repository.is_shallow():
-        commands.append(f"git fetch --unshallow {remote}")
-    if is_object_id(ref):
-        commands.append(f"git fetch {remote} {ref}")
-    branch = ref.removeprefix(f"{remote}/")
-    # Only a name that no shell reads as anything else can stand in a command.
-    plain = branch[:1] not in ("", "-") and all(one.isalnum() or one in "/._-" for one in branch)
-    if plain and branch != ref:
-        commands.append(f"git fetch {remote} +refs/heads/{branch}:refs/remotes/{ref}")
-    elif plain and commands == [f"git fetch --unshallow {remote}"]:  # of one branch only
-        commands.append(f"git fetch {remote} {ref}:{ref}")
-    if not commands:
-        return f"check the name, or fetch it: git fetch {remote}"
-    why = "the clone is shallow: " if repository.is_shallow() else ""
-    hint = f"{why}{' && '.join(commands)}"
-    in_actions = environment().get("GITHUB_ACTIONS") == "true"
-    return f"{hint}; with actions/checkout: fetch-depth: 0" if in_actions else hint
 
 
 def from_range(
@@ -349,9 +376,11 @@ def from_range(
     head_commit = require(repository, head, "head", source)
     merge_base = repository.merge_base(base_commit, head_commit)
     if merge_base is None:
+        from rlm_ci.complaints import fetch_hint
+
         hint = "name a base with a common history, or judge one commit with --commit"
         if repository.is_shallow():
-            hint = _fetch_hint(repository, "")
+            hint = fetch_hint("", repository.remote(), shallow=True)
         raise ConfigError(
             "base and head have no common commit in this clone", where=source, hint=hint
         )
@@ -365,51 +394,31 @@ def from_commit(repository: Repository, ref: str, source: str = "--commit") -> C
     commit = require(repository, ref, "commit", source)
     parents = repository.parents(commit)
     if not parents and repository.is_shallow():
+        from rlm_ci.complaints import fetch_hint
+
         raise ConfigError(
             f"the parent of {commit[:12]} is not in this clone",
             where=source,
-            hint=_fetch_hint(repository, ""),
+            hint=fetch_hint("", repository.remote(), shallow=True),
         )
     parent = parents[0] if parents else repository.empty_tree()
     return ChangeSet(repository, "commit", base=parent, head=commit, merge_base=parent)
 
 
 def from_local(repository: Repository, trigger: str) -> ChangeSet:
-    """What is staged (``index``), or all that is not committed (``worktree``), against HEAD."""
-    head = repository.head_commit() if repository.git_dir else None
-    return ChangeSet(repository, trigger, base=head, head=head, merge_base=head)
+    """What is staged (``index``), or all that is not committed (``worktree``), against HEAD.
 
-
-def from_push(
-    repository: Repository, head: str, remote: str | None, source: str, **fields: Any
-) -> ChangeSet:
-    """A first push: against the merge base with the default branch, else the empty tree."""
-    head_commit = require(repository, head, "head", source)
-    default = repository.default_branch(remote)
-    # Of the default branch itself, which the clone may know by now, all is new.
-    if default and (default[1] != head_commit or fields.get("target") not in (None, default[0])):
-        merge_base = repository.merge_base(default[1], head_commit)
-        if merge_base:
-            return ChangeSet(
-                repository, base=default[1], head=head_commit, merge_base=merge_base, **fields
-            )
-    empty = repository.empty_tree()
-    return ChangeSet(repository, base=None, head=head_commit, merge_base=empty, **fields)
-
-
-def from_default_branch(repository: Repository) -> ChangeSet:
-    """From the merge base with the default branch to HEAD; on that branch, HEAD's own commit.
-
-    So it is where that branch has gone on since HEAD, which is then detached, as a rule.
+    What is staged while a merge waits for its commit is what differs from both sides of it.
     """
-    default = repository.default_branch()
-    head_ref = repository.head_ref()
-    if default is None or head_ref == f"refs/heads/{default[0]}":
-        return from_commit(repository, "HEAD", "the default branch")
-    head = require(repository, "HEAD", "head", "the current branch")
-    if head == default[1]:
-        return from_commit(repository, "HEAD", "the default branch")
-    change = from_range(repository, default[1], head, "the default branch", target=default[0])
-    if change.merge_base == head:
-        return from_commit(repository, "HEAD", "the default branch")
-    return change
+    head = repository.head_commit() if repository.git_dir else None
+    merged = _merging(repository) if head and trigger == "index" else ()
+    return ChangeSet(repository, trigger, base=head, head=head, merge_base=head, also=merged)
+
+
+def _merging(repository: Repository) -> tuple[str, ...]:
+    """The commits that the next commit merges, as git has noted them."""
+    try:
+        noted = files.read(os.path.join(repository.git_dir or "", "MERGE_HEAD"), 1 << 16)
+    except files.UnreadableError:
+        return ()
+    return tuple(line for line in _decode(noted).split("\n") if is_object_id(line))

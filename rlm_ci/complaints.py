@@ -6,6 +6,8 @@ import os
 from shlex import quote
 
 from rlm_ci.errors import ConfigError, DamagedError, StorageError, UnavailableError
+from rlm_ci.objects import is_object_id
+from rlm_ci.settings import environment
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
@@ -80,3 +82,25 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
         where=root,
         hint="look at the repository with: git fsck",
     )
+
+
+def fetch_hint(ref: str, remote: str, *, shallow: bool) -> str:
+    """The commands that bring ``ref``, or (if empty) the history that a shallow clone lacks."""
+    commands = []
+    if shallow:
+        commands.append(f"git fetch --unshallow {remote}")
+    if is_object_id(ref):
+        commands.append(f"git fetch {remote} {ref}")
+    branch = ref.removeprefix(f"{remote}/")
+    # Only a name that no shell reads as anything else can stand in a command.
+    plain = branch[:1] not in ("", "-") and all(one.isalnum() or one in "/._-" for one in branch)
+    if plain and branch != ref:
+        commands.append(f"git fetch {remote} +refs/heads/{branch}:refs/remotes/{ref}")
+    elif plain and commands == [f"git fetch --unshallow {remote}"]:  # of one branch only
+        commands.append(f"git fetch {remote} {ref}:{ref}")
+    if not commands:
+        return f"check the name, or fetch it: git fetch {remote}"
+    why = "the clone is shallow: " if shallow else ""
+    hint = f"{why}{' && '.join(commands)}"
+    in_actions = environment().get("GITHUB_ACTIONS") == "true"
+    return f"{hint}; with actions/checkout: fetch-depth: 0" if in_actions else hint

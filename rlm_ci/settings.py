@@ -200,7 +200,9 @@ def _number(row: Setting, raw: Any, source: str) -> Any:
         number = int(raw) if row.kind == "integer" else float(raw)
     except (TypeError, ValueError):
         raise _bad(row, raw, source, wanted) from None
-    if not -(10**15) < number < 10**15 or (row.minimum is not None and number < row.minimum):
+    if not -(10**15) < number < 10**15:
+        raise _bad(row, raw, source, f"{wanted}, with 15 digits at most")
+    if row.minimum is not None and number < row.minimum:
         raise _bad(row, raw, source, wanted)
     return number
 
@@ -295,7 +297,7 @@ def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:
     import tomllib
 
     try:
-        record: dict[str, Any] = tomllib.loads(data.decode("utf-8"))
+        record: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))  # as Windows saves it
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"not valid TOML: {printable(str(error))[:200]}", where=source, hint="mend the file"

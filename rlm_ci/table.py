@@ -131,6 +131,7 @@ MACHINE: tuple[Setting, ...] = (
     _machine("pre_commit.to_ref", "PRE_COMMIT_TO_REF", "what is pushed"),
     _machine("pre_commit.remote_name", "PRE_COMMIT_REMOTE_NAME", "where it is pushed to"),
     _machine("pre_commit.local_branch", "PRE_COMMIT_LOCAL_BRANCH", "branch that is pushed"),
+    _machine("pre_commit.remote_branch", "PRE_COMMIT_REMOTE_BRANCH", "branch that it goes to"),
 )  # fmt: skip
 MODEL: tuple[Setting, ...] = (
     Setting("model", "model that is asked, as its endpoint calls it", flag="--model",

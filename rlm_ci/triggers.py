@@ -55,14 +55,8 @@ def select(
         name = "" if settings.event else settings.github.event_name or ""
         return [from_event(repository, event, name) or default(repository)]
     hook = settings.pre_commit
-    if hook.from_ref and hook.to_ref:
-        source = "PRE_COMMIT_FROM_REF, PRE_COMMIT_TO_REF"
-        return [changes.from_range(repository, hook.from_ref, hook.to_ref, source, trigger="push")]
-    if hook.remote_name:  # pre-commit gives no refs on the first push of a root branch
-        branch = hook.local_branch or "HEAD"
-        fields = {"trigger": "push", "target": branch.removeprefix("refs/heads/")}
-        source = "PRE_COMMIT_LOCAL_BRANCH"
-        return [changes.from_push(repository, branch, hook.remote_name, source, **fields)]
+    if hook.remote_name or (hook.from_ref and hook.to_ref):
+        return [_pushed_through(hook, repository)]
     if settings.base_sha:
         return [changes.from_range(repository, settings.base_sha, "HEAD", "BASE_SHA")]
     return [default(repository)]
@@ -106,11 +100,30 @@ def pull_request_of(payload: Mapping[str, Any], source: str) -> PullRequest | No
     return _read_pull_request(record, source)
 
 
-# ── a push hook of git itself ──
+# ── push hooks: pre-commit's, and git's own ──
+
+
+def _pushed_through(hook: Any, repository: Repository) -> ChangeSet:
+    """The push of which pre-commit's variables tell."""
+    from rlm_ci import pushes
+
+    branch = hook.local_branch or "HEAD"
+    target = (hook.remote_branch or branch).removeprefix("refs/heads/")
+    if hook.from_ref and hook.to_ref:
+        source, refs = "PRE_COMMIT_FROM_REF, PRE_COMMIT_TO_REF", (hook.from_ref, hook.to_ref)
+        if not hook.remote_name:  # given by hand, and no push
+            return changes.from_range(repository, *refs, source, trigger="push")
+        return pushes.from_update(repository, *refs, source, trigger="push", target=target)
+    # pre-commit gives no refs on the first push of a root branch
+    fields = {"trigger": "push", "target": target}
+    source = "PRE_COMMIT_LOCAL_BRANCH"
+    return pushes.from_first(repository, branch, hook.remote_name, source, **fields)
 
 
 def _pushed(repository: Repository, stdin: bytes) -> list[ChangeSet]:
     """One change for each ref that is pushed: lines ``local-ref sha remote-ref sha``."""
+    from rlm_ci import pushes
+
     found = []
     for line in stdin.decode("utf-8", "surrogateescape").split("\n"):
         words = line.split(" ")
@@ -129,9 +142,9 @@ def _pushed(repository: Repository, stdin: bytes) -> list[ChangeSet]:
         source = f"the push of {printable(local_ref)}"
         fields = {"trigger": "push", "label": label, "target": label}
         if remote.strip("0"):
-            found.append(changes.from_range(repository, remote, local, source, **fields))
+            found.append(pushes.from_update(repository, remote, local, source, **fields))
         else:
-            found.append(changes.from_push(repository, local, None, source, **fields))
+            found.append(pushes.from_first(repository, local, None, source, **fields))
     return found
 
 
@@ -250,7 +263,9 @@ def _from_push(
         )
     if before.strip("0"):
         return changes.from_range(repository, before, after, path, **fields)
-    return changes.from_push(repository, after, None, path, **fields)
+    from rlm_ci import pushes
+
+    return pushes.from_first(repository, after, None, path, **fields)
 
 
 def _read(path: str) -> bytes:

@@ -259,10 +259,11 @@ def first_commit(repo: GitRepo) -> History:
 
 def small_change(repo: GitRepo) -> History:
     """The everyday case: one file edited (+2 -1), one added (+5), on the branch ``feature``."""
-    base = repo.write_all({"README.md": "# Shop\n", "src/cart.py": numbered(10)}).commit("Start")
+    cart = numbered(10, "line =")
+    base = repo.write_all({"README.md": "# Shop\n", "src/cart.py": cart}).commit("Start")
     repo.checkout("feature", new=True)
-    repo.write("src/cart.py", numbered(10).replace("line 4\n", "line four\nline 4b\n"))
-    head = repo.write("src/tax.py", numbered(5, "tax")).commit("Add taxes")
+    repo.write("src/cart.py", cart.replace("line = 4\n", "line = 44\nline = 45\n"))
+    head = repo.write("src/tax.py", numbered(5, "tax =")).commit("Add taxes")
     return History(repo, base, head)
 
 

@@ -43,7 +43,7 @@ from histories_shapes import (
     unrelated_histories,
 )
 
-from rlm_ci import changes
+from rlm_ci import changes, pushes
 from rlm_ci.changes import ChangeSet
 from rlm_ci.errors import ConfigError
 from rlm_ci.git import Repository, discover
@@ -425,14 +425,41 @@ def test_a_merge_that_is_not_resolved_is_counted_and_has_hunks(repo: GitRepo) ->
     repo.write("b.py", numbered(9).replace("5", "FIVE")).commit()
     assert repo.attempt("merge", "side").returncode == 1
     assert local(repo, "worktree") == {"a.py": (1, 1), "b.py": (4, 0), "z.py": (1, 1)}
-    assert local(repo, "index") == {"a.py": (1, 1), "b.py": (0, 0), "z.py": (1, 1)}
+    assert local(repo, "index") == {"b.py": (0, 0)}, "the rest is the side's own"
     opened = repository(repo)
     hunks, failed = changes.from_local(opened, "worktree").hunks()
     assert failed == []
     assert (oracle.counts(hunks["b.py"]), oracle.counts(hunks["z.py"])) == ((4, 0), (1, 1))
     hunks, failed = changes.from_local(opened, "index").hunks()
-    assert failed == []
-    assert set(hunks) == {"a.py", "z.py"}
+    assert (hunks, failed) == ({}, [])
+
+
+def test_of_a_merge_that_waits_only_what_differs_from_every_side_is_staged(repo: GitRepo) -> None:
+    repo.write_all({"both.py": numbered(9), "gone.py": "1\n", "ours.py": "1\n"}).commit()
+    repo.checkout("side", new=True).remove("gone.py")
+    repo.write_all({"both.py": numbered(9) + "side\n" * 500, "new.py": "side\n" * 500})
+    repo.commit()
+    repo.checkout("main")
+    repo.write_all({"both.py": numbered(9) + "main\n", "ours.py": "2\n"}).commit()
+    assert repo.attempt("merge", "side").returncode == 1
+    repo.write_all({"both.py": numbered(9) + "main\n" + "side\n" * 500, "mended.py": "1\n"})
+    repo.append("new.py", "more\n").stage()
+    change = changes.from_local(repository(repo), "index")
+    assert counted(change) == {"both.py": (1, 0), "mended.py": (1, 0), "new.py": (1, 0)}
+    assert change.names() == ["both.py", "mended.py", "new.py"]
+    assert set(change.hunks()[0]) == {"both.py", "mended.py", "new.py"}
+    repo.commit()
+    assert local(repo, "index") == {}
+
+
+def test_of_an_octopus_too(repo: GitRepo) -> None:
+    repo.write("a.py", "1\n").commit()
+    for name in ("one", "two"):
+        repo.checkout("main").checkout(name, new=True).write(f"{name}.py", f"{name}\n").commit()
+    repo.checkout("main").run("merge", "--no-commit", "--no-ff", "one", "two")
+    assert local(repo, "index") == {}
+    repo.append("two.py", "more\n").stage()
+    assert local(repo, "index") == {"two.py": (1, 0)}
 
 
 def test_a_touched_file_without_a_difference_is_no_change(repo: GitRepo) -> None:
@@ -552,7 +579,7 @@ def test_a_merge_is_judged_against_its_first_parent(histories: Callable[[str], H
 def test_a_first_push_is_against_the_default_branch(tmp_path: Path) -> None:
     history = first_push(GitRepo(tmp_path / "origin"), tmp_path / "clone")
     opened = repository(history.repo)
-    change = changes.from_push(opened, history.head, None, "test", trigger="push", target="feature")
+    change = pushes.from_first(opened, history.head, None, "test", trigger="push", target="feature")
     assert (change.base, change.merge_base) == (history.base, history.base)
     assert counted(change) == {"feature.py": (5, 0)}
 
@@ -563,7 +590,7 @@ def test_a_new_branch_or_tag_at_the_default_branch_changes_nothing(
 ) -> None:
     history = first_push(GitRepo(tmp_path / "origin"), tmp_path / "clone")
     opened = repository(history.repo)
-    change = changes.from_push(opened, history.base, None, "test", trigger="push", target=target)
+    change = pushes.from_first(opened, history.base, None, "test", trigger="push", target=target)
     assert counted(change) == {}
     assert change.base == history.base
 
@@ -571,10 +598,10 @@ def test_a_new_branch_or_tag_at_the_default_branch_changes_nothing(
 def test_the_first_push_of_the_default_branch_itself_is_all_of_it(tmp_path: Path) -> None:
     history = first_push(GitRepo(tmp_path / "origin"), tmp_path / "clone")
     opened = repository(history.repo)
-    change = changes.from_push(opened, history.base, None, "test", trigger="push", target="main")
+    change = pushes.from_first(opened, history.base, None, "test", trigger="push", target="main")
     assert counted(change) == {"main.py": (4, 0)}
     assert change.base is None
-    unknown = changes.from_push(opened, history.base, None, "test", trigger="push")
+    unknown = pushes.from_first(opened, history.base, None, "test", trigger="push")
     assert counted(unknown) == {"main.py": (4, 0)}
 
 
@@ -583,10 +610,10 @@ def test_an_older_commit_of_the_default_branch_is_judged_by_itself(repo: GitRepo
     older = repo.write("b.py", "x\n" * 5).commit()
     repo.write("c.py", "x\n").commit()
     repo.checkout(older, detach=True)
-    change = changes.from_default_branch(repository(repo))
+    change = pushes.from_default_branch(repository(repo))
     assert (change.head, counted(change)) == (older, {"b.py": (5, 0)})
     repo.write("d.py", "x\n").commit()  # beyond it: what the branch has not
-    assert counted(changes.from_default_branch(repository(repo))) == {"d.py": (1, 0)}
+    assert counted(pushes.from_default_branch(repository(repo))) == {"d.py": (1, 0)}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
@@ -602,6 +629,6 @@ def test_nothing_that_a_repository_configures_is_run(tmp_path: Path, name: str) 
     assert change.hunks()[1] == []
     assert change.names()
     assert change.read(next(iter(expected)), 1 << 20) is not None
-    default = changes.from_default_branch(repository(repo))
+    default = pushes.from_default_branch(repository(repo))
     assert counted(default)
     assert sprung(tmp_path / "canary") == []

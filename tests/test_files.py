@@ -15,7 +15,7 @@ from rlm_ci import files
 from rlm_ci.errors import STORAGE, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, pipes and modes of POSIX")
@@ -231,6 +231,23 @@ def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
 
 
 @posix
+def test_a_file_is_written_in_pieces(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_bytes(b"before")
+
+    def pieces() -> Iterator[bytes]:
+        yield b"one, "
+        assert place.read_bytes() == b"before"
+        yield b"two"
+
+    files.write(str(place), pieces())
+    assert place.read_bytes() == b"one, two"
+    with pytest.raises(AssertionError):
+        files.write(str(place), pieces())
+    assert place.read_bytes() == b"one, two"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
 def test_the_mode_is_that_of_the_caller_less_the_mask(tmp_path: Path) -> None:
     mask = os.umask(0o022)
     try:

@@ -220,6 +220,8 @@ def test_pyproject_is_asked_for_our_table_only() -> None:
     assert parse_config(b'[tool.rlm-ci]\nfail_level = "low"', "p", "rlm-ci") == {
         "fail_level": "low"
     }
+    marked = '\ufefffail_level = "low"'.encode()  # as Notepad saves it
+    assert parse_config(marked, "rlm-ci.toml", None) == {"fail_level": "low"}
     assert parse_config(b"[tool.ruff]\nx = 1\n# rlm-ci", "p", "rlm-ci") == {}
     assert parse_config(b"this is no TOML", "p", "rlm-ci") == {}
     assert parse_config(b"tool = 3 # rlm-ci", "p", "rlm-ci") == {}

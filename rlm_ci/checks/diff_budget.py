@@ -123,12 +123,16 @@ def run(
     )
     if weighted != lines:
         summary += f" (weighted; {lines:,} in all)"
+    if changes.also:
+        summary += "; of a merge, what differs from both sides"
     binary = [one.path for one in counted if one.added is None]
     if binary:
         size = count(sum(changes.sizes(binary)), "byte")
         summary += f"; {count(len(binary), 'binary file')}, {size}"
-    if changes.label:
-        summary = f"{printable(changes.label)}: {summary}"
+    if changes.label:  # of several refs that are pushed at once, which
+        label = f"{printable(changes.label)}: "
+        summary = f"{label}{summary}"
+        findings = [one.replace(message=f"{label}{one.message}") for one in findings]
     if findings:
         reason, complaint = _override(changes, budget.override_reason, today())
         if complaint:

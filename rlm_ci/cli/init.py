@@ -1,11 +1,13 @@
 """``rlm-ci init``: write workflows, a pre-commit configuration and ``rlm-ci.toml``.
 
-It asks nothing, and overwrites nothing without ``--force``.
+It asks nothing, and overwrites nothing without ``--force``, which keeps what stood there.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from itertools import count
 
 from rlm_ci import __version__, checks, errors, files, resources
 from rlm_ci.cli import output
@@ -25,7 +27,7 @@ SUMMARY = "write workflows, a pre-commit configuration and rlm-ci.toml"
 USAGE = "[--fork-safe] [--slash-commands] [--force] [OPTION...]"
 FORCE = Setting(
     "force",
-    "overwrite files that are there",
+    "overwrite files that are there; each is kept as FILE.orig",
     default=False,
     kind="boolean",
     flag="--force",
@@ -98,7 +100,8 @@ def _require_first_job(root: str) -> None:
         raise ConfigError(
             "a workflow stands there already, and leaves no report for the second job to post",
             where=path,
-            hint="take it over: rlm-ci init --fork-safe --force; or move it away first",
+            hint="move it away and run this again; or overwrite every file that is there, each "
+            "kept as FILE.orig: rlm-ci init --fork-safe --force",
         )
 
 
@@ -206,14 +209,40 @@ def _write(root: str, path: str, text: str, *, force: bool) -> str:
         if same:
             return f"unchanged  {path}"
         if not force:
-            return f"kept       {path} (it is there; --force overwrites it)"
+            return f"kept       {path} (it is there; --force overwrites it){_missing(full, text)}"
     folder = os.path.dirname(full)
     own = os.path.normpath(os.path.join(os.path.realpath(root), os.path.dirname(path)))
     if os.path.realpath(folder) != own:
         raise ConfigError("the folder is a link", where=path, hint="write the file by hand")
     files.make_folder(folder)
+    kept = _set_aside(full)
     files.write(full, text.encode())
-    return f"written    {path}"
+    return f"written    {path}" + (f" (the one that stood there: {kept})" if kept else "")
+
+
+def _missing(full: str, text: str) -> str:
+    """What a pre-commit configuration that is kept would need of ours; "" for other files."""
+    if os.path.basename(full) != ".pre-commit-config.yaml":
+        return ""
+    with suppress(files.UnreadableError):
+        if f"{URL}\n".encode() in files.read(full, _LIMIT):
+            return ""
+    first, _, rest = text.partition("repos:\n")
+    lines = [*first.splitlines(), *rest.splitlines()]
+    return "\n".join(["; add to it, the second line on under repos:", *lines])
+
+
+def _set_aside(full: str) -> str:
+    """Rename what stands there; its new name, or "" where nothing does. Raises StorageError."""
+    if not os.path.lexists(full) or os.path.isdir(full):
+        return ""
+    names = (f"{full}.orig{number or ''}" for number in count())
+    aside = next(name for name in names if not os.path.lexists(name))
+    try:
+        os.rename(full, aside)
+    except OSError as error:
+        raise files.storage_error(error, full) from None
+    return os.path.basename(aside)
 
 
 def _ignore_runs(root: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import changes, checks, errors, files, publishing
+from rlm_ci import checks, errors, files, publishing, pushes
 from rlm_ci.cli import asking, failure, output, overrides, posting, privileged, say
 from rlm_ci.cli.judging import judge, read_templates
 from rlm_ci.cli.slash import CHECK
@@ -154,7 +154,7 @@ def _judge(arguments: Arguments, asked: Asked | None) -> Judgement:
     judgement = judge(
         arguments.flags,
         (),
-        changes.from_default_branch,
+        pushes.from_default_branch,
         with_repository_name=True,
         more=_MORE,
         change=asked.change if asked else None,

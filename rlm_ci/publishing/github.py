@@ -381,8 +381,8 @@ class Client:
             raise AttemptError(refused, again=False) from None
         # While an answer is read, urllib3's errors come as they are.
         except (requests.exceptions.RequestException, HTTPError, OSError) as error:
-            what = f"GitHub cannot be reached: {printable(str(error))[:200]}"
-            raise AttemptError(UnreachableError(what, where), again=True) from None
+            away = UnreachableError(f"GitHub cannot be reached: {_cause(error)}", where)
+            raise AttemptError(away, again=True) from None
         except _TooLongError as error:
             raise AttemptError(UnreachableError(str(error), where), again=False) from None
         except (ValueError, ArithmeticError) as error:  # headers that are no numbers
@@ -440,3 +440,11 @@ def _elsewhere(devious: _DeviousError, where: str) -> AttemptError:
 def _identity(one: Any) -> Any:
     """What tells a record from others: its id, or all of it."""
     return one.get("id", one) if isinstance(one, dict) else one
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost error: what stands around it tells how the libraries are built."""
+    inner = getattr(error, "reason", None) or error.__cause__ or error.__context__
+    found = next((one for one in error.args if isinstance(one, BaseException)), inner)
+    own = printable(str(error))[:200] or type(error).__name__
+    return _cause(found) if isinstance(found, BaseException) else own

@@ -11,7 +11,7 @@ from rlm_ci.markdown import GAP, clip, code, fence, one_line, prose, segments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
 __all__ = [
@@ -84,20 +84,24 @@ def record(value: object, depth: int = 2) -> str:
     import json
 
     encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
-    text = _indented(value, depth, "\n", encode)
-    return text.replace("##[", "#\\u0023[").replace("\x7f", "\\u007f") + "\n"
+    text = "".join((*_pieces(value, depth, "\n", encode), "\n"))
+    return text.replace("##[", "#\\u0023[").replace("\x7f", "\\u007f")
 
 
-def _indented(value: Any, depth: int, line: str, encode: Callable[[object], str]) -> str:
+def _pieces(value: Any, depth: int, line: str, encode: Callable[[object], str]) -> Iterator[str]:
     """``value`` with its containers opened down to ``depth``; ``line`` begins a line of it."""
     if not depth or not value or not isinstance(value, (dict, list, tuple, map)):
-        return encode(value)
+        yield encode(value)
+        return
     inner = f"{line}  "
-    if isinstance(value, dict):
-        items = [
-            f"{encode(key)}: {_indented(one, depth - 1, inner, encode)}"
-            for key, one in value.items()
-        ]
-        return f"{{{inner}{f',{inner}'.join(items)}{line}}}"
-    items = [_indented(one, depth - 1, inner, encode) for one in value]
-    return f"[{inner}{f',{inner}'.join(items)}{line}]" if items else "[]"
+    begin = between = "{" if isinstance(value, dict) else "["
+    for one in value:
+        yield f"{between}{inner}"
+        between = ","
+        if isinstance(value, dict):
+            yield f"{encode(one)}: "
+            yield from _pieces(value[one], depth - 1, inner, encode)
+        else:
+            yield from _pieces(one, depth - 1, inner, encode)
+    end = "}" if begin == "{" else "]"
+    yield f"{begin}{end}" if between == begin else f"{line}{end}"

@@ -103,6 +103,22 @@ def test_nothing_is_overwritten_without_force(cli: Cli, repo: GitRepo) -> None:
     for path in own:
         assert f"written    {path}" in forced.stdout
         assert not repo.read(path).startswith(b"mine")
+        assert repo.read(f"{path}.orig").startswith(b"mine")
+    repo.write("rlm-ci.toml", "again\n")
+    assert (
+        "(the one that stood there: rlm-ci.toml.orig1)" in cli("init", "--force", cwd=repo).stdout
+    )
+    assert repo.read("rlm-ci.toml.orig1") == b"again\n"
+
+
+def test_what_an_own_pre_commit_configuration_lacks_is_told(cli: Cli, repo: GitRepo) -> None:
+    repo.write(".pre-commit-config.yaml", "repos: []\n")
+    told = cli("init", cwd=repo).stdout
+    assert "default_install_hook_types: [pre-commit, pre-push]\n" in told
+    assert f"\n  - repo: {init.URL}\n    rev: " in told
+    assert "\n      - id: diff-budget\n" in told
+    repo.write(".pre-commit-config.yaml", f"repos:\n  - repo: {init.URL}\n    rev: v0\n")
+    assert "- id: diff-budget" not in cli("init", cwd=repo).stdout
 
 
 @pytest.mark.parametrize("linked", [".github", ".github/workflows"])

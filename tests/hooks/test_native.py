@@ -161,6 +161,34 @@ def test_several_refs_are_each_judged(
     assert code == 1
     assert "small: 1 of 25 files" in said
     assert "large: 26 of 25 files" in said
+    assert "large: 26 files changed, 1 more than the budget" in " ".join(said.split())
+
+
+def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
+    hooked: GitRepo, path: dict[str, str], tmp_path: Path
+) -> None:
+    GitRepo(tmp_path / "remote", bare=True)
+    hooked.remote(tmp_path / "remote").write("a.py", "a\n")
+    hooked.commit("Start")
+    hooked.push("--no-verify", "origin", "main")
+    hooked.checkout("topic", new=True).write("a.py", "topic\n").commit("Topic")
+    hooked.push("--no-verify", "origin", "topic").branch("other")
+    hooked.checkout("main").write_all({"a.py": "main\n", "big.txt": "x\n" * 3000}).commit()
+    hooked.push("--no-verify", "origin", "main").checkout("topic")
+    assert hooked.attempt("merge", "main").returncode == 1
+    hooked.write("a.py", "both\n")
+    code, said = commit(hooked, path)
+    assert code == 0, said
+    assert "1 of 25 files, 2 of 1,200 lines; of a merge, what differs" in said
+    code, said = push(hooked, path, "origin", "topic")
+    assert code == 0, said
+    assert "topic: 1 of 25 files, 2 of 1,200 lines" in said
+    hooked.checkout("other").run("reset", "-q", "--hard", "HEAD~")
+    hooked.run("merge", "-q", "--ff-only", "main")
+    hooked.write("b.py", "b\n").commit("Rebased")
+    code, said = push(hooked, path, "--force", "origin", "other:topic")
+    assert code == 0, said
+    assert "topic: 1 of 25 files, 1 of 1,200 lines" in said
 
 
 def test_without_rlm_ci_the_hook_says_so(hooked: GitRepo) -> None:

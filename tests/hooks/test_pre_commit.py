@@ -108,6 +108,35 @@ def test_commit_and_push_through_pre_commit(
     assert "1 of 25 files, 1 of 1,200 lines" in said
 
 
+@pytest.mark.full
+def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
+    project: GitRepo, tmp_path: Path, env: dict[str, str]
+) -> None:
+    env |= {"SKIP": "delegation-guard"}
+    GitRepo(tmp_path / "remote", bare=True)
+    project.remote(tmp_path / "remote").push("--no-verify", "origin", "main")
+    project.checkout("topic", new=True).write("a.py", "topic\n").commit("Topic")
+    project.push("--no-verify", "origin", "topic").branch("other")
+    project.checkout("main").write_all({"a.py": "main\n", "big.txt": "x\n" * 3000}).commit()
+    project.push("--no-verify", "origin", "main").checkout("topic")
+    assert project.attempt("merge", "main").returncode == 1
+    project.write("a.py", "both\n").stage("a.py")
+    ended = project.attempt("commit", "--no-edit", env=env)
+    said = (ended.stdout + ended.stderr).decode()
+    assert ended.returncode == 0, said
+    assert "1 of 25 files, 2 of 1,200 lines; of a merge" in said
+    ended = project.attempt("push", "origin", "topic", env=env)
+    said = (ended.stdout + ended.stderr).decode()
+    assert ended.returncode == 0, said
+    assert "1 of 25 files, 2 of 1,200 lines; of a merge" in said
+    project.checkout("other")
+    project.run("rebase", "-q", "-X", "theirs", "main")
+    ended = project.attempt("push", "--force", "origin", "other:topic", env=env)
+    said = (ended.stdout + ended.stderr).decode()
+    assert ended.returncode == 0, said
+    assert "1 of 25 files, 2 of 1,200 lines" in said
+
+
 def test_the_guard_fails_a_commit_without_a_subagent_run(
     project: GitRepo, env: dict[str, str]
 ) -> None:

@@ -13,7 +13,7 @@ from rlm_ci.recursion.nodes import COMPLETED, NodeResult
 from rlm_ci.recursion.review import lists
 from rlm_ci.recursion.review.clusters import clusters
 
-VALUE = {
+VALUE: dict[str, Any] = {
     "z": None, "a": [], "b": {}, "c": [1, 2.5, True, [[]], {"d": ["é\udcff\x7f\"\n", -0.0, 1e300]}],
     "é\n": "text", "tuple": (1, ("a",)), "false": False,
 }  # fmt: skip

@@ -247,6 +247,15 @@ def test_secrets_are_taken_out_before_anything_is_escaped(llm: ModelServer) -> N
     assert [one["nodes"] for one in found] == [["leaf"], ["leaf"]]
 
 
+def test_the_page_names_what_was_looked_for() -> None:
+    """Only a model looks at the architecture."""
+    result = by_file({"shop.py": SHOP})
+    row = "| for | security, quality, performance, docs"
+    assert f"{row} |" in files(result)["report.md"]
+    asked = reported(result, model="m-1")
+    assert f"{row}, architecture |" in files(result, asked)["report.md"]
+
+
 def test_golden(llm: ModelServer) -> None:
     """The same texts and answers give these bytes, on any machine."""
     llm.script([

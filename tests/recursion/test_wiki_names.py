@@ -66,6 +66,7 @@ class A:
     [
         (GUARD, ["a", "e"]),
         (STAND_IN, ["HAS_SSL", "re_own"]),
+        ("if a and __name__ == '__main__':\n    def demo(): ...\n", []),
         ("from x import load\nif y:\n    def load(): ...\n", ["load"]),
         (LOOPS, []),
         ("__all__ = ['kept']\nfor kept in 'ab':\n    kept = 1\n", ["kept"]),
@@ -142,11 +143,16 @@ def test_a_page_says_each_thing_once_and_calls_it_what_it_is(repo: GitRepo, tmp_
         "net/a.py": "from __future__ import a\nimport markdown_it\nlog = 1\nclass A: ...\n",
         "net/a.pyi": "log: int\nclass A:\n  def only(self): ...\n",
         "net/b.py": "LIMIT = 1\ndef b(): ...\n",
+        "net/__main__.py": "def start(): ...\n",
+        "tool/go.sh": "# Goes.\n:\n",
+        "tool/up.sh": "# Comes.\n:\n",
+        "net/signals.py": "sent = 1\nlost = 1\n",
         "net/c.pyi": "def native(): ...\n",
     }
     texts = pages_of(repo, tmp_path, files)
     index, page = texts["index.md"], texts["modules/net.md"]
-    assert "| [net](modules/net.md) | `A`, `b`, `native` | 5 |" in index
+    assert "| [net](modules/net.md) | `A`, `b`, `native` | 7 |" in index
+    assert "| [tool](modules/tool.md) | `go.sh`, `up.sh` | 2 |" in index
     assert "- script `net` " in index
     assert "- task `all` " in index
     assert "`html`" not in index
@@ -155,6 +161,8 @@ def test_a_page_says_each_thing_once_and_calls_it_what_it_is(repo: GitRepo, tmp_
     assert "- `git>=2` " in index
     assert "| `markdown_it` | 1 | yes |" in index
     assert "| `a.pyi` | `A` | 3 | stub |" in page
+    assert "| `signals.py` | `sent`, `lost` | 2 | 2 |" in page
+    assert "| `__main__.py` | `start` | 1 | inner |" in page
     assert "only" not in page
     assert "def native()" in page
     assert "Variables: `log`" in page
@@ -183,6 +191,24 @@ def test_a_summary_is_made_of_words(doc: str, summary: str) -> None:
     found = outline("a.py", source.encode()).symbols[0]
     assert found.doc == summary
     assert (found.doc_start > 0) == bool(summary)
+
+
+@pytest.mark.parametrize(
+    ("source", "doc", "lines"),
+    [
+        ('"""net.wire\n\nSpeaks to the\nothers."""\nx = 1\n', "Speaks to the others.", (3, 4)),
+        ('"""\nwire\n\nSpeaks.\n"""\n', "Speaks.", (4, 4)),
+        ('"""wire"""\n\nx = 1\n', "", (0, 0)),
+        ("\"\"\"wire\n\nTakes f'''{x}''' in.\"\"\"\n", "Takes f'''{x}''' in.", (3, 3)),
+        ('"""wire\n"""\nx = 1\n', "", (0, 0)),
+        ('"""Wires."""\n', "Wires.", (1, 1)),
+    ],
+)
+def test_its_own_name_does_not_tell_what_a_module_is(
+    source: str, doc: str, lines: tuple[int, int]
+) -> None:
+    found = facts_of("src/net/wire.py", source.encode()).outline
+    assert (found.doc, (found.doc_start, found.doc_end)) == (doc, lines)
 
 
 def test_what_leads_to_an_example_does_not_end_a_text() -> None:

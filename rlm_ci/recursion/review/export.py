@@ -15,6 +15,7 @@ from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.recursion.review import analyzers, lists
 from rlm_ci.recursion.review.analyzers import Analyzer
+from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.recursion.review.clusters import clusters
 from rlm_ci.recursion.review.dedup import rank, without_count
 from rlm_ci.recursion.review.refuting import VERDICTS
@@ -202,7 +203,10 @@ def _page(
         "title": prose(title),
         "commit": code(report.subject.head[:12]) if report.subject.head else "",
         "summary": prose(own.summary),
-        "domains": ", ".join(own.metrics["domains"]),
+        "domains": ", ".join(
+            # Only a model looks for what all findings show together.
+            one for one in own.metrics["domains"] if one != ARCHITECTURE or own.metrics["model"]
+        ),
         "analyzers": ", ".join(map(prose, own.metrics["analyzers"])) or "none",
         "model": code(own.metrics["model"]) if own.metrics["model"] else "none",
         "levels": [f"{number:,} {level.label}" for level, number in reversed(levels) if number],

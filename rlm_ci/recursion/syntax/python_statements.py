@@ -60,7 +60,9 @@ def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
 
 
 def is_guard(test: ast.expr) -> bool:
-    """``__name__ == "__main__"``, either way round."""
+    """``__name__ == "__main__"``, either way round, be it one condition of several."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(isinstance(one, ast.Compare) and is_guard(one) for one in test.values)
     if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
         return False
     sides = [test.left, test.comparators[0]]

@@ -148,14 +148,11 @@ def _unlisted(one: Facts) -> str:
 
 def main_names(files: Sequence[Facts]) -> str:
     """What files define, where they do not say themselves what they are."""
-    tops = [
-        symbol
-        for one in files
-        for _, symbol in public(one)
-        if "." not in symbol.name and symbol.kind not in ("constant", "variable")
-    ]
+    every = [symbol for one in files for _, symbol in public(one) if "." not in symbol.name]
+    tops = [one for one in every if one.kind not in ("constant", "variable")] or every
     tops.sort(key=lambda symbol: symbol.kind not in CONTAINERS)
-    return listed([code(printable(symbol.name), cell=True) for symbol in tops], 4)
+    names = dict.fromkeys(symbol.name for symbol in tops)
+    return listed([code(printable(name), cell=True) for name in names], 4)
 
 
 def _others(found: Mapping[str, Place], world: World, register: Register) -> list[dict[str, str]]:

@@ -173,20 +173,44 @@ def _described(read: Outline, content: bytes) -> Outline:
         return read.replace(doc="", doc_start=0, doc_end=0)
     lines = content.split(b"\n")
     inside = range(read.doc_start - 1, min(read.doc_end, len(lines)))
-    if not any(_RULE.fullmatch(lines[number]) for number in inside):
+    ends = _ending(read, lines)
+    if _is_own_name(read):
+        if ends.search(lines[inside[-1]].rstrip()[3:]):
+            return read.replace(doc="", doc_start=0, doc_end=0)
+    elif not any(_RULE.fullmatch(lines[number]) for number in inside):
         return read
     start = read.doc_end
     while start < len(lines) and not lines[start].strip():
         start += 1
     end = start
-    while end < len(lines) and lines[end].strip() and not _ENDS.search(lines[end]):
+    while end < len(lines) and lines[end].strip() and not ends.search(lines[end]):
+        end += 1
+    told = lines[start:end]
+    closed = ends.search(lines[end]) if end < len(lines) else None
+    if closed and lines[end][: closed.start()].strip():
+        told.append(lines[end][: closed.start()])
         end += 1
     if end == start or end - start > 30 or _RULE.fullmatch(lines[end - 1]):
         return read.replace(doc="", doc_start=0, doc_end=0)
-    text = b" ".join(b" ".join(lines[start:end]).split()).decode("utf-8", "surrogateescape")
+    text = b" ".join(b" ".join(told).split()).decode("utf-8", "surrogateescape")
     if lines[start].lstrip().startswith((b"..", b":", b">>>")):
         return read.replace(doc="", doc_start=0, doc_end=0)
     return read.replace(doc=text, doc_start=start + 1, doc_end=end)
+
+
+def _is_own_name(read: Outline) -> bool:
+    """Whether a module's documentation begins with nothing but how it is called."""
+    stem = read.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    name = read.doc.rstrip(".").removesuffix(".py")
+    return read.language == "Python" and bool(name) and f".{stem}".endswith(f".{name}")
+
+
+def _ending(read: Outline, lines: Sequence[bytes]) -> re.Pattern[bytes]:
+    """What ends it: the quotes with which it begins, where it does with some."""
+    opened = re.search(
+        rb"\"{3}|'{3}", b"\n".join(lines[max(0, read.doc_start - 2) : read.doc_start])
+    )
+    return re.compile(opened[0]) if opened else _ENDS
 
 
 #: Where a documentation ends, in the languages whose documentation has titles.

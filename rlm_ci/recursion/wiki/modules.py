@@ -96,10 +96,11 @@ def public(one: Facts) -> list[tuple[int, Symbol]]:
 def api(one: Facts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:
     """What the page of ``folder`` lists of a file; None where the file is for nobody else.
 
-    Of an inner file it is what a package's door gives of it; a stub says its module's names again.
+    Of an inner file it is what a package's door gives of it; a stub says its module's names again,
+    and who runs a package does not import what runs it.
     """
     shown = one.path.removeprefix(f"{folder}/") if folder else one.path
-    if _STUB in given.get(one.path, ()):
+    if _STUB in given.get(one.path, ()) or one.path.rpartition("/")[2] == "__main__.py":
         return None
     if not is_inner(shown):
         return public(one)

@@ -94,15 +94,18 @@ def _module(module: Module, world: World, register: Register) -> dict[str, str]:
     else:
         given = world.layout.given
         doc = main_names([one for one in module.files if api(one, module.folder, given)])
-        doc = doc or listed([code(name, cell=True) for name in sorted(exports(module, world))], 4)
-    names = sum(api_size(one, module.folder, world.layout.given) for one in module.files)
+        names = sorted(exports(module, world)) or [
+            one.path.rpartition("/")[2] for one in module.files if one.outline.lines
+        ]
+        doc = doc or listed([code(printable(name), cell=True) for name in names], 4)
+    size = sum(api_size(one, module.folder, world.layout.given) for one in module.files)
     return {
         "title": prose(module.title, cell=True),
         "page": f"modules/{module.name}.md",
         "doc": doc,
         "files": f"{len(module.files):,}",
         "lines": f"{sum(one.outline.lines for one in module.files):,}",
-        "names": f"{names:,}",
+        "names": f"{size:,}",
         "used_by": f"{len(world.around.into.get(module.key, ())):,}",
     }
 

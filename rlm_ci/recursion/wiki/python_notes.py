@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from rlm_ci.recursion.syntax.python_statements import every, is_guard
 from rlm_ci.recursion.wiki import notes as kinds
 from rlm_ci.recursion.wiki.notes import LONGEST, Note, bounded, folded
 from rlm_ci.recursion.wiki.python_calls import CALLS, SILENT, SPEAKERS
@@ -111,7 +112,7 @@ class _Reader:
 
     def _below(self, node: ast.AST, within: str, *, public: bool) -> None:
         """A compound statement at the top: what is defined in it is defined there too."""
-        if isinstance(node, ast.If) and _is_main(node.test):
+        if isinstance(node, ast.If) and is_guard(node.test):
             return  # what a script does when it is run is told as its entry
         if isinstance(node, ast.If) and _is_for_types(node.test):
             self.statements(node.orelse, within, public=public)
@@ -295,12 +296,6 @@ def _head(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AS
     return ast.Pass(lineno=node.lineno, end_lineno=node.lineno, col_offset=0, end_col_offset=0)
 
 
-def _is_main(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and any(
-        isinstance(one, ast.Name) and one.id == "__name__" for one in (test.left, *test.comparators)
-    )
-
-
 def _is_for_types(test: ast.expr) -> bool:
     """``TYPE_CHECKING``: what stands below is never run."""
     name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
@@ -324,8 +319,6 @@ def _message(raised: ast.expr) -> str:
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
     """What the names that imports bind stand for."""
-    from rlm_ci.recursion.syntax.python_statements import every
-
     names: dict[str, str] = {}
     for node in every(tree):
         if isinstance(node, ast.Import):

@@ -1,0 +1,171 @@
+"""What a push adds, where the default branch was taken up since: both hooks say the same."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from histories import ZERO_SHA, GitRepo
+from histories_changes import numbered
+
+from rlm_ci import changes, pushes, triggers
+from rlm_ci.git import Repository, discover
+from rlm_ci.settings import Settings
+from rlm_ci.table import CORE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rlm_ci.changes import ChangeSet
+
+BIG = numbered(3000)
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> GitRepo:
+    origin = GitRepo(tmp_path / "origin")
+    origin.write("main.py", numbered(4)).commit("Start")
+    return origin
+
+
+@pytest.fixture
+def clone(origin: GitRepo, tmp_path: Path) -> GitRepo:
+    """A clone whose branch `feature` is pushed: ``pushed.py`` +50."""
+    clone = origin.clone(tmp_path / "clone").checkout("feature", new=True)
+    clone.write("pushed.py", numbered(50)).commit("Feature")
+    clone.push("origin", "feature")
+    return clone
+
+
+def goes_on(origin: GitRepo) -> None:
+    """Others merge 3,000 lines."""
+    origin.checkout("main").write("big.txt", BIG).commit("Approved")
+
+
+def selected(clone: GitRepo, variables: Mapping[str, str], stdin: str) -> ChangeSet:
+    [found] = triggers.select(
+        Settings(CORE, {} if variables else {"hook": "pre-push"}, variables),
+        Repository(*discover(os.fspath(clone)), os.environ),
+        lambda opened: changes.ChangeSet(opened, "default"),
+        stdin.encode,
+    )
+    return found
+
+
+def pushed(
+    clone: GitRepo, old: str, *, to: str = "feature", remote: str = "origin"
+) -> dict[str, int]:
+    """The lines of each file, as the hook of git and pre-commit's both have them."""
+    head = clone.sha()
+    native = selected(clone, {}, f"refs/heads/feature {head} refs/heads/{to} {old}\n")
+    variables = {
+        "PRE_COMMIT_FROM_REF": old,
+        "PRE_COMMIT_TO_REF": head,
+        "PRE_COMMIT_REMOTE_NAME": remote,
+        "PRE_COMMIT_LOCAL_BRANCH": "refs/heads/feature",
+        "PRE_COMMIT_REMOTE_BRANCH": f"refs/heads/{to}",
+    }
+    if old == ZERO_SHA:  # pre-commit looks by itself
+        newer = clone.text("rev-list", "--topo-order", "--reverse", head, "--not", "--remotes")
+        variables["PRE_COMMIT_FROM_REF"] = f"{newer.split()[0]}^"
+    through = selected(clone, variables, "")
+    found = {one.path: one.lines for one in native.files()}
+    with native.count() as counting:
+        assert {one.path: one.lines for one in counting.finish()} == found
+    assert {one.path: one.lines for one in through.files()} == found
+    assert set(native.names()) == set(found)
+    assert native.policy_commit is not None
+    return found
+
+
+def test_a_branch_that_was_rebased_is_what_a_reviewer_will_see(
+    origin: GitRepo, clone: GitRepo
+) -> None:
+    old = clone.sha()
+    goes_on(origin)
+    clone.fetch().run("rebase", "-q", "origin/main")
+    clone.write("more.py", "1\n").commit()
+    assert pushed(clone, old) == {"pushed.py": 50, "more.py": 1}
+
+
+def test_a_merge_of_the_default_branch_brings_nothing_new(origin: GitRepo, clone: GitRepo) -> None:
+    old = clone.sha()
+    goes_on(origin)
+    clone.fetch().merge("origin/main")
+    assert pushed(clone, old) == {}
+    clone.append("big.txt", "mine\n").append("pushed.py", "more\n").write("more.py", "1\n").commit()
+    assert pushed(clone, old) == {"big.txt": 1, "pushed.py": 1, "more.py": 1}
+    old = clone.sha()
+    clone.push("origin", "feature").append("more.py", "2\n").commit()
+    assert pushed(clone, old) == {"more.py": 1}, "later, as ever: since the last push"
+
+
+def test_lines_that_only_another_branch_has_are_counted(origin: GitRepo, clone: GitRepo) -> None:
+    old = clone.sha()
+    clone.checkout("spare", new=True).write("big.txt", BIG).commit()
+    clone.push("origin", "spare").checkout("feature").merge("spare")
+    assert pushed(clone, old) == {"big.txt": 3000}
+    assert pushed(clone, origin.sha("main"), to="main") == {"big.txt": 3000, "pushed.py": 50}
+
+
+def test_of_the_default_branch_all_is_counted(origin: GitRepo, clone: GitRepo) -> None:
+    old = origin.sha("main")
+    clone.config("remote.origin.push", "feature:main")
+    clone.run("update-ref", "refs/remotes/origin/main", "feature")  # a ref that is wrong
+    assert pushed(clone, old, to="main") == {"pushed.py": 50}
+
+
+def test_a_ref_of_an_older_main_hides_nothing(origin: GitRepo, clone: GitRepo) -> None:
+    old, stale = clone.sha(), clone.sha("origin/main")
+    goes_on(origin)
+    clone.fetch().run("rebase", "-q", "origin/main")
+    clone.run("update-ref", "refs/remotes/origin/main", stale)
+    assert pushed(clone, old) == {"big.txt": 3000, "pushed.py": 50}
+    clone.run("update-ref", "-d", "refs/remotes/origin/main")
+    clone.run("symbolic-ref", "-d", "refs/remotes/origin/HEAD")
+    assert pushed(clone, old) == {"big.txt": 3000, "pushed.py": 50}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_fork_is_rebased_on_what_it_was_forked_from(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path, *, first: bool
+) -> None:
+    above = origin.clone(tmp_path / "upstream")
+    goes_on(above)
+    old = clone.sha()
+    clone.remote(above.path, "upstream").fetch("upstream").run("rebase", "-q", "upstream/main")
+    if first:
+        clone.run("update-ref", "-d", "refs/remotes/origin/feature")
+    assert pushed(clone, ZERO_SHA if first else old) == {"pushed.py": 50}
+
+
+def test_a_branch_that_only_lags_behind_is_counted_since_its_last_push(
+    origin: GitRepo, clone: GitRepo
+) -> None:
+    old = clone.sha()
+    goes_on(origin)
+    clone.fetch().write("more.py", "1\n").commit()
+    assert pushed(clone, old) == {"more.py": 1}
+
+
+def test_a_branch_of_a_fork_is_judged_from_the_newer_of_two_default_branches(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path
+) -> None:
+    above = origin.clone(tmp_path / "upstream")
+    goes_on(above)
+    clone.remote(above.path, "upstream").fetch("upstream").run("rebase", "-q", "upstream/main")
+    change = pushes.from_default_branch(Repository(*discover(os.fspath(clone)), os.environ))
+    assert {one.path: one.lines for one in change.files()} == {"pushed.py": 50}
+    assert change.policy_commit == above.sha("main")
+
+
+def test_a_tag_of_what_a_remote_branch_has_brings_nothing(clone: GitRepo) -> None:
+    def tagged() -> dict[str, int]:
+        line = f"refs/tags/v1 {clone.sha()} refs/tags/v1 {ZERO_SHA}\n"
+        return {one.path: one.lines for one in selected(clone, {}, line).files()}
+
+    assert tagged() == {}
+    clone.write("more.py", "1\n").commit()
+    assert tagged() == {"pushed.py": 50, "more.py": 1}
