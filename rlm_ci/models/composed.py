@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 #: The header that is the same for all attempts at one question.
 ONCE: Final = "Idempotency-Key"
+_LENGTH: Final = b"Content-Length"
 #: Headers that are a request's own.
-_OWN: Final = (ONCE.lower().encode(), b"content-length", b"cookie")
+_OWN: Final = (ONCE.lower().encode(), _LENGTH.lower(), b"cookie")
 
 
 class Composed:
@@ -28,17 +29,20 @@ class Composed:
     def __init__(self, first: Any) -> None:
         self._kind = type(first)
         self._url = first.url
+        self._stream = type(first.stream)
         self._headers = [pair for pair in first.headers.raw if pair[0].lower() not in _OWN]
         self._extensions = dict(first.extensions)
 
     def request(self, body: Mapping[str, Any], once: str, timeout: Any, cookies: Any) -> Any:
         """The same with another body, and a key of its own."""
+        data = _encoded(body)
+        own = [(ONCE.encode(), once.encode()), (_LENGTH, b"%d" % len(data))]
         return self._kind(
             "POST",
             self._url,
-            headers=[*self._headers, (ONCE.encode(), once.encode())],
+            headers=[*self._headers, *own],
             cookies=cookies or None,
-            content=_encoded(body),
+            stream=self._stream(data),  # as it is: from ``content`` all headers are made anew
             extensions={**self._extensions, "timeout": timeout.as_dict()},
         )
 

@@ -114,6 +114,7 @@ class OpenAIModel:
 
     def complete(self, request: Request) -> Completion:
         """The answer to ``request``; see Model. Never asks twice what may have been paid for."""
+        self._opened()  # to load the package takes no time of the endpoint's
         seconds = self._patience.total
         if request.seconds is not None:
             seconds = min(seconds, request.seconds)

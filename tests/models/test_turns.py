@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,13 +12,17 @@ import pytest
 from llm.replies import Answer
 from llm.server import Asked, ModelServer
 from models.asking import client_of, question
+from recursion.solving_cases import solve
 
 from rlm_ci.errors import LimitError
-from rlm_ci.models import turns
+from rlm_ci.models import Completion, turns
 from rlm_ci.models.ledger import Ledger
 from rlm_ci.models.openai_api import OpenAIModel
 from rlm_ci.models.recorded import Record
 from rlm_ci.models.turns import Turns
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Node
+from rlm_ci.recursion.solver import Constraints
+from rlm_ci.recursion.tree import Shape
 
 PATIENCE = 20
 
@@ -31,19 +36,17 @@ def client(llm: ModelServer) -> Iterator[OpenAIModel]:
 def test_an_answer_that_is_not_on_the_disk_yet_makes_room_for_the_next_call(
     tmp_path: Path, llm: ModelServer, client: OpenAIModel
 ) -> None:
-    asked = threading.Semaphore(0)
+    both = threading.Event()
 
     def reply(_asked: Asked) -> Answer:
-        asked.release()
+        if len(llm.asked) == 2:
+            both.set()
         return Answer("yes")
 
     def redact(text: str) -> str:  # before an answer is written
-        if text == "yes" and not both.is_set():
-            assert all(asked.acquire(timeout=PATIENCE) for _ in range(2))
-            both.set()
+        assert text != "yes" or both.wait(PATIENCE)
         return text
 
-    both = threading.Event()
     llm.script(reply)
     one_at_a_time, ledger = Turns(1), Ledger(max_calls=2)
     with Record.open(str(tmp_path / "calls.jsonl"), redact=redact) as record:
@@ -55,27 +58,32 @@ def test_an_answer_that_is_not_on_the_disk_yet_makes_room_for_the_next_call(
 
         with ThreadPoolExecutor(2) as threads:
             assert list(threads.map(ask, "ab")) == ["yes", "yes"]
-    assert both.is_set()
     assert llm.bill.calls == 2
+
+
+class Busy:
+    """Answers after a moment, and counts who is there at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = 0
+        self.most = 0
+
+    def __call__(self, _asked: Asked) -> Answer:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        threading.Event().wait(0.005)
+        with self._lock:
+            self._now -= 1
+        return Answer("yes")
 
 
 def test_no_more_are_asked_at_once_and_no_more_than_the_budget(
     tmp_path: Path, llm: ModelServer, client: OpenAIModel
 ) -> None:
-    lock = threading.Lock()
-    now, most = 0, 0
-
-    def reply(_asked: Asked) -> Answer:
-        nonlocal now, most
-        with lock:
-            now += 1
-            most = max(most, now)
-        threading.Event().wait(0.005)
-        with lock:
-            now -= 1
-        return Answer("yes")
-
-    llm.script(reply)
+    busy = Busy()
+    llm.script(busy)
     at_once, ledger = Turns(2), Ledger(max_calls=21)
     with Record.open(str(tmp_path / "calls.jsonl"), redact=str) as record:
 
@@ -91,8 +99,35 @@ def test_no_more_are_asked_at_once_and_no_more_than_the_budget(
 
         with ThreadPoolExecutor(4) as threads:
             assert sum(threads.map(ask, "abcdefghijkl")) == 21
-    assert most <= 2
+    assert busy.most <= 2
     assert (llm.bill.calls, ledger.spent.calls) == (21, 21)
+
+
+def test_a_recursion_keeps_to_both_and_asks_for_nothing_again(
+    tmp_path: Path, llm: ModelServer, client: OpenAIModel
+) -> None:
+    busy = Busy()
+    llm.script(busy)
+    files = {f"f{place:02}": b"x\n" for place in range(24)}
+    constraints = Constraints(concurrency=4, shape=Shape(leaf_files=1, most_parts=32))
+
+    for calls, used, status in ((10, 10, PARTIAL), (100, 15, COMPLETED)):
+        ledger = Ledger(max_calls=calls)
+        with Record.open(str(tmp_path / "calls.jsonl"), redact=str) as record:
+
+            def of(
+                node: Node, record: Record = record, ledger: Ledger = ledger
+            ) -> Callable[..., Completion]:
+                def ask(place: str, _messages: object) -> Completion:
+                    return record.complete(client, ledger, question(node.id), f"{node.id}/{place}")
+
+                return ask
+
+            result = solve(tmp_path / "rlm", files, constraints=constraints, ask=of)  # type: ignore[arg-type]  # as much of one as is used
+        assert (result.status, ledger.spent.calls) == (status, used)
+    assert busy.most <= 4
+    asked = [json.dumps(one.messages) for one in llm.completions]
+    assert len(asked) == len(set(asked)) == llm.bill.calls == 25
 
 
 def test_who_goes_on_is_before_who_begins() -> None:
