@@ -70,7 +70,7 @@ def apply(
     day = today() if rules else ""
     marked = []
     for finding in part.findings:
-        reason = finding.suppression or _inline(finding)
+        reason = finding.suppression or inline(finding)
         for rule, matches, until, why in rules:
             if reason is None and day <= until and _covers(rule, finding.rule):
                 paths = [place.path for place in finding.evidence]
@@ -106,7 +106,8 @@ def _covers(pattern: str, rule: str) -> bool:
     return rule == pattern or rule.startswith(f"{pattern}/")
 
 
-def _inline(finding: Finding) -> str | None:
+def inline(finding: Finding) -> str | None:
+    """The reason that a comment beside the finding gives for accepting it; None without one."""
     quote = finding.evidence[0].quote if finding.evidence else None
     if not quote or _INLINE not in quote:
         return None

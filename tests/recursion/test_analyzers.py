@@ -220,6 +220,8 @@ CONFLICT = "<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> other\n"
         ("shop/models.py", "{% if db %}\nimport db\n{% endif %}\n", "medium"),
         ("shop/models.py", "import {{ name }}\n", "medium"),
         ("project_template/a.py", "import <name>\n", "medium"),
+        ("fixtures/broken.py", "def f(:\n", "medium"),
+        ("plot.py", "%matplotlib inline\nimport os\n", "medium"),
         ("a.py", CONFLICT + "{% x %}\n", "high"),
     ],
 )

@@ -20,7 +20,8 @@ def said(message: str, line: int = 10, end: int | None = None, **more: Any) -> F
         "confidence": 0.8, "source": "model:m-1", **more,
     }  # fmt: skip
     path = fields.pop("path", "shop.py")
-    place = Location(path, line, end or line, blob="b" * 40, quote=f"line {line}")
+    quote = fields.pop("quote", f"line {line}")
+    place = Location(path, line, end or line, blob="b" * 40, quote=quote)
     return Finding(message=message, evidence=(place,), **fields)
 
 
@@ -219,6 +220,18 @@ def test_trifles_of_a_kind_are_gathered_and_grave_ones_never() -> None:
     assert len(one.evidence) == 20
     assert len(gathered(trifles[:2])) == 2
     assert len(gathered([one.replace(severity=Severity.MEDIUM) for one in trifles])) == 25
+
+
+@pytest.mark.parametrize("accepted", [1, 3, 5])
+def test_a_comment_accepts_the_trifle_beside_it_and_no_other(accepted: int) -> None:
+    lines = {accepted: "x = 1  # rlm-ci: ignore[review/r] it is meant"}
+    trifles = [
+        said("Trifle", line, severity=Severity.LOW, rule="review/r", quote=lines.get(line, "x"))
+        for line in range(1, 6)
+    ]
+    open_ones, one = sorted(gathered(trifles), key=rank)
+    assert (one.suppression, one.evidence[0].line_start) == ("it is meant", accepted)
+    assert (open_ones.suppression, len(open_ones.evidence)) == (None, 4)
 
 
 def test_clusters_weigh_what_is_grave_above_what_is_frequent() -> None:

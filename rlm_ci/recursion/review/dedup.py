@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from rlm_ci.findings import Location, Severity
 from rlm_ci.recursion.nodes import Traced
+from rlm_ci.suppressions import inline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -281,13 +282,19 @@ def without_count(message: str) -> str:
     return _COUNT.sub("", message)
 
 
+def _accepted(one: Finding) -> Finding:
+    """With what the comment beside it says: of this place, not of those that it may stand for."""
+    reason = inline(one) if one.suppression is None else None
+    return one if reason is None else one.replace(suppression=reason)
+
+
 def gathered(found: Sequence[Finding], at_least: int = 3) -> list[Finding]:
     """Minor findings of one rule in one file as a single one with all of their places.
 
     A person wants to hear once that a file has forty of them.
     """
     groups: dict[tuple[object, ...], list[Finding]] = {}
-    for one in found:
+    for one in map(_accepted, found):
         minor = one.severity <= Severity.LOW and len(one.evidence) == 1
         key = (
             (one.rule, one.evidence[0].path, one.suppression, one.severity)

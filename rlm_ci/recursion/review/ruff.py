@@ -88,9 +88,9 @@ _OLD_NAMES = re.compile(
 _INJECTED: Final = ("__IPYTHON__", "_", "get_ipython", "ngettext", "reveal_locals", "reveal_type")
 _SHELLS: Final = frozenset(("S602", "S605"))
 _CONFLICT = (re.compile(rb"(?m)^<{7} "), re.compile(rb"(?m)^>{7} "))
-#: What a file may be that Python 3 cannot read, and nobody runs by it: Python 2, a template.
+#: What a file may be that Python 3 cannot read by itself: Python 2, a template, a notebook's.
 _FOREIGN = re.compile(
-    rb"(?m)\{%|<%|\{\{ *cookiecutter"
+    rb"(?m)\{%|<%|^\s*[%!][a-z]|\{\{ *cookiecutter"
     rb"|^\s*(?:print|exec)\s*(?:[\"'\w]|>>)|\bexcept\s+[\w.]+\s*,\s*\w+\s*:"
     rb"|^\s*raise\s+[\w.]+\s*,\s"
 )
@@ -181,7 +181,8 @@ def _unreadable(path: str, lines: str, content: bytes) -> Weight:
         return Weight("quality", Severity.LOW, 0.6)
     if all(mark.search(content) for mark in _CONFLICT):
         return Weight("quality", Severity.HIGH, 0.9)
-    if _FOREIGN.search(content) or _IN_BRACES.search(lines) or _TEMPLATES.search(path):
+    foreign = _FOREIGN.search(content) or _IN_BRACES.search(lines)
+    if foreign or _TEMPLATES.search(path) or _DATA.search(path):
         return Weight("quality", Severity.MEDIUM, 0.6)
     return Weight("quality", Severity.HIGH, 0.9)
 
