@@ -255,7 +255,7 @@ def _job(tmp_path: Path, **options: Any) -> Runner:
     return Runner(tmp_path / "job", action, workspace, environment, **options)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("inputs", "lock"),
     [
@@ -331,6 +331,7 @@ def test_a_failed_installation_says_what_to_do(
     assert not (tmp_path / "spy.json").exists()
 
 
+@pytest.mark.full
 def test_a_package_that_is_not_the_locked_one_is_refused(tmp_path: Path) -> None:
     job = _job(tmp_path)
     lock = job.action / "requirements.lock"

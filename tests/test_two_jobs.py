@@ -404,7 +404,7 @@ def _judge_under_act(
     return code, log, probe / "rlm-ci-report"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("files", [1, 30])
 def test_the_first_job_leaves_its_report_whether_it_is_green_or_red(
     repo: GitRepo, tmp_path: Path, files: int
