@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from rlm_ci.runs.manifest import Manifest
 
 SUMMARY = "begin a pipeline in the background"
-USAGE = "PIPELINE --goal G [OPTION...]"
+USAGE = (
+    "rlm --goal G [OPTION...] | review [OPTION...] | wiki [OPTION...]"
+    " | PIPELINE [OPTION...] | PIPELINE --help"
+)
 _OWN = (
     Setting("loop.goal", "what to reach", env=("RLM_GOAL",), own_env=False, file=False,
             flag="--goal", metavar="G"),
