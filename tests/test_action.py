@@ -309,6 +309,7 @@ def test_the_jobs_own_python_is_left_alone(tmp_path: Path) -> None:
     assert _packages(sys.executable) == before
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("broken", "environment", "said"),
     [

@@ -137,6 +137,7 @@ def assert_hunks_are_the_difference(change: ChangeSet, repo: GitRepo) -> None:
 # -- counts and hunks of committed changes ------------------------------------------------------
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", HISTORIES)
 def test_counts_are_those_of_git(histories: Callable[[str], History], name: str) -> None:
     history = histories(name)
@@ -232,7 +233,7 @@ CONFIG = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["every_kind_of_change", "hostile_names", "random 3"])
 @pytest.mark.parametrize("scope", ["repository", "user"])
 def test_no_configuration_changes_a_number(

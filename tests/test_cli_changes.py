@@ -70,7 +70,7 @@ def refused(ended: Ended, code: int = 5) -> str:
 # -- figures ------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("builder", [every_kind_of_change, hostile_names, hostile_messages])
 def test_the_figures_are_git_s_from_anywhere(
     cli: Cli, repo: GitRepo, tmp_path: Path, builder: Any

@@ -89,7 +89,7 @@ def test_it_judges_the_last_change_of_its_own_checkout(demo: Path) -> None:
     assert "This clone is shallow" in ended.stdout
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("lie", "told"),
     [
@@ -113,7 +113,7 @@ def test_it_notices_when_rlm_ci_misbehaves(demo: Path, tmp_path: Path, lie: str,
     assert told in ended.stdout
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("lie", "told"),
     [

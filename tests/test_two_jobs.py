@@ -260,6 +260,7 @@ def test_a_link_is_read_as_the_text_that_it_is(tmp_path: Path) -> None:
     assert (ended.returncode, report) == (0, b"/etc/passwd"), ended.stderr
 
 
+@pytest.mark.full
 def test_no_more_than_the_limit_is_unpacked(tmp_path: Path) -> None:
     bomb = _zip(("report.json", b"[" + b" " * (20 * LIMIT)))
     assert len(bomb) < LIMIT

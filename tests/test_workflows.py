@@ -266,7 +266,7 @@ def _silent_judges(text: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> l
     return silent
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_a_defect_of_the_action_is_found(
     defect: str, place: Path, monkeypatch: pytest.MonkeyPatch

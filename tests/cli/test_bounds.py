@@ -37,6 +37,7 @@ def test_a_pyproject_that_is_hard_to_parse_is_compared_not_parsed(repo: GitRepo)
     assert (ended.returncode, "1 of 25 files" in ended.stdout) == (0, True), ended.stderr
 
 
+@pytest.mark.full
 def test_large_policy_files_hide_nothing(repo: GitRepo) -> None:
     base = repo.write("a.py", "a\n").commit()
     repo.write_all({f"d{n}/.gitattributes": b"\0" * (40 << 20) for n in range(4)})
@@ -47,6 +48,7 @@ def test_large_policy_files_hide_nothing(repo: GitRepo) -> None:
     assert "edited here, and not obeyed" in ended.stdout
 
 
+@pytest.mark.full
 def test_a_deep_folder_costs_no_more_than_its_name(repo: GitRepo) -> None:
     base = repo.write("a.py", "a\n").commit()
     blob = repo.text("rev-parse", f"{base}:a.py")
@@ -60,6 +62,7 @@ def test_a_deep_folder_costs_no_more_than_its_name(repo: GitRepo) -> None:
     assert (ended.returncode, "6 of 25 files" in ended.stdout) == (0, True), ended.stderr
 
 
+@pytest.mark.full
 def test_names_with_line_breaks_cost_no_process_each(repo: GitRepo) -> None:
     base = repo.write("a.py", "a\n").commit()
     blob = repo.text("rev-parse", f"{base}:a.py").encode()

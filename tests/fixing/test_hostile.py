@@ -375,6 +375,7 @@ def test_code_cannot_plant_what_judges_it(stage: Stage) -> None:
     assert untouched(stage)
 
 
+@pytest.mark.full
 def test_what_the_setup_does_to_protected_files_is_undone(stage: Stage) -> None:
     """The setup runs code of the result, in the tree in which the last verdict is taken."""
     test = "open('test_calc.py', 'w').write('def test_add():\\n    pass\\n')\n"

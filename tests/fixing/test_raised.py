@@ -20,6 +20,7 @@ def asked_once(stage: Stage, run: Outcome) -> None:
     assert len(bodies) == len(set(bodies)) == len(run.facts())
 
 
+@pytest.mark.full
 def test_a_run_goes_on_with_more_of_what_has_ended_it(stage: Stage) -> None:
     stage.llm.script(TWO_TURNS)
     ended, run = stage.fixed("--max-iterations", "1")

@@ -35,6 +35,7 @@ ENDS = {
 _SAMPLE = {"passed", "max_calls"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "status", [one if one in _SAMPLE else pytest.param(one, marks=pytest.mark.full) for one in ENDS]
 )

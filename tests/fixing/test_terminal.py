@@ -112,6 +112,7 @@ def test_it_never_asks_when_told_not_to(stage: Stage) -> None:
         assert "hint: " in terminal.seen
 
 
+@pytest.mark.full
 def test_one_live_line(stage: Stage) -> None:
     terminal = Terminal(
         stage, *stage.words("--validator", f"echo of the validator; sleep 1; {QUICK}")

@@ -80,6 +80,7 @@ def test_the_manifest_is_valid() -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+@pytest.mark.full
 def test_commit_and_push_through_pre_commit(
     project: GitRepo, tmp_path: Path, env: dict[str, str]
 ) -> None:
@@ -137,6 +138,7 @@ def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
     assert "1 of 25 files, 2 of 1,200 lines" in said
 
 
+@pytest.mark.full
 def test_the_guard_fails_a_commit_without_a_subagent_run(
     project: GitRepo, env: dict[str, str]
 ) -> None:
@@ -150,6 +152,7 @@ def test_the_guard_fails_a_commit_without_a_subagent_run(
     assert "Missing: a subagent run of 0951-guard" in said
 
 
+@pytest.mark.full
 def test_documents_are_judged_by_name(project: GitRepo, env: dict[str, str]) -> None:
     project.branch("doc-archives")
     project.write("docs/-my plan.md", stub("docs/-my plan.md")).write("docs/other.md", "# Other\n")

@@ -801,6 +801,7 @@ def space(repo: GitRepo, tmp_path: Path) -> Workspace:
     return Workspace.create(str(tmp_path / "run"), place, dict(os.environ))
 
 
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("case", [*HONEST, *SHRUNK])
 def test_tests_must_not_shrink(case: str, space: Workspace) -> None:
     """``tamper/tests-shrunk``: runner by runner, fewer tests were run than at first."""

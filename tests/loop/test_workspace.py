@@ -444,6 +444,7 @@ def test_what_a_tool_leaves_behind_goes_unsaid(project: GitRepo, tmp_path: Path)
     assert not Path(space.path, "control").exists()
 
 
+@pytest.mark.full
 def test_folders_without_end_are_looked_through_and_removed(
     project: GitRepo, tmp_path: Path
 ) -> None:

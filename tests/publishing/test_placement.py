@@ -527,6 +527,7 @@ def test_hostile_names_are_data(repo: GitRepo) -> None:
 # -- speed --------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_three_thousand_files_take_no_time(repo: GitRepo) -> None:
     diff = from_git(many_files(repo))
     body = "@@ -1,3 +1,4 @@\n a\n-b\n+c\n+d\n e"
@@ -541,6 +542,7 @@ def test_three_thousand_files_take_no_time(repo: GitRepo) -> None:
     assert [one.where for one in placed[3000:]].count(INLINE) == 50
 
 
+@pytest.mark.full
 def test_many_hunks_and_many_findings_do_not_multiply() -> None:
     hunks = tuple(Hunk(9 * n, 1, 9 * n, 1, ()) for n in range(1, 100_001))
     diff = Diff((FileDiff("a.py", "a.py", "M", hunks),))

@@ -153,6 +153,7 @@ def test_a_suppressed_finding_is_closed(stage: Stage) -> None:
     assert "why not" in stage.summary
 
 
+@pytest.mark.full
 def test_threads_beyond_the_first_page_are_known(stage: Stage) -> None:
     stage.publish(stage.report(10, 40), "run-1")
     ours = stage.state.review_comments[:]

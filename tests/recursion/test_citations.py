@@ -282,6 +282,7 @@ def test_the_same_place_is_evidence_once(context: Context) -> None:
     assert (cited.offered, cited.verified, len(cited.locations)) == (2, 2, 1)
 
 
+@pytest.mark.full
 def test_hostile_answers_take_no_time(context: Context) -> None:
     """At most 200 citations looked at, the rest counted as rejected; no catastrophic regex."""
     for answer in (

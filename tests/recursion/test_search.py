@@ -299,7 +299,7 @@ class Meter:
         return at
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("chunking", [(65536, 4096), (1000, 0), (64, 40), (1 << 30, 0)])
 @pytest.mark.parametrize(
     ("part", "needle"),
@@ -442,6 +442,7 @@ except UnavailableError as error:
     assert run(script, str(path)) == "3\nstringzilla is not installed pip install 'rlm-ci[fast]'\n"
 
 
+@pytest.mark.full
 @each_engine
 def test_memory_does_not_grow_with_the_source(tmp_path: Path, engine: str) -> None:
     path = tmp_path / "source.txt"

@@ -149,6 +149,7 @@ def test_no_bytes_are_too_strange_however_long_one_tries(name: str, pieces: list
 DEEP = (b"(", b"[", b"{", b"<", b"a<", b"template<", b"-", b"a+", b"if a:\n ", b"class A { ", b'"')
 
 
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("piece", DEEP)
 @pytest.mark.parametrize("name", ["a.py", "A.java", "a.cpp"])
 def test_what_is_nested_too_deep_is_not_understood_and_harms_nobody(

@@ -111,6 +111,7 @@ mermaid.initialize({startOnLoad: false});
 """
 
 
+@pytest.mark.full
 def test_diagrams_of_hostile_names_are_boxes_and_arrows_to_the_real_mermaid(
     wiki: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
