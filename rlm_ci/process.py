@@ -256,7 +256,8 @@ if sys.platform != "win32":
         try:
             numbers = [int(name) for name in os.listdir("/dev/fd")]
         except OSError:  # a machine without it: all that there can be
-            numbers = list(range(min(os.sysconf("SC_OPEN_MAX"), 1 << 16)))
+            most = os.sysconf("SC_OPEN_MAX")
+            numbers = list(range(most if most > 0 else 1 << 16))
         found = []
         for number in numbers:
             try:

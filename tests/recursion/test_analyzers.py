@@ -211,6 +211,8 @@ CONFLICT = "<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> other\n"
     [
         ("a.py", "def f(:\n    pass\n", "high"),
         ("a.py", CONFLICT, "high"),
+        ("a.py", "printer = executor(1)\nexecute(printer)\ndef f(:\n", "high"),
+        ("old.py", "exec code in {}\n", "medium"),
         ("tests/test_a.py", "def f(:\n", "high"),
         ("a_test.py", CONFLICT, "high"),
         ("tests/data/test_a.py", "def f(:\n", "low"),
@@ -231,6 +233,18 @@ def test_a_file_that_does_not_parse_is_told_once(path: str, code: str, severity:
     assert set(rules(result)) == {"ruff-invalid-syntax"}
     assert max(one.finding.severity for one in result.findings).label == severity
     assert len(result.findings) == 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "code",
+    ["\n" * 1_000_000 + "def f(:\n", " \t" * 500_000 + "\ndef f(:\n", "except " * 150_000,
+     "raise " + "a." * 500_000, "(:\n" * 20_000],
+)  # fmt: skip
+def test_to_ask_why_a_file_does_not_parse_takes_no_time(code: str) -> None:
+    content = code.encode()
+    for _ in range(5_000):  # as often as a tool says so of one file
+        ruff.weigh(ruff.SYNTAX, "a.py", "", "", whole=True, content=content)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ taste are not asked for at all.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from rlm_ci.findings import Severity
 from rlm_ci.values import Row
@@ -90,9 +91,9 @@ _SHELLS: Final = frozenset(("S602", "S605"))
 _CONFLICT = (re.compile(rb"(?m)^<{7} "), re.compile(rb"(?m)^>{7} "))
 #: What a file may be that Python 3 cannot read by itself: Python 2, a template, a notebook's.
 _FOREIGN = re.compile(
-    rb"(?m)\{%|<%|^\s*[%!][a-z]|\{\{ *cookiecutter"
-    rb"|^\s*(?:print|exec)\s*(?:[\"'\w]|>>)|\bexcept\s+[\w.]+\s*,\s*\w+\s*:"
-    rb"|^\s*raise\s+[\w.]+\s*,\s"
+    rb"(?m)\{%|<%|\{\{ *+cookiecutter"
+    rb"|^[ \t]*+(?:[%!][a-z]|raise[ \t]++[\w.]++[ \t]*+,[ \t]"
+    rb"|(?:print|exec)(?:[ \t]++\w|[ \t]*+(?:[\"']|>>)))"
 )
 _IN_BRACES = re.compile(r"\{\{|\$\{")
 _TEMPLATES = re.compile(r"(?i)(?:^|/)[^/]*(?:templates?|cookiecutter|skeleton|\{\{)[^/]*")
@@ -179,12 +180,20 @@ def _unreadable(path: str, lines: str, content: bytes) -> Weight:
     """Of a file that cannot be compiled: whoever imports it, fails."""
     if is_test(path) and (not _COLLECTED.search(path) or _DATA.search(path)):
         return Weight("quality", Severity.LOW, 0.6)
-    if all(mark.search(content) for mark in _CONFLICT):
-        return Weight("quality", Severity.HIGH, 0.9)
-    foreign = _FOREIGN.search(content) or _IN_BRACES.search(lines)
-    if foreign or _TEMPLATES.search(path) or _DATA.search(path):
+    is_conflict, is_foreign = _kind(content)
+    foreign = is_foreign or _IN_BRACES.search(lines)
+    if not is_conflict and (foreign or _TEMPLATES.search(path) or _DATA.search(path)):
         return Weight("quality", Severity.MEDIUM, 0.6)
     return Weight("quality", Severity.HIGH, 0.9)
+
+
+@lru_cache(maxsize=4)
+def _kind(content: bytes) -> tuple[bool, bool]:
+    """Whether there are marks of a merge, and whether it is Python 3 at all.
+
+    Remembered: of one file a tool may say thousands of times that it does not parse.
+    """
+    return all(mark.search(content) for mark in _CONFLICT), bool(_FOREIGN.search(content))
 
 
 def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
