@@ -94,13 +94,15 @@ class Decision(Row):
 class Text(Row):
     """A file, or lines of one, as a leaf looks at it; ``line_start`` is its first line's number.
 
-    ``blob`` is the object id of the whole file.
+    ``blob`` is the object id of the whole file, ``whole`` its bytes where these are its first
+    slice: what can only be told of whole files is told there.
     """
 
     path: str
     blob: str
     content: bytes
     line_start: int = 1
+    whole: bytes | None = None
 
 
 class Task(Value):

@@ -432,8 +432,16 @@ def _texts(part: Part, pairs: Iterator[tuple[File, bytes]]) -> tuple[Text, ...]:
     if start:
         return tuple(
             [
-                Text.of((path, oid, slices.cut(content, start, end), start))
+                Text.of(
+                    (
+                        path,
+                        oid,
+                        slices.cut(content, start, end),
+                        start,
+                        content if start == 1 else None,
+                    )
+                )
                 for (path, oid, _), content in some
             ]
         )
-    return tuple([Text.of((path, oid, content, 1)) for (path, oid, _), content in some])
+    return tuple([Text.of((path, oid, content, 1, None)) for (path, oid, _), content in some])

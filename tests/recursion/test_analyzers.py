@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion.reviewing import FILE_GROUP, FILE_SLICE, by_file, leaf, reviewed, text
+from recursion.reviewing import FILE_GROUP, by_file, leaf, reviewed, text
+from recursion.solving_cases import solve
 
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.findings import INCOMPLETE, Severity
+from rlm_ci.findings import INCOMPLETE, Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
-from rlm_ci.recursion.objectives.review import options
+from rlm_ci.recursion.objectives.review import Review, options
 from rlm_ci.recursion.review import analyzers, export, ruff, sarif, scratch
 from rlm_ci.recursion.review.touched import UNTOUCHED
+from rlm_ci.recursion.solver import Constraints
+from rlm_ci.recursion.tree import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -244,7 +247,7 @@ def test_a_file_that_does_not_parse_is_told_once(path: str, code: str, severity:
 def test_to_ask_why_a_file_does_not_parse_takes_no_time(code: str) -> None:
     content = code.encode()
     for _ in range(5_000):  # as often as a tool says so of one file
-        ruff.weigh(ruff.SYNTAX, "a.py", "", "", whole=True, content=content)
+        ruff.weigh(ruff.SYNTAX, "a.py", "", "", content)
 
 
 @pytest.mark.parametrize(
@@ -259,15 +262,54 @@ def test_what_the_compiler_refuses_is_high(code: str) -> None:
     assert "high" in {severity for severity, _ in found.values()}, found
 
 
-def test_a_slice_of_a_file_is_judged_as_one() -> None:
-    part = text("big.py", "    return os.path\n\ndef f(x=[]):\n    exec(x)\n", line_start=101)
-    found = rules(reviewed([part], kind=FILE_SLICE))
-    assert found == {}  # what cannot be parsed alone may be well as a part
-    part = text("big.py", "def f(x=[]):\n    exec(y)\n", line_start=101)
-    assert rules(reviewed([part], kind=FILE_SLICE, domains=("security", "quality"))) == {
-        "ruff-s102": ("medium", 102),
-        "ruff-b006": ("low", 101),
-    }
+def placed(finding: Finding) -> tuple[str, str, list[int | None]]:
+    return finding.rule, finding.message, [place.line_start for place in finding.evidence]
+
+
+def in_slices(folder: Path, path: str, content: str, **more: Any) -> NodeResult:
+    """The review of a file that is looked at in slices."""
+    constraints = Constraints(shape=Shape(200, 4, 64))
+    objective = Review(options(domains=("security", "quality"), **more))
+    files = {path: content.encode()}
+    result = solve(folder, files, objective=objective, constraints=constraints)
+    assert len((folder / "nodes.jsonl").read_bytes().splitlines()) > 4
+    return result
+
+
+ORDERS = "".join(
+    f"    def order_{number}(self, name, seen=[]):\n"
+    f"        seen.append(exec(name), self.order_{number - 1})\n\n"
+    for number in range(1, 20)
+)
+LARGE = f"import os\nimport sys\n\n\nclass Orders:\n{ORDERS}\n\nprint(os.sep, missing)\n"
+
+
+def test_a_file_larger_than_a_leaf_is_judged_as_a_whole(tmp_path: Path) -> None:
+    """A class that is cut, an import that is used further down: programs see all of the file."""
+    whole = by_file({"big.py": LARGE}, domains=("security", "quality"))
+    assert {"ruff-f401", "ruff-f821", "ruff-b006", "ruff-s102"} <= set(rules(whole))
+    result = in_slices(tmp_path, "big.py", LARGE)
+    assert result.status == COMPLETED
+    assert result.metrics["files"] == result.metrics["looked"] == 1
+    assert result.data["unseen"] == {}
+    assert [placed(one.finding) for one in result.findings] == [
+        placed(one.finding) for one in whole.findings
+    ]
+
+
+def test_a_file_larger_than_a_leaf_that_does_not_parse_is_told(tmp_path: Path) -> None:
+    result = in_slices(tmp_path, "big.py", f"{LARGE}\n\ndef broken(:\n    pass\n")
+    line = LARGE.count("\n") + 3
+    assert rules(result)["ruff-invalid-syntax"] == ("high", line)
+
+
+def test_an_analyzer_that_fails_on_a_sliced_file_leaves_it_uncovered(tmp_path: Path) -> None:
+    result = in_slices(tmp_path, "big.py", LARGE.replace("\n", "\r", 3))
+    assert result.status == PARTIAL
+    ((path, why),) = result.uncovered
+    assert path == "big.py"
+    assert "carriage returns" in why
+    assert result.metrics["looked"] == 0
 
 
 def test_minor_findings_of_a_kind_are_one_with_many_places() -> None:
@@ -283,7 +325,7 @@ def test_every_rule_that_is_asked_for_is_one_of_ruff_and_nothing_usual_is_high()
     assert found.rules == ruff.rules()
     high = {
         rule for rule in ruff.rules()
-        if (weight := ruff.weigh(rule, "a.py", "", "'abcdefgh12345'", whole=True))
+        if (weight := ruff.weigh(rule, "a.py", "", "'abcdefgh12345'", b""))
         and weight.severity >= Severity.HIGH
     }  # fmt: skip
     assert high <= {

@@ -16,7 +16,6 @@ from rlm_ci.errors import RlmCiError
 from rlm_ci.evidence import REJECTED, anchor
 from rlm_ci.findings import Evidence, Finding, Location, Severity
 from rlm_ci.globs import matcher
-from rlm_ci.recursion.nodes import FILE_SLICE
 from rlm_ci.recursion.review import ruff, sarif
 from rlm_ci.recursion.review.scratch import Given, Scratch, configures, plain
 from rlm_ci.recursion.review.windows import name
@@ -133,16 +132,17 @@ def analyse(
 ) -> Analysis:
     """Run them over the texts of a leaf. Raises StorageError where the disk has no room.
 
-    ``by_pipe``: nothing is written, so that there must be none but ruff.
+    A file that was sliced is shown to them whole, with its first slice. ``by_pipe``: nothing is
+    written, so that there must be none but ruff.
     """
+    texts = [_whole(one) for one in task.texts if one.line_start == 1]
     findings: list[Finding] = []
     failed: list[tuple[str, str, str]] = []
-    seen: set[str] = set()
+    seen = set(known(analyzers, [one.path for one in task.texts if one.line_start > 1]))
     notes: list[str] = []
     verified = rejected = 0
-    whole = task.node.scope.kind != FILE_SLICE
     for analyzer in analyzers:
-        given, unread, kept = _given(analyzer, task.texts)
+        given, unread, kept = _given(analyzer, texts)
         failed += [(analyzer.name, path, why) for path, why in unread]
         notes += [f"{analyzer.name} was not shown {path}: it could command it" for path in kept]
         if not given:
@@ -159,7 +159,7 @@ def analyse(
             failed += [(analyzer.name, one.path, printout.failed) for one in given]
         rejected += printout.rejected
         for result, quiet in zip(printout.results, silenced, strict=True):
-            finding = _finding(analyzer, result, task.texts, domains, quiet, whole=whole)
+            finding = _finding(analyzer, result, texts, domains, quiet)
             if finding == REJECTED:
                 rejected += 1
             elif isinstance(finding, Finding):
@@ -174,6 +174,11 @@ def analyse(
     )
 
 
+def _whole(text: Text) -> Text:
+    """A text as analyzers look at it: a part of a file may not even parse."""
+    return text if text.whole is None else text.replace(content=text.whole)
+
+
 def _given(
     analyzer: Analyzer, texts: Sequence[Text]
 ) -> tuple[list[Given], list[tuple[str, str]], list[str]]:
@@ -182,7 +187,7 @@ def _given(
     unread: list[tuple[str, str]] = []
     kept: list[str] = []
     matches = matcher(analyzer.files) if analyzer.files else None
-    for number, (path, _, content, _) in enumerate(texts):
+    for number, (path, _, content, *_) in enumerate(texts):
         if analyzer.rules:
             if not (matches and matches(path)) and not _is_python(path, content):
                 continue
@@ -363,8 +368,6 @@ def _finding(
     texts: Sequence[Text],
     domains: Sequence[str],
     silenced: str | None,
-    *,
-    whole: bool,
 ) -> Finding | str | None:
     """One result as a finding: REJECTED where no place of it holds, None if nobody wants it."""
     places = [place for spot in result.spots if (place := _place(spot, texts)) is not None]
@@ -373,9 +376,7 @@ def _finding(
     if analyzer.rules:
         first = places[0]
         content = next(text.content for text in texts if text.path == first.path)
-        weight = ruff.weigh(
-            result.rule, first.path, result.message, first.quote or "", whole=whole, content=content
-        )
+        weight = ruff.weigh(result.rule, first.path, result.message, first.quote or "", content)
         hint = f"{result.rule} {result.name}".strip()
     else:
         most = Severity.from_label(analyzer.max_severity)

@@ -68,8 +68,6 @@ _NOT_IN_TESTS: Final = frozenset(
     ("B011", "B015", "B018", "B904", "F811", "PLW0129", "PLW1510", "RUF018", "S110",
      "S112", "S113", "SIM115")
 )  # fmt: skip
-#: Rules that need the whole file; a slice of one cannot tell.
-_OF_WHOLE_FILES: Final = frozenset(("F401", "F404", "F811", "F821", "F822", "F823", SYNTAX))
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _TEST = re.compile(r"(?:^|/)(?:tests?|testing)/|(?:^|/)(?:test_[^/]*|[^/]*_tests?|conftest)\.pyi?$")
 #: Modules that exist to import for others.
@@ -156,15 +154,11 @@ def is_test(path: str) -> bool:
     return _TEST.search(path) is not None
 
 
-def weigh(
-    rule: str, path: str, message: str, lines: str, *, whole: bool, content: bytes = b""
-) -> Weight | None:
+def weigh(rule: str, path: str, message: str, lines: str, content: bytes) -> Weight | None:
     """What a finding of ``rule`` in ``path`` is worth, None where nobody wants to hear of it.
 
-    ``lines`` is what stands at its place in ``content``; ``whole`` is False for a slice of a file.
+    ``lines`` is what stands at its place in ``content``, which is the whole file.
     """
-    if not whole and rule in _OF_WHOLE_FILES:
-        return None
     tested = is_test(path)
     if rule == SYNTAX:
         return _unreadable(path, lines, content)
