@@ -243,23 +243,28 @@ def choose(detection: Detection, ask: Callable[[str], str], problem: str) -> Sel
     """
     for _ in range(_ANSWERS):
         chosen = _answered(ask(_question(detection, problem)).strip(), detection.candidates)
-        if chosen is not None:
+        if isinstance(chosen, Selection):
             return chosen
+        problem = chosen
     return None
 
 
-def _answered(answer: str, candidates: tuple[Candidate, ...]) -> Selection | None:
+def _answered(answer: str, candidates: tuple[Candidate, ...]) -> Selection | str:
+    """What was picked, or why nothing was: a slip of the keyboard, and the question comes again."""
     if answer.isdecimal() and len(answer) < 4:
-        number = int(answer)
-        if not 1 <= number <= len(candidates):
-            return None
-        return Selection(Command.of(*candidates[number - 1].command), "it was picked")
-    if answer in ("", AUTO):
-        return None
+        number, most = int(answer), len(candidates)
+        if 1 <= number <= most:
+            return Selection(Command.of(*candidates[number - 1].command), "it was picked")
+        bounds = f"which go from 1 to {most}" if most else "as there are none"
+        return f"{answer} is none of the numbers, {bounds}"
+    if not answer:
+        return "nothing was answered"
+    if answer == AUTO:
+        return f"{AUTO} was tried already"
     try:
         return select(answer, Detection())
-    except UsageError:  # a slip of the keyboard: the question comes again
-        return None
+    except UsageError as error:
+        return error.what
 
 
 def _question(detection: Detection, problem: str) -> str:

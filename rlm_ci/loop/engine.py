@@ -79,11 +79,15 @@ _SAID = 300
 
 
 class Ended(Value):
-    """The end of a loop, with what the validator or the tamper guard holds against it."""
+    """The end of a loop, with what the validator or the tamper guard holds against it.
+
+    ``idled`` says why the agent's last turn failed, where all of them did and changed nothing.
+    """
 
     final: Final
     judged: Judged
     tampering: tuple[Finding, ...] = ()
+    idled: str = ""
 
 
 def run(site: Site, terms: Terms) -> Ended:
@@ -91,7 +95,7 @@ def run(site: Site, terms: Terms) -> Ended:
     judged = site.judge("0") if terms.validated else Judged(passed=False)
     tampering = site.tampering()
     iteration = idle = forbidden = 0
-    failed = ""
+    failed = idled = ""
     stop = None
     while stop is None:
         iteration += 1
@@ -104,6 +108,8 @@ def run(site: Site, terms: Terms) -> Ended:
         except LimitError as error:  # what was edited until then may be enough
             stop, acted = (error.budget, error.what), Acted(error.what, changed=True)
         failed = f" (the agent failed: {acted.summary[:_SAID]})" if acted.exit_code else ""
+        has_idled = iteration == 1 or bool(idled)
+        idled = acted.summary if has_idled and acted.exit_code and not acted.changed else ""
         judged = site.judge(str(iteration)) if terms.validated else judged
         tampering = site.tampering()
         if judged.passed and not tampering:
@@ -118,7 +124,8 @@ def run(site: Site, terms: Terms) -> Ended:
         if terms.validated and stop is None:
             stop = _stuck(idle, forbidden)
     status, reason = stop
-    return Ended(_final(status, f"{reason}{failed}", terms, judged, tampering), judged, tampering)
+    final = _final(status, f"{reason}{failed}", terms, judged, tampering)
+    return Ended(final, judged, tampering, idled)
 
 
 def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.errors import OK
-from rlm_ci.findings import INCOMPLETE, Evidence, Part, Report, Severity
+from rlm_ci.findings import INCOMPLETE, Evidence, Finding, Part, Report, Severity
 from rlm_ci.loop.disclosure import DISCLOSED, TOO_LARGE
 from rlm_ci.texts import count
 from rlm_ci.values import Value
@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.findings import Finding, Location, Subject, Usage
+    from rlm_ci.findings import Location, Subject, Usage
     from rlm_ci.loop.engine import Ended
     from rlm_ci.loop.landing import Landed
     from rlm_ci.objects import Entry
 
 PART = "rlm"
+#: The rule of a run that ends well by its terms, though its agent never did anything.
+IDLE = "rlm/agent-failed"
+#: Characters of what an agent said.
+_SAID = 300
 
 
 class Account(Value):
@@ -69,6 +73,7 @@ def build(
                 "applied": bool(account.landed and account.landed.done),
                 "patch": account.patch,
             },
+            (_idle(ended.idled, account),) if ended.idled and final.exit_code == OK else (),
             state=INCOMPLETE if final.exit_code != OK else None,
             error=error,
         )
@@ -113,6 +118,18 @@ def _summary(ended: Ended, account: Account) -> str:
     if not account.isolated:
         told.append("no sandbox held its commands")
     return "; ".join(told)
+
+
+def _idle(why: str, account: Account) -> Finding:
+    """Nothing was wanted but that the budget is used up: it is no failure, and no work either."""
+    turns = "its turn" if account.iterations == 1 else f"each of its {account.iterations} turns"
+    return Finding(
+        IDLE,
+        Severity.MEDIUM,
+        f"the agent failed in {turns}, and changed nothing: {why[:_SAID]}",
+        hint="what it said is in the folder of the run, under rlm/iteration-1; "
+        "with a validator such a run ends with another code than 0",
+    )
 
 
 def _validator(findings: tuple[Finding, ...]) -> Part:

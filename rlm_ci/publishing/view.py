@@ -80,6 +80,7 @@ class View:
         verdict = report.verdict()
         return {
             "verdict": verdict,
+            "tone": words.tone(report),
             "headline": self.headline(),
             "remarks": self._surface.text(neutral.clip(words.remarks(report), 1000)),
             "tool": f"rlm-ci {__version__}",

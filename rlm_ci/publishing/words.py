@@ -24,6 +24,8 @@ LOOP = "rlm"
 QUESTION = "symbolic"
 #: What a fix must not do: nobody can wave that through.
 TAMPER = "tamper"
+#: The finding of a fix loop that used its budget up and whose agent never did anything.
+IDLE = "rlm/agent-failed"
 
 #: How to wave a check's findings through, beyond ``[[suppressions]]``.
 OVERRIDES = {
@@ -82,6 +84,8 @@ def headline(report: Report) -> str:
         return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"
     if loop and verdict == CLEAN and loop.metrics.get("patch") and not loop.metrics.get("applied"):
         return "Green with the patch of this run, not without it"
+    if verdict == CLEAN and _idle(report):
+        return "Nothing was done: the agent failed in all of its turns"
     if loop and loop is report.parts[0] and verdict in (CLEAN, INCOMPLETE):
         return "Done" if verdict == CLEAN else "Not done: it stopped before the validator passed"
     stopped = join([part.id for part in report.parts if part.state == verdict])
@@ -91,6 +95,16 @@ def headline(report: Report) -> str:
         return f"Not fully judged: {stopped} did not finish"
     checks = sum(part.enabled for part in report.parts)
     return f"Clean: {count(checks, 'check')}, nothing to mend"
+
+
+def tone(report: Report) -> str:
+    """The verdict whose mark stands before the headline: no tick where nothing was done."""
+    verdict = report.verdict()
+    return INCOMPLETE if verdict == CLEAN and _idle(report) else verdict
+
+
+def _idle(report: Report) -> bool:
+    return any(one.rule == IDLE for one in report.findings)
 
 
 def remarks(report: Report) -> str:

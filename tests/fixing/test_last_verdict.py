@@ -195,3 +195,15 @@ def test_an_agent_that_crashed_is_told_where_the_validator_passes(stage: Stage) 
     assert (ended.code, run.final) == (0, "passed"), ended
     assert "the agent failed: " in run.state["final"]["reason"]
     assert "the agent failed: " in " ".join(ended.stdout.split())
+
+
+def test_a_budget_that_a_broken_agent_used_up_is_no_green_end(stage: Stage) -> None:
+    broken = ("--agent", "python3 nonexist.py", "--validator", "none", "--max-iterations", "2")
+    ended, run = stage.fixed(*broken)
+    assert (ended.code, run.final) == (0, "budget_complete"), ended
+    assert "! Nothing was done: the agent failed in all of its turns" in ended.stdout
+    assert "\n## ⚠️ Nothing was done" in run.text("comment.md")
+    [finding] = run.report["findings"]
+    assert (finding["rule"], finding["severity"]) == ("rlm/agent-failed", "medium")
+    assert "failed in each of its 2 turns" in finding["message"]
+    assert "python3 nonexist.py ended with 2" in finding["message"]

@@ -166,6 +166,22 @@ def test_a_person_is_asked_again_and_not_for_ever() -> None:
         select("auto", TWO, Person("", "auto", "0"))
 
 
+def test_a_person_is_told_why_the_question_comes_again() -> None:
+    person = Person("9", " ", "echo '")
+    with pytest.raises(NoValidatorError):
+        select("auto", TWO, person)
+    assert person.asked[1].startswith("9 is none of the numbers, which go from 1 to 2.\n")
+    assert person.asked[2].startswith("nothing was answered.\n")
+    person = Person("1", "", "")
+    assert choose(Detection(), person, "none") is None
+    assert person.asked[1].startswith("1 is none of the numbers, as there are none.\n")
+    person = Person("auto", "echo '\x1b", "")
+    assert choose(Detection(), person, "none") is None
+    assert person.asked[1].startswith("auto was tried already.\n")
+    assert person.asked[2].startswith("it cannot be run: ")
+    assert "\x1b" not in person.asked[2]
+
+
 def test_a_person_is_asked_where_nothing_was_found() -> None:
     person = Person("pytest -q")
     assert select("auto", Detection(), person).command == Command.parse("pytest -q")

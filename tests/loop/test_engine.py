@@ -210,6 +210,29 @@ def test_an_agent_that_fails_is_told_whatever_comes_of_it(validated: bool) -> No
     assert "(the agent failed: goal)" in final.reason
 
 
+@pytest.mark.parametrize(
+    ("turns", "idled"),
+    [
+        ([(2, False), (1, False)], "turn 2"),
+        ([(2, False), (0, False)], ""),
+        ([(0, False), (2, False)], ""),
+        ([(2, True), (2, False)], ""),
+        ([], ""),
+    ],
+)
+def test_an_agent_that_never_did_anything_is_told_as_that(
+    turns: list[tuple[int, bool]], idled: str
+) -> None:
+    class Failing(Tree):
+        def act(self, iteration: int, _last: Judged, _tampering: tuple[Finding, ...]) -> Acted:
+            code, changed = turns[iteration - 1]
+            return Acted(f"turn {iteration}", changed=changed, exit_code=code)
+
+    ended = run(Failing([]), Terms(len(turns), None, validated=False))
+    assert (ended.final.status, ended.final.exit_code) == ("budget_complete", 0)
+    assert ended.idled == idled
+
+
 def test_an_agent_that_failed_once_is_forgiven() -> None:
     class Failing(Tree):
         def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:

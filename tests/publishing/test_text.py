@@ -11,8 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from publishing import reports
 from publishing.judges import github_commands
 
-from rlm_ci.findings import Finding, Location, Part, Report, Severity
+from rlm_ci.findings import Finding, Location, Part, Report, Severity, Subject, Usage
+from rlm_ci.loop.engine import Ended, Judged
+from rlm_ci.loop.report import Account, build
 from rlm_ci.publishing import render, words
+from rlm_ci.runs.state import Final
 from rlm_ci.texts import printable
 
 
@@ -103,6 +106,18 @@ def test_hostile_texts_cannot_steer_terminal_or_runner(report: Report) -> None:
         assert text.split("\n")[-2].endswith(words.headline(judged))
         coloured = render(judged, "text", colour=True, verbose=True)
         assert github_commands(coloured) == []
+
+
+def test_no_surface_ticks_a_run_whose_agent_did_nothing() -> None:
+    """It ends with 0, as its terms say, and that is all that is well about it."""
+    ended = Ended(Final.of("budget_complete", "2 turns"), Judged(passed=False), idled="no program")
+    account = Account("sh", "single", "none", isolated=True, validator="", iterations=2, files=0)
+    report = build(ended, account, Subject(), Usage())
+    assert (report.verdict(), report.exit_code()) == ("clean", 0)
+    assert "\n! Nothing was done: the agent failed" in render(report, "text")
+    assert "## ⚠️ Nothing was done: the agent failed" in render(report, "markdown")
+    assert '<header class="incomplete">' in render(report, "html")
+    assert "::warning" in render(report, "github")
 
 
 def test_nothing_heavy_is_imported() -> None:

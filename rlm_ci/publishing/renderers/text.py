@@ -138,7 +138,7 @@ class _Sheet:
             yield from self._wrap(f"{printable(path)}{others}: {reason}", "  ")
 
     def _verdict(self) -> str:
-        mark, colour = _MARKS.get(self._report.verdict(), _UNJUDGED)
+        mark, colour = _MARKS.get(words.tone(self._report), _UNJUDGED)
         headline = printable(words.headline(self._report))
         return self._ink(f"{mark} {headline}", _BOLD, colour)
 
