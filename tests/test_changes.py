@@ -157,6 +157,20 @@ def test_hunks_are_the_difference(histories: Callable[[str], History], name: str
     assert_hunks_are_the_difference(change_of(history), history.repo)
 
 
+def test_a_long_common_tail_counts_as_it_does_in_git(repo: GitRepo) -> None:
+    """Without context lines git leaves it out before it compares, and finds another difference."""
+    words = "that begin any command prompt roles  single plan verdict answer edit  with those"
+    tail = "".join(f"{word} {'=' * 100}\n" if word else "\n" for word in words.split(" "))
+    blanks = "b" * 5 + "n" * 6 + "b" + "n" * 5 + "bnbnnnb" + "n" * 26
+    new = "".join("\n" if one == "b" else f"new {at}\n" for at, one in enumerate(blanks))
+    old_commit = repo.write("a.md", "\n" * 8 + f"old\n{tail}").commit()
+    new_commit = repo.write("a.md", new + tail).commit()
+    asked = ("diff", "--numstat", old_commit, new_commit)
+    assert repo.run(*asked) != repo.run("-c", "diff.context=0", *asked)  # else it proves nothing
+    change = changes.from_commit(repository(repo), new_commit)
+    assert counted(change) == oracle.numstat(repo, old_commit, new_commit)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(100, 300))
 def test_random_histories(repo: GitRepo, seed: int) -> None:
