@@ -257,7 +257,7 @@ def test_not_all_that_sounds_like_a_test_is_one(path: str) -> None:
 
 NAMES = st.text("ab./_", min_size=1, max_size=12).filter(lambda name: "\0" not in name)
 IMPORTS = st.builds(
-    lambda module, names, line, level: Import.of((module, tuple(names), line, level)),
+    lambda module, names, line, level: Import.of((module, tuple(names), line, level, ())),
     st.text("ab./:\\_*@~\0\n", max_size=12),
     st.lists(st.text("ab*._", max_size=4), max_size=3),
     st.integers(1, 9),
@@ -293,11 +293,11 @@ def test_a_hundred_thousand_files_take_seconds() -> None:
             f"p{i % 300}/q{i % 7}/m{i}.py", "Python", PARSED, 9,
             imports=(
                 *(
-                    Import.of((f"p{(i - j) % 300}.q{(i - j) % 7}.m{i - j}", ("x", "y"), j, 0))
+                    Import.of((f"p{(i - j) % 300}.q{(i - j) % 7}.m{i - j}", ("x", "y"), j, 0, ()))
                     for j in range(1, 6)
                 ),
-                Import.of(("", ("utils",), 7, 1)),
-                Import.of(("utils", (), 8, 0)),
+                Import.of(("", ("utils",), 7, 1, ())),
+                Import.of(("utils", (), 8, 0, ())),
             ),
         )
         for i in range(100_000)

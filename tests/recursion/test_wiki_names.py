@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,6 +120,70 @@ def test_a_package_gives_what_all_of_its_imports_take(
     if listed:  # what another door gives is passed on
         assert given(texts["modules/lot.md"]) == ["Gone", "Own"]
     assert "| [lot](modules/lot.md) | `Gone`, `Own`" in texts["index.md"]
+
+
+ALIASES = """\
+from ._wire import _Socket as Socket, Plain, Plain as Bare, Shut as _Shut
+from .deep import Lamp as Light
+"""
+TALE = """\
+def told(): ...
+def _hidden(): ...
+"""
+
+
+@pytest.mark.parametrize("broken", ["", "print 1 if\n"])  # the other reader takes what ast refuses
+def test_a_package_gives_names_as_others_take_them(
+    repo: GitRepo, tmp_path: Path, broken: str
+) -> None:
+    files = {
+        "README.md": "It gets what is far away.\n",
+        "net/__init__.py": ALIASES + broken,
+        "net/_wire.py": "class _Socket: ...\nclass Plain: ...\nclass Shut: ...\n",
+        "net/deep/__init__.py": "from .lamp import _Bulb as Lamp\n",
+        "net/deep/lamp.py": f"class _Bulb: ...\nclass Lamp: ...\n{TALE}",
+        "lot/__init__.py": "from net import *\n",
+        "some/__init__.py": "from net import Socket as Plug\n__all__ = ['Plug']\n",
+    }
+    texts = pages_of(repo, tmp_path, files)
+    every = ["Bare", "Light", "Plain", "Socket"]
+    assert given(texts["modules/net.md"]) == every
+    assert given(texts["modules/lot.md"]) == every
+    assert given(texts["modules/some.md"]) == ["Plug"]
+    page = texts["modules/net.md"]
+    assert re.search(r"`Light` \[[^]]*\]\([^)]*net/deep/lamp.py#L1", page)
+    assert "class Plain" in page  # an inner file's name is public by either of its names
+    assert "class Shut" not in page
+
+
+def test_every_file_is_something(repo: GitRepo, tmp_path: Path) -> None:
+    files = {
+        "README.md": "It gets what is far away.\n",
+        "net/__init__.py": "from .tale import told as heard\n",
+        "net/tale.py": TALE,
+        "net/_own.py": "def _hidden(): ...\n",
+        "net/about.py": "__version__ = '1'\n",
+        "net/open.py": "from .tale import told\n__all__ = ['told']\n",
+        "net/start.py": "import net.tale\nfrom . import open\nopen.told()\n",
+        "net/empty.py": "",
+        "net/index.js": "export * from './page.js';\n",
+        "net/page.js": "start();\n",
+        "net/go.sh": "net\n",
+    }
+    page = pages_of(repo, tmp_path, files)["modules/net.md"]
+    rows = [line.split(" | ")[:2] for line in page.split("\n") if line.startswith("| `")]
+    assert [(name.strip("| `"), told) for name, told in rows] == [
+        ("__init__.py", "passes on `heard`"),
+        ("_own.py", "inner names: `_hidden`"),
+        ("about.py", "names: `__version__`"),
+        ("empty.py", "empty"),
+        ("go.sh", "not parsed"),
+        ("index.js", "imports `./page.js`"),
+        ("open.py", "passes on `told`"),
+        ("page.js", "no names"),
+        ("start.py", "imports `net.tale`, `.`"),
+        ("tale.py", "`told`"),
+    ]
 
 
 PYPROJECT = """\

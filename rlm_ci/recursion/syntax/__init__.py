@@ -42,13 +42,15 @@ class Symbol(Row):
 class Import(Row):
     """An import as it is written: ``module`` is the text of what is imported, ``names`` from it.
 
-    ``level`` is how many folders up a relative one begins, 0 for an absolute one.
+    ``level`` is how many folders up a relative one begins, 0 for an absolute one. ``called``
+    is what the names are called here, where one of them is called otherwise than there.
     """
 
     module: str
     names: tuple[str, ...]
     line: int
     level: int = 0
+    called: tuple[str, ...] = ()
 
 
 class Entry(Row):
@@ -83,7 +85,15 @@ class Outline(Value):
         record: dict[str, Any] = {name: getattr(self, name) for name in self._fields}
         record["symbols"] = [list(one) for one in self.symbols]
         record["imports"] = [
-            [one.module, list(one.names), one.line, one.level] for one in self.imports
+            # What is not renamed, which is nearly all, is as long as it was.
+            [
+                one.module,
+                list(one.names),
+                one.line,
+                one.level,
+                *([one.called] if one.called else ()),
+            ]
+            for one in self.imports
         ]
         record["entries"] = [list(one) for one in self.entries]
         record["exported"] = list(self.exported)
@@ -94,8 +104,8 @@ class Outline(Value):
         fields = {name: record[name] for name in cls._fields}
         fields["symbols"] = tuple(Symbol.of(one) for one in record["symbols"])
         fields["imports"] = tuple(
-            Import.of((module, tuple(names), line, level))
-            for module, names, line, level in record["imports"]
+            Import.of((module, tuple(names), line, level, tuple(*called)))
+            for module, names, line, level, *called in record["imports"]
         )
         fields["entries"] = tuple(Entry.of(one) for one in record["entries"])
         fields["exported"] = tuple(record["exported"])

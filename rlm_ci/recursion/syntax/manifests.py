@@ -136,7 +136,7 @@ def _package(found: _Found, lines: list[str]) -> None:
         main = record.get(key)
         if isinstance(main, str) and main:
             module = main if main.startswith(".") else f"./{main}"
-            found.imports.append(Import.of((module, (), _line_of(lines, key, 0), 1)))
+            found.imports.append(Import.of((module, (), _line_of(lines, key, 0), 1, ())))
     bins = record.get("bin")
     if isinstance(bins, str) and name:
         found.enter("script", name.rpartition("/")[2], _line_of(lines, "bin", 0))

@@ -300,10 +300,12 @@ def _imports(statements: Iterable[ast.stmt]) -> list[Import]:
     found = []
     for node in statements:
         if isinstance(node, ast.Import):
-            found += [Import.of((one.name, (), node.lineno, 0)) for one in node.names]
+            found += [Import.of((one.name, (), node.lineno, 0, ())) for one in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = tuple(one.name for one in node.names)
-            found.append(Import.of((node.module or "", names, node.lineno, node.level)))
+            here = tuple(one.asname or one.name for one in node.names)
+            called = here if here != names else ()
+            found.append(Import.of((node.module or "", names, node.lineno, node.level, called)))
     return sorted(found, key=lambda one: (one.line, one.module))
 
 

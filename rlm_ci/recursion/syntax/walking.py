@@ -159,15 +159,22 @@ class Walk:
         start = 1 if whole else (at or node).start_point.row + 1
         self.entries.append(Entry.of((kind, clipped(name, 300), start, _last_row(node) + 1)))
 
-    def bring(self, module: str, names: tuple[str, ...], node: Node, level: int = 0) -> None:
+    def bring(
+        self,
+        module: str,
+        names: tuple[str, ...],
+        node: Node,
+        level: int = 0,
+        called: tuple[str, ...] = (),
+    ) -> None:
         """An import."""
         row = node.start_point.row + 1
-        self.imports.append(Import.of((module.strip(), names, row, level)))
+        self.imports.append(Import.of((module.strip(), names, row, level, called)))
 
     @staticmethod
     def imported(module: str, line: int) -> Import:
         """An import that was found in the text alone."""
-        return Import.of((module, (), line, 0))
+        return Import.of((module, (), line, 0, ()))
 
     def test(self, node: Node) -> None:
         """A test case; all of a file are one entry."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.markdown import code, prose
+from rlm_ci.recursion.syntax import UNPARSED
 from rlm_ci.recursion.wiki import notes as kinds
 from rlm_ci.recursion.wiki.modules import CONTAINERS, api, base_of, given_names, public
 from rlm_ci.recursion.wiki.paths import folder_of, is_test
@@ -133,7 +134,7 @@ def _file(one: Facts, module: Module, world: World, register: Register) -> dict[
         link = register.link(one.path, outline.doc_start, outline.doc_end, cell=True)
         doc = f"{sentence(outline.doc, cell=True)} {link}"
     else:
-        doc = main_names([one])
+        doc = main_names([one]) or _otherwise(one, world)
     return {
         "name": code(printable(shown), cell=True),
         "lines": f"{outline.lines:,}",
@@ -153,6 +154,28 @@ def main_names(files: Sequence[Facts]) -> str:
     tops.sort(key=lambda symbol: symbol.kind not in CONTAINERS)
     names = dict.fromkeys(symbol.name for symbol in tops)
     return listed([code(printable(name), cell=True) for name in names], 4)
+
+
+def _otherwise(one: Facts, world: World) -> str:
+    """What a file is that neither says it nor has public names: what it passes on, or else does."""
+    outline = one.outline
+    tops = [symbol for symbol in outline.symbols if "." not in symbol.name]
+    shared = [symbol for symbol in tops if symbol.is_public or symbol.name.startswith("__")]
+    is_door = one.path.rpartition("/")[2] == "__init__.py"
+    passed = outline.exported or (sorted(_given(one, world, _PASSED_ON)) if is_door else ())
+    own = {symbol.name for symbol in shared}
+    for words, names in (
+        ("passes on", [name for name in passed if name not in own]),
+        ("names:", [symbol.name for symbol in shared]),
+        ("inner names:", [symbol.name for symbol in tops]),
+        ("imports", [f"{'.' * found.level}{found.module}" for found in outline.imports]),
+    ):
+        if names:
+            shown = [code(printable(name), cell=True) for name in dict.fromkeys(names)]
+            return f"{words} {listed(shown, 4)}"
+    if not outline.lines:
+        return "empty"
+    return "not parsed" if outline.state == UNPARSED else "no names"
 
 
 def _others(found: Mapping[str, Place], world: World, register: Register) -> list[dict[str, str]]:
@@ -234,20 +257,36 @@ def _given(door: Facts, world: World, further: int) -> dict[str, tuple[Facts, in
             other = world.files.get(path)
             if other is None or path == door.path or is_test(path):
                 continue
-            for number, symbol in enumerate(other.outline.symbols):
-                if symbol.name in names or ("*" in names and _is_free(symbol, door)):
-                    found.setdefault(symbol.name, (other, number))
-            if further and path.endswith("/__init__.py") and names - found.keys():
-                for name, place in _given(other, world, further - 1).items():
-                    if name in names or "*" in names:
-                        found.setdefault(name, place)
+            _take(found, names, _own(other, is_all="*" in names), door)
+            if further and path.endswith("/__init__.py") and names.keys() - found.keys():
+                _take(found, names, _given(other, world, further - 1), door)
     return found
 
 
-def _is_free(symbol: Symbol, door: Facts) -> bool:
-    """Whether ``import *`` takes it, and the door passes it on."""
+def _own(one: Facts, *, is_all: bool) -> dict[str, tuple[Facts, int]]:
+    """What a file defines, by name; what ``import *`` takes of it where that takes all."""
+    found: dict[str, tuple[Facts, int]] = {}
+    for number, symbol in enumerate(one.outline.symbols):
+        if "." not in symbol.name and (symbol.is_public or not is_all):
+            found.setdefault(symbol.name, (one, number))
+    return found
+
+
+def _take(
+    found: dict[str, tuple[Facts, int]],
+    names: Mapping[str, str],
+    there: Mapping[str, tuple[Facts, int]],
+    door: Facts,
+) -> None:
+    """Add what a door gives by ``names`` of what is ``there``."""
     listed = door.outline.exported
-    return symbol.is_public and "." not in symbol.name and (not listed or symbol.name in listed)
+    for name, wanted in names.items():
+        if wanted in there:
+            found.setdefault(name, there[wanted])
+    if "*" in names:
+        for name, place in there.items():
+            if not listed or name in listed:
+                found.setdefault(name, place)
 
 
 def _linked(names: Sequence[tuple[str, Facts, int]], most: int, register: Register) -> str:

@@ -132,16 +132,19 @@ def given_of(files: Iterable[Facts]) -> Given:
                 continue
             for target in (f"{base}.py", f"{base}/__init__.py"):
                 if target in by_path and is_inner(target.removeprefix(f"{folder}/")):
-                    found.setdefault(target, set()).update(given_names(one, line))
+                    found.setdefault(target, set()).update(given_names(one, line).values())
     return {path: frozenset(names) for path, names in found.items()}
 
 
-def given_names(door: Facts, line: Import) -> set[str]:
-    """What of an import of a package's door others may take: no more than its ``__all__``."""
+def given_names(door: Facts, line: Import) -> dict[str, str]:
+    """What of an import of a package's door others may take: no more than its ``__all__``.
+
+    By the names that they take it by, the names of what is imported.
+    """
     listed = door.outline.exported
     return {
-        name
-        for name in line.names
+        name: there
+        for name, there in zip(line.called or line.names, line.names, strict=False)
         if name == "*" or (name in listed if listed else not name.startswith("_"))
     }
 

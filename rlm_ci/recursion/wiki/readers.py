@@ -7,7 +7,7 @@ from functools import cache
 
 from rlm_ci import __version__
 from rlm_ci.recursion.syntax.grammars import LANGUAGES
-from rlm_ci.recursion.wiki import VERSION
+from rlm_ci.recursion.wiki import FACTS, VERSION
 
 #: Packages of grammars that are called otherwise than their language.
 _PACKAGES = {"C#": "c-sharp", "C++": "cpp", "TSX": "typescript"}
@@ -19,7 +19,7 @@ def readers() -> str:
     from importlib import import_module
     from importlib.metadata import PackageNotFoundError, version
 
-    found = [__version__, str(VERSION), ".".join(map(str, sys.version_info[:2]))]
+    found = [__version__, f"{VERSION}.{FACTS}", ".".join(map(str, sys.version_info[:2]))]
     try:
         import_module("tree_sitter")
     except ImportError:

@@ -72,8 +72,9 @@ def _import(walk: Walk, node: Node) -> None:
     text = " ".join(re.sub(r"#[^\n]*|[()\\]", " ", walk.text(node)[:8000]).split())
     taken = re.fullmatch(r"from (\.*) ?(\S*) ?import (.*)", text)
     if taken:
-        names = tuple(one.split()[0] for one in taken[3].split(",") if one.strip())
-        walk.bring(taken[2], names, node, len(taken[1]))
+        parts = [one.split() for one in taken[3].split(",") if one.strip()]
+        names, here = tuple(one[0] for one in parts), tuple(one[-1] for one in parts)
+        walk.bring(taken[2], names, node, len(taken[1]), here if here != names else ())
         return
     for one in text.removeprefix("import ").split(","):
         if one.strip():
