@@ -58,7 +58,7 @@ _OVERRIDES = (
     "submodule.recurse=false", "protocol.allow=never", "diff.external=", "color.ui=false",
     "diff.algorithm=myers", "diff.renameLimit=1000", "diff.indentHeuristic=true",
     "diff.interHunkContext=0", "diff.suppressBlankEmpty=false", "log.showSignature=false",
-    "diff.context=3",  # with none git leaves the common tail out, and counts another difference
+    "diff.context=1",  # with none git leaves a common tail out, and finds another difference
 )  # fmt: skip
 DIFF_OPTIONS = (
     "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
