@@ -13,7 +13,7 @@ from recursion.solving_cases import solve
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import INCOMPLETE, Finding, Severity
-from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
 from rlm_ci.recursion.objectives.review import Review, options
 from rlm_ci.recursion.review import analyzers, export, ruff, sarif, scratch
 from rlm_ci.recursion.review.touched import UNTOUCHED
@@ -335,6 +335,42 @@ def test_every_rule_that_is_asked_for_is_one_of_ruff_and_nothing_usual_is_high()
         "F404", "F621", "F622", "F701", "F702", "F704", "F706", "F707", "PLE0115", "PLE0117",
         "PLE0118", "PLE1142",
     }  # fmt: skip
+
+
+def test_marks_of_direction_are_low_and_what_reorders_a_text_is_high() -> None:
+    dates = "FORMAT = 'j \u200fF'\nOTHER = 'j\u061c \u200e'\n"
+    found = by_file({"a.py": dates, "b.py": "NAME = 'a\u202eb'\n", "c.py": "# \u2066 \u200f\n"})
+    told = {(one.evidence[0].path, one.severity.label) for one in map(_of, found.findings)}
+    assert told == {("a.py", "low"), ("b.py", "high"), ("c.py", "high")}
+
+
+LITERALS = """\
+from .compat import Literal
+from . import compat
+a: Literal["auto", "not this", True, "a[0]"]
+b: compat.Literal[
+    "deep",
+    'no way]',
+]
+c: "Literal['bare']"
+d: "gone"
+é: Literal["lost"] = lost
+f: "deep" or deep
+def g(deep: Literal["é", "deep", 1], h: Literal['é deep']): ...
+"""
+
+
+def test_a_value_that_a_type_may_have_is_no_name() -> None:
+    found = by_file({"a.py": LITERALS}, domains=("quality",))
+    told = [
+        _of(one) for one in found.findings if "f821" in _of(one).rule or "f722" in _of(one).rule
+    ]
+    lines = {place.line_start for one in told for place in one.evidence}
+    assert lines == {9, 10, 11}
+
+
+def _of(one: Traced) -> Finding:
+    return one.finding
 
 
 def test_a_change_answers_for_its_own_lines() -> None:

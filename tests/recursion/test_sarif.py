@@ -64,7 +64,7 @@ def test_words_of_a_rule_are_filled_in() -> None:
     log = {"runs": [{"tool": {"driver": {"rules": [rule]}}, "results": [result] * 2}]}
     (one, _) = read(json.dumps(log).encode(), lambda _address: 3).results
     assert (one.rule, one.message, one.level) == ("R1", "this is not 7", "warning")
-    assert tuple(one.spots[0]) == (3, None, None)
+    assert tuple(one.spots[0]) == (3, None, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_region_that_ends_before_a_line_does_not_reach_it() -> None:
         place = {"physicalLocation": {"artifactLocation": {"uri": "a"}, "region": region}}
         result = {"message": {"text": "x"}, "locations": [place]}
         log = json.dumps({"runs": [{"results": [result]}]}).encode()
-        return tuple(read(log, lambda _address: 0).results[0].spots[0])[1:]
+        return tuple(read(log, lambda _address: 0).results[0].spots[0])[1:3]
 
     assert spots(startLine=3, endLine=5, endColumn=1) == (3, 4)
     assert spots(startLine=3, endLine=5, endColumn=2) == (3, 5)

@@ -376,7 +376,15 @@ def _finding(
     if analyzer.rules:
         first = places[0]
         content = next(text.content for text in texts if text.path == first.path)
-        weight = ruff.weigh(result.rule, first.path, result.message, first.quote or "", content)
+        spot = result.spots[0]
+        weight = ruff.weigh(
+            result.rule,
+            first.path,
+            result.message,
+            first.quote or "",
+            content,
+            at=(spot.line_start or 0, spot.column),
+        )
         hint = f"{result.rule} {result.name}".strip()
     else:
         most = Severity.from_label(analyzer.max_severity)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import accumulate
 
 from rlm_ci.findings import Severity
 from rlm_ci.values import Row
@@ -86,6 +87,14 @@ _OLD_NAMES = re.compile(
 #: Names that somebody else puts among the built-in ones: IPython, gettext, type checkers.
 _INJECTED: Final = ("__IPYTHON__", "_", "get_ipython", "ngettext", "reveal_locals", "reveal_type")
 _SHELLS: Final = frozenset(("S602", "S605"))
+#: What makes a text look other than it is; a lone mark, as dates of some languages have, does not.
+_REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+#: Where a quoted text is a value, from wherever ``Literal`` was imported.
+_LITERAL = re.compile(
+    r"""\bLiteral\[(?:[^\[\]"']{1,1000}+|"[^"\n]{0,1000}+"|'[^'\n]{0,1000}+'){0,400}+\]"""
+)
+_QUOTED = re.compile(r""""[^"\n]*+"|'[^'\n]*+'""")
+_OF_NAMES: Final = frozenset(("F722", "F821"))
 _CONFLICT = (re.compile(rb"(?m)^<{7} "), re.compile(rb"(?m)^>{7} "))
 #: What a file may be that Python 3 cannot read by itself: Python 2, a template, a notebook's.
 _FOREIGN = re.compile(
@@ -154,14 +163,25 @@ def is_test(path: str) -> bool:
     return _TEST.search(path) is not None
 
 
-def weigh(rule: str, path: str, message: str, lines: str, content: bytes) -> Weight | None:
+def weigh(
+    rule: str,
+    path: str,
+    message: str,
+    lines: str,
+    content: bytes,
+    *,
+    at: tuple[int, int] = (0, 0),
+) -> Weight | None:
     """What a finding of ``rule`` in ``path`` is worth, None where nobody wants to hear of it.
 
-    ``lines`` is what stands at its place in ``content``, which is the whole file.
+    ``lines`` is what stands at its place in ``content``, which is the whole file; ``at`` are the
+    line, and the character of it, that it begins with.
     """
     tested = is_test(path)
     if rule == SYNTAX:
         return _unreadable(path, lines, content)
+    if rule in _OF_NAMES and _is_value(content, *at):
+        return None
     weight = _weigh(rule, path, message, lines)
     if weight is None or not tested or rule in _EVERYWHERE:
         return weight
@@ -190,6 +210,29 @@ def _kind(content: bytes) -> tuple[bool, bool]:
     return all(mark.search(content) for mark in _CONFLICT), bool(_FOREIGN.search(content))
 
 
+def _is_value(content: bytes, line: int, column: int) -> bool:
+    """Whether what stands there is a text in a ``Literal[…]``."""
+    starts, values = _values(content)
+    if not 0 < line <= len(starts):
+        return False
+    at = starts[line - 1] + column - 1
+    return any(start <= at < end for start, end in values)
+
+
+@lru_cache(maxsize=4)
+def _values(content: bytes) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    """Where lines begin, and where a text in a ``Literal[…]`` does, and ends, quotes included."""
+    text = readable(content).decode()
+    lengths = (len(line) + 1 for line in text.split("\n"))
+    quoted = (
+        _QUOTED.finditer(text, found.start(), found.end()) for found in _LITERAL.finditer(text)
+    )
+    return (
+        tuple(accumulate(lengths, initial=0)),
+        tuple(one.span() for some in quoted for one in some),
+    )
+
+
 def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
     """The same, wherever it is."""
     weight = _WEIGHTS.get(rule)
@@ -201,6 +244,8 @@ def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
         return None
     if rule == "F821" and _OLD_NAMES.search(message):
         return weight.replace(severity=Severity.INFO)
+    if rule == "PLE2502" and not _REORDERING.search(lines):
+        return weight.replace(severity=Severity.LOW)
     if rule == "F507" and "has 0 placeholder" in message:  # of a mapping, that is no error
         return weight.replace(severity=Severity.MEDIUM)
     if rule in _SHELLS and "seems safe" in message:

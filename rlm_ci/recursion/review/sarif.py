@@ -29,11 +29,15 @@ class SarifError(ValueError):
 
 
 class Spot(Row):
-    """A place as a tool names it: lines of the text with this number, None for the whole file."""
+    """A place as a tool names it: lines of the text with this number, None for the whole file.
+
+    ``column`` is the character of the first line that it begins with, 0 where it does not say.
+    """
 
     text: int
     line_start: int | None
     line_end: int | None
+    column: int = 0
 
 
 class Result(Value):
@@ -214,7 +218,9 @@ def _spot(place: Mapping[str, Any], find: Callable[[str], int | None]) -> Spot |
         end = start
     if end > start and region.get("endColumn") == 1:  # it ends before that line
         end -= 1
-    return Spot(text, start, end if end - start < _REGION else start)
+    column = region.get("startColumn")
+    column = column if type(column) is int else 0
+    return Spot(text, start, end if end - start < _REGION else start, column)
 
 
 def _complaint(run: Mapping[str, Any]) -> str:
