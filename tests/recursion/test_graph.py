@@ -89,6 +89,40 @@ def test_a_module_that_only_some_versions_have_is_the_librarys_unless_it_is_ther
     assert outside(files, "a/b.py") == {"distutils": True, "urllib2": True, "_typeshed": True}
 
 
+GUARD = "if __name__ == '__main__':\n    pass\n"
+NEIGHBOURS: Files = {
+    "pkg/__init__.py": "", "pkg/__main__.py": "import git\n", "pkg/git.py": "",
+    "pkg/x.py": "import git\nfrom pkg import git as own\n", "pkg/github.py": "import github\n",
+    "pkg/deep/__init__.py": "", "pkg/deep/y.py": "from git.objects import Blob\n",
+    "pkg/deep/start.py": f"import step\n{GUARD}", "pkg/deep/step.py": "import git, last\n",
+    "pkg/deep/last.py": "",
+    # A folder above is on the path where what is named below it is really there.
+    "back/__init__.py": "", "back/app/__init__.py": "", "back/app/core.py": "",
+    "back/app/main.py": "from app.core import x\nfrom app import core\nimport back.app.main\n",
+    "tests/__init__.py": "", "tests/stage.py": "", "tests/test_x.py": "import stage\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "inside", "packages"),
+    [
+        ("pkg/x.py", ["pkg/git.py"], ["git"]),
+        ("pkg/__main__.py", [], ["git"]),
+        ("pkg/github.py", [], ["github"]),
+        ("pkg/deep/y.py", [], ["git"]),
+        ("pkg/deep/start.py", ["pkg/deep/step.py"], []),
+        ("pkg/deep/step.py", ["pkg/deep/last.py"], ["git"]),
+        ("back/app/main.py", ["back/app/core.py"], []),
+        ("tests/test_x.py", ["tests/stage.py"], []),
+    ],
+)
+def test_in_a_package_an_absolute_import_means_no_neighbour(
+    path: str, inside: list[str], packages: list[str]
+) -> None:
+    assert targets(NEIGHBOURS, path) == inside
+    assert sorted(outside(NEIGHBOURS, path)) == packages
+
+
 LANGUAGES: list[tuple[Files, str, list[str], dict[str, bool]]] = [
     (
         {
@@ -190,6 +224,39 @@ def test_other_languages_find_theirs(
     files, path, expected, packages = case
     assert targets(files, path) == expected
     assert outside(files, path) == packages
+
+
+JAVA: Files = {
+    "a/src/com/acme/a/One.java": "package com.acme.a;\n",
+    "a/src/com/acme/a/Two.java": "package com.acme.a;\nclass Other {}\n",
+    "src/com/acme/b/Main.java": "package com.acme.b;\nimport com.acme.a.*;\nimport java.io.*;\n"
+    "import org.slf4j.*;\n",
+    "src/com/acme/b/Made.java": "package com.acme.b;\nimport com.acme.a.Other;\n"
+    "import com.acme.a.generated.Stub;\nimport static com.acme.a.One.*;\n",
+    "src/jdk/own/Deep.java": "package jdk.own;\nimport java.own.Top;\nimport java.util.Map;\n",
+    "src/java/own/Top.java": "package java.own;\nimport jdk.own.*;\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "inside", "packages"),
+    [
+        (
+            "src/com/acme/b/Main.java",
+            ["a/src/com/acme/a/One.java", "a/src/com/acme/a/Two.java"],
+            {"java.io": True, "org.slf4j": False},
+        ),
+        # What has no file of its own, and what is generated, is no package of others.
+        ("src/com/acme/b/Made.java", ["a/src/com/acme/a/One.java"], {}),
+        ("src/jdk/own/Deep.java", ["src/java/own/Top.java"], {"java.util": True}),
+        ("src/java/own/Top.java", ["src/jdk/own/Deep.java"], {}),
+    ],
+)
+def test_packages_of_java_that_the_repository_holds_are_its_own(
+    path: str, inside: list[str], packages: dict[str, bool]
+) -> None:
+    assert targets(JAVA, path) == inside
+    assert outside(JAVA, path) == packages
 
 
 def test_what_stands_in_a_comment_or_a_bundle_is_not_missed() -> None:

@@ -173,11 +173,11 @@ def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str
     named: dict[str, dict[str, list[str]]] = {}
     for one in outlines:
         name = one.path.rpartition("/")[2]
-        group = "C#" if one.language == "C#" else name
-        if group in ("C#", "package.json", "go.mod", "Cargo.toml"):
+        group = one.language if one.language in ("C#", "Java") else name
+        if group in ("C#", "Java", "package.json", "go.mod", "Cargo.toml"):
             for symbol in one.symbols:
                 if symbol.kind == "module":
-                    where = one.path if group == "C#" else folder_of(one.path)
+                    where = one.path if group == one.language else folder_of(one.path)
                     named.setdefault(group, {}).setdefault(symbol.name, []).append(where)
     mains = {
         folder_of(one.path): [known.module for known in one.imports]
@@ -191,14 +191,20 @@ def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str
         "C": c, "C++": c, "CUDA": c, "Objective-C": c,
         "C#": CSharp(named.get("C#", {})).resolve,
         "Go": go.resolve,
-        "Java": Java(places).resolve,
+        "Java": Java(places, named.get("Java", {})).resolve,
         "JavaScript": script, "TypeScript": script, "TSX": script, "Vue": script,
         "PHP": PHP(places).resolve,
-        "Python": Python(places).resolve,
+        "Python": _python(outlines, places).resolve,
         "Ruby": Ruby(places).resolve,
         "Rust": Rust(places, named.get("Cargo.toml", {})).resolve,
     }  # fmt: skip
     return made, go
+
+
+def _python(outlines: Sequence[Outline], places: Places) -> Python:
+    read = [one for one in outlines if one.language == "Python"]
+    scripts = [one.path for one in read if any(begun.kind == "main" for begun in one.entries)]
+    return Python(places, {one.path: one.imports for one in read} if scripts else {}, scripts)
 
 
 def _packages_of_go(outlines: Sequence[Outline], go: Go) -> dict[str, str]:

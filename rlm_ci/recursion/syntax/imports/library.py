@@ -14,7 +14,7 @@ _SOMETIMES_WRITTEN = (
     "urlparse xmlrpclib "
     "aifc asynchat asyncore audioop cgi cgitb chunk crypt distutils imghdr imp lib2to3 mailcap "
     "msilib nis nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib "
-    "annotationlib compression _typeshed"
+    "annotationlib compression _typeshed __main__"
 )
 SOMETIMES = frozenset(_SOMETIMES_WRITTEN.split())
 #: What every version has, and so shadows what a repository calls the same in another folder.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from rlm_ci.recursion.syntax.imports import NOWHERE, Found
 from rlm_ci.recursion.syntax.imports.library import ALWAYS, is_standard
 from rlm_ci.recursion.syntax.imports.places import ancestors, folder_of, joined, nearest
+from rlm_ci.recursion.syntax.trials import is_trial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.recursion.syntax import Import
     from rlm_ci.recursion.syntax.imports.places import Places
@@ -22,7 +23,13 @@ _SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
 class Resolver:
     """Looks where Python would look, were it started for the importing file."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(
+        self,
+        places: Places,
+        imports: Mapping[str, Sequence[Import]],
+        scripts: Iterable[str] = (),
+    ) -> None:
+        """``imports``: of each file; ``scripts``: the files that can be started by themselves."""
         self._places = places
         self._roots: dict[str, str] = {}
         #: For the first name of a module, the folders that it may be found in.
@@ -41,6 +48,7 @@ class Resolver:
         self._known = (*custom, *sorted(found - {*custom}, key=lambda one: (one.count("/"), one)))
         self._known = self._known[:_ROOTS]
         self._seen: dict[tuple[str, str], tuple[str, str] | None] = {}
+        self._started = self._with_neighbours(imports, scripts)
 
     def resolve(self, path: str, one: Import) -> Found:
         """Where an import of the file at ``path`` leads."""
@@ -55,20 +63,52 @@ class Resolver:
         place = self._seen[key]
         standard = is_standard(top)
         if place is None and top not in ALWAYS and root != folder:
-            # Tests are often run with their own folder on the path, though it is a package.
-            place = next(
-                (
-                    hit
-                    for base in self._within(folder, root)
-                    if (hit := self._under(base, one.module))
-                ),
-                None,
-            )
+            place = self._in_own_package(path, root, one)
         if place is None:
             return Found.of(((), top, standard))
         return Found.of((self._targets(place, one, path), "", False))
 
     # ── where modules may lie ──
+
+    def _with_neighbours(
+        self, imports: Mapping[str, Sequence[Import]], scripts: Iterable[str]
+    ) -> frozenset[str]:
+        """Scripts, whose own folder is on the path, and what these load from it.
+
+        A ``__main__.py`` is none: as a rule its package is started, from outside.
+        """
+        waiting = [path for path in scripts if not path.endswith("__main__.py")]
+        found = set(waiting)
+        while waiting:
+            path = waiting.pop()
+            for one in imports.get(path, ()):
+                name = joined(folder_of(path), one.module.partition(".")[0])
+                target = None if one.level else self._modules.get(name)
+                if target is not None and target not in found:
+                    found.add(target)
+                    waiting.append(target)
+        return frozenset(found)
+
+    def _in_own_package(self, path: str, root: str, one: Import) -> tuple[str, str] | None:
+        """What an absolute import finds in the package of the file itself, or one around it.
+
+        That is the case where such a folder is on the path, though it is a package: of tests,
+        which are often run so; of a script; or one that has what is named below the name, too.
+        """
+        folder = folder_of(path)
+        for base in self._within(folder, root):
+            hit = self._under(base, one.module)
+            if hit is None:
+                continue
+            if is_trial(path) or (base == folder and path in self._started):
+                return hit
+            stem = joined(base, one.module.replace(".", "/"))
+            below = "." in one.module or any(
+                joined(stem, name) in self._modules for name in one.names
+            )
+            if below and hit[1] == stem:
+                return hit
+        return None
 
     def _enter(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
