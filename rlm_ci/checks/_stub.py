@@ -21,6 +21,12 @@ MARKER = b"<!-- docs-archive:stub -->"
 _BYTES = ("utf-8", "surrogateescape")
 _QUOTE = "> Archived on "
 _LINK = ". Full content: "
+_FIRST = "'> Archived on … Full content: …'"
+#: What cannot stand in a link as it is, and how it is written there.
+_ODD = " \t<>[]()"
+_AS_CODES = "a blank as %20, ( and ) as %28 and %29, [ and ] as %5B and %5D, < and > as %3C and %3E"
+#: The target of a Markdown link, and the title after it.
+_TITLED = re.compile(r"""(\S+)[ \t]+(?:"[^"]*"|'[^']*')""")
 _BRANCH = "Archive branch:"
 _PATH = "Archive path:"
 #: What stands in a link and in a line as it is.
@@ -99,7 +105,7 @@ class Stub(Value):
             return Flaw(
                 "wrong-target",
                 f"the link leads to another {wrong}: {self.url}",
-                f"let it lead to `{where}/blob/{branch}/{place}`",
+                f"let it lead to `{where}/blob/{_encoded(f'{branch}/{place}')}`",
                 self.url_line,
             )
         return None
@@ -186,6 +192,13 @@ def _wrong_part(url: str, branch: str, path: str, target: Target) -> str:
     return "path" if after.startswith(f"blob/{branch}/") else "branch"
 
 
+def _encoded(path: str) -> str:
+    """``path`` as it stands in a link."""
+    from urllib.parse import quote
+
+    return quote(path, errors="surrogateescape")
+
+
 def parse(data: bytes) -> Stub | Flaw | None:
     """The stub in ``data``, or why it is malformed; None for a document that is no stub.
 
@@ -212,17 +225,25 @@ def parse(data: bytes) -> Stub | Flaw | None:
         found = rest[3][0] if len(rest) > 3 else at
         follow = f"{count(len(rest), 'line')} {'follows' if len(rest) == 1 else 'follow'}"
         return _malformed(f"{follow} the marker, not 3", found)
+    return _read(rest)
+
+
+def _read(rest: list[tuple[int, str]]) -> Stub | Flaw:
+    """What the three lines after the marker say, each with its number."""
     (url_line, quote), (branch_line, second), (path_line, third) = rest
-    url = _url(quote)
-    if not url:
-        return _malformed(
-            "the line after the marker is not '> Archived on … Full content: …'", url_line
-        )
+    url = _link(quote)
+    if "://" not in url:
+        return _malformed(f"the line after the marker is not {_FIRST}", url_line)
+    if odd := "".join(sign for sign in _ODD if sign in url):
+        what = f"the line after the marker is not {_FIRST}: {odd!r} in the link"
+        return _malformed(what, url_line, f"write the link alone there, and in it {_AS_CODES}")
     branch, path = _bullet(second, _BRANCH), _bullet(third, _PATH)
     if not branch:
         return _malformed("the archive branch is missing", branch_line)
-    if not path or path.startswith("/") or "\\" in path or ".." in path.split("/"):
-        return _malformed("the archive path is missing, or leaves the repository", path_line)
+    if not path:
+        return _malformed("the archive path is missing", path_line)
+    if path.startswith("/") or ".." in path.split("/"):
+        return _malformed("the archive path leaves the repository", path_line)
     return Stub(url, branch, path, url_line + 1, branch_line + 1, path_line + 1)
 
 
@@ -275,24 +296,24 @@ def _fence(text: str) -> str:
     return "" if text[0] == "`" and "`" in text[len(run) :] else run
 
 
-def _malformed(what: str, index: int) -> Flaw:
-    hint = "write it as docs/checks.md shows, or take the marker out"
+def _malformed(what: str, index: int, hint: str = "") -> Flaw:
+    hint = hint or "write it as docs/checks.md shows, or take the marker out"
     return Flaw("malformed", f"the stub is malformed: {what}", hint, index + 1)
 
 
-def _url(quote: str) -> str:
-    """The link of the quote line, bare, in ``<>`` or as a Markdown link; "" when it has none."""
+def _link(quote: str) -> str:
+    """Where the quote line leads: bare, in ``<>`` or as a Markdown link; "" when nowhere."""
     if not quote.startswith(_QUOTE):
         return ""
     day, separator, link = quote[len(_QUOTE) :].partition(_LINK)
     if not separator or not is_day(day):
         return ""
     link = link.strip()
-    if link.startswith("<") and link.endswith(">"):
-        link = link[1:-1]
-    elif link.startswith("[") and link.endswith(")"):
-        link = link.partition("](")[2][:-1]
-    return link if "://" in link and not set(link) & set(" <>[]()\t") else ""
+    if link.startswith("[") and link.endswith(")"):
+        link = link.partition("](")[2][:-1].strip()
+        titled = _TITLED.fullmatch(link)
+        link = titled[1] if titled else link
+    return link[1:-1] if link.startswith("<") and link.endswith(">") else link
 
 
 def _bullet(line: str, label: str) -> str:

@@ -42,23 +42,26 @@ HOOKS = {ID: {"args": (), "stages": ("pre-commit", "pre-push")}}
 INDEX = "tasks/index.json"
 _INDEX_LIMIT = 8 << 20
 _SHOWN_CANDIDATES = 3
+_SHOWN_LINE = 60
 
 
 def applies(changes: ChangeSet, options: Settings) -> str | None:
     """Why the guard is off when nobody named it, or None."""
-    if _task_id(changes, options)[0]:
+    task_id, source = _task_id(changes, options)
+    if task_id:
         return None
+    none = f"no task id is given{source}"
     try:
         files.read_inside(changes.repository.root, INDEX, _INDEX_LIMIT)
     except files.UnreadableError as error:
         if error.missing:
-            return f"no task id is given and there is no {INDEX}"
+            return f"{none} and there is no {INDEX}"
     if not _in_ci(options):
         return None
     specs = [f"{commit}:.delegation" for commit in (changes.base, changes.head) if commit]
     if specs and any(size >= 0 for size in changes.repository.sizes(specs)):
         return None
-    return "no task id is given and no receipts are in use (.delegation/)"
+    return f"{none} and no receipts are in use (.delegation/)"
 
 
 def run(changes: ChangeSet, options: Settings, runs: Store) -> Part:
@@ -71,7 +74,7 @@ def run(changes: ChangeSet, options: Settings, runs: Store) -> Part:
     if not task_id:
         verdict = verdict.add(
             "missing-task-id",
-            "no task id is given",
+            f"no task id is given{source}",
             "MCP_RUNNER_TASK_ID",
         )
     if index_error:
@@ -90,13 +93,19 @@ def _in_ci(options: Settings) -> bool:
 
 
 def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
+    """The task id and where it stands; without one, None and what there is in its place."""
     if options.task:
         return options.task, options.sources["task"]
+    told = ""
     if changes.pull_request and _in_ci(options):
         for line in changes.pull_request.body.splitlines():
-            if line.startswith("Task:") and line[5:].strip():
-                return line[5:].strip(), "the line 'Task:' of the pull request's body"
-    return None, ""
+            rest = line[5:].strip() if line.startswith("Task:") else ""
+            if is_task_id(rest):
+                return rest, "the line 'Task:' of the pull request's body"
+            if rest and not told:  # a sentence, or what a template left to be filled in
+                shown = printable(f"Task: {rest}"[:_SHOWN_LINE])
+                told = f" (the pull request's body says '{shown}', which names none)"
+    return None, told
 
 
 def _read_index(root: str) -> tuple[list[str], str]:

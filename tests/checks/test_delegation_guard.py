@@ -490,6 +490,7 @@ def test_an_index_that_cannot_be_read_does_not_turn_it_off(cli: Cli, repo: GitRe
         (f"Taxes.\r\n\r\nTask: {TASK}-docs\r\nmore", f"{TASK}-docs"),
         (f"Task:{TASK}-docs", f"{TASK}-docs"),
         (f"Task:\nTask: {TASK}-docs", f"{TASK}-docs"),
+        (f"Task: mend the taxes\nTask: {TASK}-docs", f"{TASK}-docs"),
         (f"My Task: {TASK}-docs", None),
         (None, None),
     ],
@@ -508,14 +509,35 @@ def test_in_ci_the_task_comes_from_the_pull_request(
     assert judged(stronger)[2]["task_id"] == "x"
 
 
-def test_a_hostile_task_line_is_refused(cli: Cli, shop: GitRepo, tmp_path: Path) -> None:
+def test_a_hostile_task_line_is_none(cli: Cli, shop: GitRepo, tmp_path: Path) -> None:
     base = shop.commit("Index")
     body = "Task: ../../etc\u202e::error::x"
     event = write_event(tmp_path, pull_request(base, shop.write("a", "x").commit(), body=body))
     ended = cli(*GUARD, cwd=shop, env=actions_environment("pull_request", event))
-    assert ended.code == 5
-    assert "the line 'Task:' of the pull request's body" in ended.stderr
-    assert "\u202e" not in ended.stderr
+    assert ended.code == 1
+    assert "'Task: ../../etc" in " ".join(ended.stdout.split())
+    assert "\u202e" not in ended.stdout + ended.stderr
+    assert "\n::error::x" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    "rest", ["fix the login page", "N/A", "#12", "[JIRA-1](http://x)", "<!-- id -->", "ø"]
+)
+def test_a_sentence_after_task_turns_nothing_on(
+    cli: Cli, repo: GitRepo, tmp_path: Path, rest: str
+) -> None:
+    """An ordinary repository, whose pull requests say ``Task:`` for people."""
+    base = repo.write("a", "x").commit()
+    event = write_event(
+        tmp_path, pull_request(base, repo.write("a", "y").commit(), body=f"Task: {rest}")
+    )
+    ended = cli(
+        "check", "--format", "json", cwd=repo, env=actions_environment("pull_request", event)
+    )
+    assert ended.code == 0, ended.stderr
+    summary = ended.json()["parts"][0]["summary"]
+    assert summary.startswith("off: no task id is given (the pull request's body says 'Task: ")
+    assert summary.endswith(", which names none) and there is no tasks/index.json")
 
 
 def test_it_needs_no_git(cli: Cli, tmp_path: Path) -> None:

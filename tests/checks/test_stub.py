@@ -48,7 +48,9 @@ def _flaw(text: str) -> str:
         stub(PATH, form="<{url}>"),
         stub(PATH, form="[full text]({url})"),
         stub(PATH, form="[`{path}`]({url})"),
-        stub(PATH, form="[{path}](<{url}>)".replace("<", "").replace(">", "")),
+        stub(PATH, form="[{path}](<{url}>)"),
+        stub(PATH, form='[full text]({url} "as it was")'),
+        stub(PATH, form="[full text](<{url}> 'as it was')"),
         stub(PATH, heading="###### Six"),
         stub(PATH, last_review="2026-05-18"),
         stub(PATH, date="2024-02-29"),
@@ -123,7 +125,8 @@ def test_no_stub(text: str) -> None:
         (GOOD.replace(f"path: {PATH}", "path:"), "archive path is missing"),
         (stub(PATH, stated_path="/etc/passwd"), "leaves the repository"),
         (stub(PATH, stated_path="docs/../../x"), "leaves the repository"),
-        (stub(PATH, stated_path="docs\\x.md"), "leaves the repository"),
+        (stub(PATH, url=f"{REPO_URL}/a b.md", form="<{url}>"), "…': ' ' in the link"),
+        (stub(PATH, url=f"{REPO_URL}/a(x).md", form="[full]({url})"), "'()' in the link"),
     ],
 )
 def test_a_malformed_stub(text: str, why: str) -> None:
@@ -195,6 +198,28 @@ def test_a_link_may_be_percent_encoded(path: str, url_path: str) -> None:
     found = _parsed(stub(path, url=f"{REPO_URL}/blob/{BRANCH}/{url_path}"))
     assert isinstance(found, Stub), found
     assert found.flaw_at(path, BRANCH, TARGET) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["docs/a b.md", "docs/100%25.md", "docs/100% (x) #2.md", "docs/a\\b.md", "docs/\u00a0é.md",
+     "docs/\udcff.md", "docs/<a>[b]?.md"],
+)  # fmt: skip
+def test_the_link_that_a_hint_gives_is_taken(path: str) -> None:
+    """Also where the name reads like a code already, and where it cannot stand in a link."""
+    found = _parsed(stub(path, url=f"{REPO_URL}/blob/{BRANCH}/docs/other.md"))
+    assert isinstance(found, Stub), found
+    flaw = found.flaw_at(path, BRANCH, TARGET)
+    assert flaw is not None
+    link = flaw.hint.split("`")[1]
+    mended = stub(path, url=link).encode("utf-8", "surrogateescape")
+    assert Form(BRANCH, TARGET).judge(path, mended) == (True, None)
+
+
+def test_what_cannot_stand_in_a_link_is_named_with_its_code() -> None:
+    found = _parsed(stub(PATH, url=f"{REPO_URL}/blob/{BRANCH}/docs/a b.md"))
+    assert isinstance(found, Flaw)
+    assert "a blank as %20" in found.hint
 
 
 def test_what_nobody_knows_is_not_judged() -> None:
