@@ -10,19 +10,18 @@ import os
 from itertools import chain
 
 from rlm_ci import files
+from rlm_ci.counting import Count, Counting, beyond, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.objects import is_object_id
-from rlm_ci.values import Row, Value
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, Self, TypeVar
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
-    from rlm_ci.git import Pending, Repository
+    from rlm_ci.git import Repository
     from rlm_ci.patches import Hunk
-
-    _Counted = TypeVar("_Counted", bound="Count")
 
 #: Triggers whose content came from outside, so that the base's policy judges it.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
@@ -30,23 +29,6 @@ OUTSIDE = ("pull_request", "push", "merge_group", "range")
 #: than core.bigFileThreshold.
 _BINARY_PROBE = 8000
 _BIG_FILE = 512 << 20
-
-
-class Count(Row):
-    """What one file adds to a change: ``added`` and ``deleted`` lines, None for a binary file.
-
-    ``path`` is the new one. ``unmeasured`` says why the lines could not be counted.
-    """
-
-    path: str
-    added: int | None
-    deleted: int | None
-    unmeasured: str | None = None
-
-    @property
-    def lines(self) -> int:
-        """Added and deleted lines together; 0 for a binary file."""
-        return (self.added or 0) + (self.deleted or 0)
 
 
 class FileChange(Count):
@@ -62,31 +44,6 @@ class FileChange(Count):
     new_mode: str = "000000"
     old_oid: str = ""
     new_oid: str = ""
-
-
-class Counting:
-    """A count of lines that git is working on, as a context manager.
-
-    ``others`` counts against the other sides of a merge.
-    """
-
-    def __init__(self, pending: Pending, others: Callable[[], Iterable[bytes]]) -> None:
-        self._pending, self._others = pending, others
-
-    def __enter__(self) -> Self:
-        self._pending.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._pending.__exit__(*error)
-
-    def finish(self) -> list[Count]:
-        moved: set[str] = set()
-        found = _counts(self._pending.finish(), moved)
-        for other in self._others():
-            moved_there: set[str] = set()
-            found = _beyond(found, _counts(other, moved_there), moved ^ moved_there)
-        return found
 
 
 class PullRequest(Value):
@@ -135,9 +92,11 @@ class ChangeSet(Value):
         binary.
         """
         options = ("--numstat", "-M" if renames else "--no-renames")
-        pending = self.repository.start_diff(*self._trees(), *options, attributes=attributes)
+        start, trees = self.repository.start_diff, self._trees()
         return Counting(
-            pending, lambda: (self._diff(one, options, attributes) for one in self.also)
+            lambda within: start(*trees, *options, attributes=attributes, within=within),
+            lambda: (self._diff(one, options, attributes) for one in self.also),
+            renames=renames,
         )
 
     def _diff(self, old: str, options: tuple[str, ...], attributes: str | None = None) -> bytes:
@@ -159,7 +118,7 @@ class ChangeSet(Value):
         for side in self.also:
             other = _parse_files(self._diff(side, options))
             moved = [{one.path for one in some if one.status == "R"} for some in (found, other)]
-            found = _beyond(found, other, moved[0] ^ moved[1])
+            found = beyond(found, other, moved[0] ^ moved[1])
         if self.trigger == "worktree":
             untracked = self.repository.untracked()
             if untracked:
@@ -174,15 +133,19 @@ class ChangeSet(Value):
 
     def names(self) -> list[str]:
         """The paths on both sides of the trees, or of what is staged; no file is looked into."""
-        if "_names" not in self.__dict__:  # several readers ask, and git need not be asked twice
-            options = ("--name-only", "--no-renames")
-            found = _split(self._diff(self._old_side(), options))
+        return list(self.kinds())
+
+    def kinds(self) -> dict[str, str]:
+        """The same, each with git's letter: A for a new one, D for one that is gone, M, T."""
+        if "_kinds" not in self.__dict__:  # several readers ask, and git need not be asked twice
+            options = ("--name-status", "--no-renames")
+            found = _kinds(self._diff(self._old_side(), options))
             for one in self.also:
-                other = frozenset(_split(self._diff(one, options)))
-                found = [name for name in found if name in other]
-            self.__dict__["_names"] = found
-        names: list[str] = self.__dict__["_names"]
-        return names
+                other = _kinds(self._diff(one, options))
+                found = {path: kind for path, kind in found.items() if path in other}
+            self.__dict__["_kinds"] = found
+        kinds: dict[str, str] = self.__dict__["_kinds"]
+        return kinds
 
     def sizes(self, paths: Sequence[str]) -> list[int]:
         """The bytes of each of these files as it is now; 0 for one that is gone."""
@@ -228,25 +191,10 @@ def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _split(data: bytes) -> list[str]:
-    return [name for name in _decode(data).split("\0") if name]
-
-
-def _counts(data: bytes, moved: set[str] | None = None) -> list[Count]:
-    return list(_parse_counts(iter(_decode(data).split("\0")), moved))
-
-
-def _beyond(found: list[_Counted], other: list[_Counted], moved: set[str]) -> list[_Counted]:
-    """What differs from both sides of a merge, each with the fewer lines.
-
-    With the more, where it is a rename for one side alone: there git may have paired a new
-    file with one that the other side has deleted.
-    """
-    there = {one.path: one for one in other}
-    both = ((one, there[one.path]) for one in found if one.path in there)
-    return [
-        (max if pair[0].path in moved else min)(pair, key=lambda side: side.lines) for pair in both
-    ]
+def _kinds(data: bytes) -> dict[str, str]:
+    """The records of ``git diff --name-status --no-renames -z``."""
+    fields = _decode(data).split("\0")
+    return dict(zip(fields[1::2], fields[::2], strict=False))
 
 
 def _parse_raw(fields: Iterator[str], first: str) -> FileChange:
@@ -268,25 +216,9 @@ def _parse_files(data: bytes) -> list[FileChange]:
             change = _parse_raw(fields, field)
             raw[change.path] = change
         else:
-            for one in _parse_counts(chain((field,), fields)):
+            for one in parse(chain((field,), fields)):
                 counted[one.path] = raw[one.path].replace(added=one.added, deleted=one.deleted)
     return list(counted.values())
-
-
-def _parse_counts(fields: Iterator[str], moved: set[str] | None = None) -> Iterator[Count]:
-    """The records of ``git diff --numstat -z``; a rename's names stand behind its counts."""
-    for field in fields:
-        if field:
-            added, deleted, path = field.split("\t", 2)
-            if not path:
-                next(fields)
-                path = next(fields)
-                if moved is not None:
-                    moved.add(path)
-            if added == "-":
-                yield Count(path, None, None)
-            else:
-                yield Count.of((path, int(added), int(deleted), None))
 
 
 def _size(path: str) -> int:

@@ -383,15 +383,13 @@ class Repository:
             return pending.finish()
 
     def start_diff(
-        self, old: str, new: str, *options: str, attributes: str | None = None
+        self, *asked: str, attributes: str | None = None, within: Sequence[str] = ()
     ) -> Pending:
-        """As ``diff_trees``, beside us.
-
-        ``attributes`` is a folder that holds the ``.gitattributes`` files to obey, if any.
-        """
-        # Without the dashes, a file that is named like a commit would be taken for neither.
+        """``git diff`` of two trees, ``within`` pathspecs, by the attribute files of a folder."""
         where = self._detached(attributes)
-        return self.start("diff", *DIFF_OPTIONS, *options, old, new, "--", **where)
+        where["env"]["GIT_LITERAL_PATHSPECS"] = "0"
+        # Without the dashes, a file that is named like a commit would be taken for neither.
+        return self.start("diff", *DIFF_OPTIONS, *asked, "--", *within, **where)
 
     def diff_worktree(self, *options: str) -> bytes:
         """``git diff`` of the index (``--cached``) or the work tree against a tree of ours."""

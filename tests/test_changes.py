@@ -108,6 +108,9 @@ def counted(change: ChangeSet, *, renames: bool = True) -> oracle.Numstat:
     if not change.worktree:
         with change.count(renames=renames) as counting:
             assert {one.path: (one.added, one.deleted) for one in counting.finish()} == files
+        with change.count(renames=renames) as counting:  # and by two gits, a part each
+            counting.share(change.kinds(), least=2)
+            assert {one.path: (one.added, one.deleted) for one in counting.finish()} == files
     return files
 
 

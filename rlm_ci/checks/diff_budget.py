@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet, Count
+    from rlm_ci.changes import ChangeSet
+    from rlm_ci.counting import Count
     from rlm_ci.runs.store import Store
     from rlm_ci.settings import Settings
 
@@ -172,7 +173,9 @@ def _count(
     """Every file of committed trees, and the paths that are ignored."""
     # git counts while we look for what is ignored; few attributes say what is binary.
     with changes.count(renames=renames) as counting:
-        paths = changes.names()
+        kinds = changes.kinds()
+        counting.share(kinds)
+        paths = list(kinds)
         attributes = _attribute_files(changes, paths)
         ignored = _ignored(changes, paths, configured, attributes)
         if not any(word in data for data in attributes.values() for word in _BINARY_WORDS):
@@ -181,6 +184,7 @@ def _count(
         _written(attributes) as folder,
         changes.count(renames=renames, attributes=folder) as counting,
     ):
+        counting.share(kinds)
         return counting.finish(), ignored
 
 
@@ -291,9 +295,12 @@ def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
 
 def _split_hint(counted: Sequence[Count]) -> str:
     """What to do about ``counted``: its largest files are the ones to look at first."""
-    from heapq import nsmallest
+    from heapq import nlargest, nsmallest
 
-    top = nsmallest(_LARGEST, counted, lambda one: (-one.lines, one.path))
+    sizes = [one.lines for one in counted]
+    least = nlargest(_LARGEST, sizes)[-1:] or [0]
+    large = [one for one, size in zip(counted, sizes, strict=True) if size >= least[0]]
+    top = nsmallest(_LARGEST, large, lambda one: (-one.lines, one.path))
     named = ", ".join(f"{printable(one.path)} ({one.lines:,})" for one in top if one.lines)
     return f"split the change; largest: {named}" if named else "split the change"
 

@@ -1,0 +1,171 @@
+"""Lines of committed trees, counted by ``git diff --numstat``; of a large change by two gits."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.values import Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self, TypeVar
+
+    from rlm_ci.git import Pending
+
+    _Counted = TypeVar("_Counted", bound="Count")
+
+#: From so many files on a second git is worth its start.
+LARGE = 512
+#: So many folders are named to git at most: it holds each file against each of them.
+_NAMED = 64
+
+
+class Count(Row):
+    """What one file adds to a change: ``added`` and ``deleted`` lines, None for a binary file.
+
+    ``path`` is the new one. ``unmeasured`` says why the lines could not be counted.
+    """
+
+    path: str
+    added: int | None
+    deleted: int | None
+    unmeasured: str | None = None
+
+    @property
+    def lines(self) -> int:
+        """Added and deleted lines together; 0 for a binary file."""
+        return (self.added or 0) + (self.deleted or 0)
+
+
+class Counting:
+    """A count of lines that git is working on, as a context manager.
+
+    ``start`` begins to count what lies within some pathspecs, everything where there are none;
+    ``others`` counts against the other sides of a merge.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Sequence[str]], Pending],
+        others: Callable[[], Iterable[bytes]],
+        *,
+        renames: bool,
+    ) -> None:
+        self._start, self._others, self._renames = start, others, renames
+        self._running: list[Pending] = []
+
+    def __enter__(self) -> Self:
+        self._begin(())
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        while self._running:
+            self._running.pop().__exit__(None, None, None)
+
+    def share(self, changed: Mapping[str, str], least: int = LARGE) -> None:
+        """Count anew by two gits, a part each, where that is sooner done and comes to the same.
+
+        ``changed`` are all changed paths, each with git's letter for what became of it.
+        """
+        if len(changed) >= least and _cores() > 1:
+            within = part(changed, renames=self._renames)
+            if within:
+                self.__exit__()
+                self._begin([f":(top,literal){folder}" for folder in within])
+                self._begin([":(top)", *(f":(top,exclude,literal){folder}" for folder in within)])
+
+    def finish(self) -> list[Count]:
+        """What each file adds, in git's order within each part."""
+        moved: set[str] = set()
+        found = [one for running in self._running for one in counts(running.finish(), moved)]
+        for other in self._others():
+            moved_there: set[str] = set()
+            found = beyond(found, counts(other, moved_there), moved ^ moved_there)
+        return found
+
+    def _begin(self, within: Sequence[str]) -> None:
+        pending = self._start(within)
+        pending.__enter__()
+        self._running.append(pending)
+
+
+def part(changed: Mapping[str, str], *, renames: bool) -> list[str]:
+    """Folders that hold about half of a change, each with a slash behind it; perhaps none.
+
+    What is new and what is gone may be one file renamed, so where there is both, it stays
+    together, outside of these folders.
+    """
+    kinds = set(changed.values())
+    may_move = renames and "A" in kinds and "D" in kinds
+    sizes, bound = _folders(changed, "", may_move=may_move)
+    # Where nearly all lies in one folder, that is the one to be parted.
+    while sizes and 4 * max(sizes.values()) > 3 * len(changed):
+        sizes, bound = _folders(changed, max(sizes, key=sizes.__getitem__), may_move=may_move)
+    most = len(changed) // 2
+    found: list[str] = []
+    held = 0
+    for folder in sorted(sizes.keys() - bound, key=lambda folder: (-sizes[folder], folder)):
+        if held + sizes[folder] <= most and len(found) < _NAMED:
+            found.append(folder)
+            held += sizes[folder]
+    return found if 4 * held >= len(changed) else []
+
+
+def _folders(
+    changed: Mapping[str, str], below: str, *, may_move: bool
+) -> tuple[dict[str, int], set[str]]:
+    """How many files each folder right ``below`` one has, and those that hold a half of a move."""
+    sizes: dict[str, int] = {}
+    bound: set[str] = set()
+    skipped = len(below)
+    for path, kind in changed.items():
+        end = path.find("/", skipped) + 1
+        if end and path.startswith(below):
+            folder = path[:end]
+            sizes[folder] = sizes.get(folder, 0) + 1
+            if may_move and kind in "AD":
+                bound.add(folder)
+    return sizes, bound
+
+
+def counts(data: bytes, moved: set[str] | None = None) -> list[Count]:
+    """The records of ``git diff --numstat -z``; ``moved`` is given the new names of renames."""
+    fields = iter(data.decode("utf-8", "surrogateescape").split("\0"))
+    return list(parse(fields, moved))
+
+
+def parse(fields: Iterator[str], moved: set[str] | None = None) -> Iterator[Count]:
+    """The same from their fields; a rename's names stand behind its counts."""
+    for field in fields:
+        if field:
+            added, deleted, path = field.split("\t", 2)
+            if not path:
+                next(fields)
+                path = next(fields)
+                if moved is not None:
+                    moved.add(path)
+            if added == "-":
+                yield Count(path, None, None)
+            else:
+                yield Count.of((path, int(added), int(deleted), None))
+
+
+def beyond(found: list[_Counted], other: list[_Counted], moved: set[str]) -> list[_Counted]:
+    """What differs from both sides of a merge, each with the fewer lines.
+
+    With the more, where it is a rename for one side alone: there git may have paired a new
+    file with one that the other side has deleted.
+    """
+    there = {one.path: one for one in other}
+    both = ((one, there[one.path]) for one in found if one.path in there)
+    return [
+        (max if pair[0].path in moved else min)(pair, key=lambda side: side.lines) for pair in both
+    ]
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS, Windows
+        return os.cpu_count() or 1
