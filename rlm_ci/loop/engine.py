@@ -62,12 +62,13 @@ class Acted(Value):
 class Judged(Value):
     """What the validator said; ``feedback`` is for the agent's next turn.
 
-    ``manner`` says how it does not pass, where it is the end.
+    ``reason`` says in a line why it does not pass, ``manner`` how, where it is the end.
     """
 
     passed: bool
     feedback: str = ""
     findings: tuple[Finding, ...] = ()
+    reason: str = ""
     manner: str = "still fails"
 
 

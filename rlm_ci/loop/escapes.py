@@ -28,8 +28,16 @@ _RUN = "runtest"
 _LOOK_UPS = ("get", "pop", "setdefault")
 #: Where pytest tells the code that it runs that it does.
 _TOLD = "PYTEST_CURRENT_TEST"
+#: How a process becomes another one.
+_EXECS = frozenset(f"exec{ending}" for ending in ("l", "le", "lp", "lpe", "v", "ve", "vp", "vpe"))
+#: Ways to what nobody has given one: all classes, all objects, who holds one.
+_WALKS = frozenset(("__subclasses__", "get_objects", "get_referrers", "get_referents"))
 #: Attributes that nobody asks for who does not mean to end a process, or to get at its tests.
-_ENDS = ("_exit", "abort", "_Exit", "get_objects", _RUN)
+_ENDS = frozenset(("_exit", "abort", "_Exit", "pythonapi", _RUN)) | _EXECS | _WALKS
+#: The same as texts, of those that are no words of a language.
+_TEXTS = frozenset(("_exit", _TOLD, _RUN)) | _WALKS | (_EXECS - {"execl"})
+#: What opens the library of C, in which there is another ``exit``.
+_LIBRARIES = ("CDLL", "PyDLL", "LoadLibrary")
 #: The calls that import by a name given as text.
 _IMPORTERS = ("__import__", "import_module", "find_spec")
 _LINES = {
@@ -37,10 +45,21 @@ _LINES = {
     "py": re.compile(
         r"\b_exit\b|\bos\.(?:abort|kill|killpg)\b|^(?:sys\.exit|exit|quit|raise SystemExit)\b"
         r"|^\s{0,200}(?:import|from)\s{1,20}_?(?:pytest|pluggy|unittest|nose|hypothesis)\b"
-        r"|\bdef pytest_|PYTEST_CURRENT_TEST|\.runtest\b|\bget_objects\b"
+        r"|\bdef pytest_|PYTEST_CURRENT_TEST|\.runtest\b|\bos\.exec[lv]p?e?\b"
+        r"|\b(?:get_objects|get_referrers|get_referents|__subclasses__|pythonapi)\b"
+        r"|\b(?:CDLL|PyDLL)\(\s{0,4}(?:None)?\s{0,4}\)"
         r"|\bmodules\b.{0,20}['\"]_?(?:pytest|pluggy|unittest)"
     ),
-    "js": re.compile(r"\bprocess\.(?:exit|reallyExit|abort)\s{0,4}\(\s{0,4}0?\s{0,4}\)"),
+    # A number other than 0 that stands there fails the run, and may well be meant.
+    "js": re.compile(
+        r"\bprocess\s{0,4}(?:\?\.|\.)\s{0,4}(?:reallyExit|abort|setUncaughtException\w{0,40}"
+        r"|exit\s{0,4}\((?!\s{0,4}[1-9]\d{0,2}\s{0,4}\))"
+        r"|exitCode\s{0,4}=(?![=>]|\s{0,4}[1-9]\d{0,2}\s{0,4}(?:[;}),]|$))"
+        r"|(?:on|once|addListener|prependListener)\s{0,4}\(\s{0,4}['\"`]"
+        r"(?:exit|beforeExit|uncaughtException|unhandledRejection))"
+        r"|\bprocess\s{0,4}(?:\?\.)?\[|\{[^{}]{0,200}\bexit\b[^{}]{0,200}\}\s{0,4}"
+        r"(?:=\s{0,4}process\b|from\s{0,4}['\"](?:node:)?process['\"])"
+    ),
     "go": re.compile(r"\bos\.Exit\(\s{0,4}0\s{0,4}\)"),
     "rs": re.compile(r"\bprocess::exit\(\s{0,4}0\s{0,4}\)"),
 }
@@ -109,8 +128,10 @@ def _anywhere(module: ast.Module) -> Iterator[tuple[int, str]]:
             yield from _imported(node)
         elif isinstance(node, ast.Attribute) and node.attr in _ENDS:
             yield node.lineno, ast.unparse(node)[:80]
-        elif isinstance(node, ast.Constant) and node.value in ("_exit", _TOLD, _RUN):
-            yield node.lineno, repr(node.value)
+        elif isinstance(node, ast.Constant | ast.BinOp | ast.JoinedStr):
+            text = _constant(node)
+            if text in _TEXTS or (_HOOK.match(text) and text.isidentifier()):
+                yield node.lineno, repr(text)
         elif isinstance(node, ast.Call | ast.Subscript | ast.Compare):
             yield from _reached(node)
         for name in _bound(node):
@@ -121,8 +142,9 @@ def _anywhere(module: ast.Module) -> Iterator[tuple[int, str]]:
 def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str]]:
     names = [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        if "_exit" in names:
-            yield node.lineno, "_exit"
+        for name in names:
+            if name in _TEXTS or name in _EXECS:
+                yield node.lineno, name
         names = [] if node.level else [node.module or ""]
     for name in names:
         if _is_runner(name):
@@ -134,6 +156,8 @@ def _reached(node: ast.Call | ast.Subscript | ast.Compare) -> Iterator[tuple[int
     if isinstance(node, ast.Call):
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         where = getattr(node.func, "value", None)
+        if name in _LIBRARIES and _is_c(node.args[0] if node.args else None):
+            yield node.lineno, "the library of C"
         if name not in _IMPORTERS and not _is_modules(where):
             return
         texts = node.args[:1] + [one.value for one in node.keywords if one.arg == "name"]
@@ -185,6 +209,14 @@ def _is_modules(node: ast.AST | None) -> bool:
     return getattr(node, "attr", getattr(node, "id", "")) == "modules"
 
 
+def _is_c(library: ast.expr | None) -> bool:
+    """Whether a library that is opened is the process itself, or that of C."""
+    if library is None or (isinstance(library, ast.Constant) and library.value is None):
+        return True
+    text = _constant(library) or ast.unparse(library)
+    return "libc." in text or text.endswith("libc") or "find_library('c')" in text
+
+
 def _is_runner(module: str) -> bool:
     return module.partition(".")[0] in _RUNNERS
 
@@ -195,6 +227,10 @@ def _constant(node: ast.expr) -> str:
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _constant(node.left) + _constant(node.right)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_constant, node.values))
+    if isinstance(node, ast.FormattedValue):
+        return _constant(node.value)
     return ""
 
 

@@ -12,7 +12,7 @@ import stat
 
 from rlm_ci import files
 from rlm_ci.loop.private_git import PrivateGit, is_sha256, lay_out, object_folders
-from rlm_ci.loop.snapshot import Places
+from rlm_ci.loop.snapshot import Places, is_whole_repository
 from rlm_ci.sandbox import Mount
 
 TYPE_CHECKING = False
@@ -124,12 +124,12 @@ def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:
 
 
 def _filled(places: Places, root: str, snapshot: Snapshot) -> Iterator[str]:
-    """The submodules that are there; one with a whole git folder of its own is not shown."""
+    """The submodules that are there; one with a git folder of its own is not shown."""
     for path, _ in snapshot.submodules:
         place = os.path.join(root, path)
         if not _is_folder(places, path) or not os.listdir(place):
             continue
-        if not os.path.isdir(os.path.join(place, ".git")):
+        if not is_whole_repository(root, path):
             yield path
 
 

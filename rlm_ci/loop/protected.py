@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import cache
 
 TESTS = "tests"
 HOOKS = "hooks"
@@ -32,7 +33,8 @@ _FOLDERS = {
     ".github": CI, ".gitlab": CI, ".circleci": CI, ".buildkite": CI, ".woodpecker": CI,
     ".githooks": GIT, ".husky": GIT, ".claude": AGENT, ".codex": AGENT, ".gemini": AGENT,
     ".cursor": AGENT, ".vscode": AGENT, ".idea": AGENT, ".devcontainer": AGENT,
-    ".cargo": STARTUP, "tests": TESTS, "test": TESTS, "__tests__": TESTS, "spec": TESTS,
+    ".cargo": STARTUP, ".yarn": STARTUP, ".mvn": STARTUP,
+    "tests": TESTS, "test": TESTS, "__tests__": TESTS, "spec": TESTS,
     "specs": TESTS, "testdata": TESTS, "__snapshots__": TESTS, "e2e": TESTS,
     "fixtures": TESTS, "__fixtures__": TESTS, "__mocks__": TESTS,
 }  # fmt: skip
@@ -48,7 +50,8 @@ _PATTERNS = (
         "sitecustomize.py", "usercustomize.py", "entry_points.txt", "*.pth", ".envrc",
         ".env", ".env.*", ".npmrc",
         ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".tool-versions", ".python-version",
-        "pyvenv.cfg", "rust-toolchain", "rust-toolchain.toml", ".node-version", ".nvmrc",
+        ".pnp.cjs", ".pnp.loader.mjs", "pyvenv.cfg",
+        "rust-toolchain", "rust-toolchain.toml", ".node-version", ".nvmrc",
     )),
     (CI, (
         ".gitlab-ci.yml", ".gitlab-ci.yaml", "azure-pipelines.yml", "azure-pipelines.yaml",
@@ -67,6 +70,7 @@ _PATTERNS = (
     (LOCK, (
         "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
         "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "cargo.lock", "go.sum",
+        "go.work.sum", "composer.lock", "gemfile.lock", "mix.lock",
     )),
     (VALIDATOR, (
         "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", ".coveragerc", "ruff.toml",
@@ -82,7 +86,12 @@ _PATTERNS = (
         "justfile", ".justfile", "taskfile.yml", "taskfile.yaml", "noxfile.py", "tox.ini",
         ".golangci.yml", ".golangci.yaml", ".golangci.toml", "clippy.toml", ".clippy.toml",
         "rustfmt.toml", ".rustfmt.toml", "nextest.toml", "codecov.yml", ".codecov.yml",
-        "sonar-project.properties", ".bandit", "bandit.yaml",
+        "sonar-project.properties", ".bandit", "bandit.yaml", "pylintrc.toml", ".pylintrc.toml",
+        "ty.toml", ".oxlintrc.json", ".rubocop*.yml", "phpstan*.neon*", "phpcs.xml*",
+        ".phpcs.xml*", ".clang-tidy", ".clang-format", ".shellcheckrc", ".yamllint*",
+        ".editorconfig", "ava.config.*", ".taprc", "wdio.conf.*", "behave.ini", "gruntfile.*",
+        "gulpfile.*", "turbo.json", "nx.json", "pnpm-workspace.yaml", "mix.exs", "mise.toml",
+        ".mise.toml", "go.work", ".swiftlint.yml", "checkstyle.xml",
     )),
     (TESTS, (
         "test_*.py", "*_test.py", "tests.py", "*.test.*", "*.spec.*", "*_test.go", "*_test.rs",
@@ -116,10 +125,20 @@ def kind_of(path: str) -> str:
             return kind
     if any(folder.endswith(_METADATA) for folder in folders):
         return STARTUP
-    for kind, patterns in _PATTERNS:
-        if any(fnmatchcase(name, pattern) for pattern in patterns):
-            return kind
-    return TESTS if TESTS in kinds else ""
+    return kind_of_name(name) or (TESTS if TESTS in kinds else "")
+
+
+def kind_of_name(name: str) -> str:
+    """The kind of a file by its own name, in lower case, whatever folder it is in."""
+    found = _named().match(name)
+    return _PATTERNS[int((found.lastgroup or "")[1:])][0] if found else ""
+
+
+@cache
+def _named() -> re.Pattern[str]:
+    """One expression for all names; the first kind that matches counts."""
+    kinds = ("|".join(map(translate, patterns)) for _, patterns in _PATTERNS)
+    return re.compile("|".join(f"(?P<k{at}>{one})" for at, one in enumerate(kinds)))
 
 
 def shadowed(path: str) -> str:

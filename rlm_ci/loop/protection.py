@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from rlm_ci.loop import entrypoints, protected, sections
+from rlm_ci.loop import entrypoints, inheritance, protected, sections
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ _SETTINGS = (
     (".pytest.ini", "pytest"), ("pyproject.toml", "tool.pytest.ini_options"),
     ("pyproject.toml", "tool.pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest"),
 )  # fmt: skip
+_EXECUTABLE = "100755"
 #: Patterns that say nothing, and those that hold anyhow.
 _ANY = frozenset(("*", "*.py", "**", "**/*.py", "**.py"))
 _MOST_PATTERNS = 50
@@ -42,13 +43,16 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 class Protection(Value):
     """``scripts`` are what the validator starts, ``tests`` files known to be some.
 
-    ``patterns`` of names and ``folders`` hold tests, too.
+    ``patterns`` of names and ``folders`` hold tests, too. ``settings`` are what its tools obey;
+    ``doctests`` tells whether examples in documentation are run.
     """
 
     scripts: frozenset[str] = frozenset()
     tests: frozenset[str] = frozenset()
     patterns: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    settings: frozenset[str] = frozenset()
+    doctests: bool = False
 
     @classmethod
     def of(cls, entries: Mapping[str, Entry], read: Read, command: str) -> Protection:
@@ -56,21 +60,30 @@ class Protection(Value):
 
         ``read`` gives the contents of objects, None for one that is too large.
         """
+        files = {path: one for path, one in entries.items() if one.is_file}
         known: dict[str, str] = {}
 
-        def text(path: str) -> str | None:
-            entry = entries.get(path)
-            if entry is None or not entry.is_file:
-                return None
-            if path not in known:
-                content = read([entry.oid])[0] or b""
-                known[path] = content.decode("utf-8", "surrogateescape")
-            return known[path]
+        def texts(paths: Iterable[str]) -> Mapping[str, str]:
+            wanted = [path for path in dict.fromkeys(paths) if path in files]
+            new = [path for path in wanted if path not in known]
+            contents = read([files[path].oid for path in new]) if new else []
+            for path, content in zip(new, contents, strict=True):
+                known[path] = (content or b"").decode("utf-8", "surrogateescape")
+            return {path: known[path] for path in wanted}
 
-        scripts = entrypoints.started(command, text)
-        tests = entrypoints.named(command, text)
+        def text(path: str) -> str | None:
+            return texts((path,)).get(path)
+
+        executable = {path: one.mode == _EXECUTABLE for path, one in files.items()}
+        started = entrypoints.started(command, entrypoints.Tree(executable, text))
         patterns, paths = _told(text)
-        told = cls(scripts - tests, tests, tuple(one for one in patterns if one not in _ANY))
+        told = cls(
+            started.scripts | inheritance.plugins(command, files, texts),
+            started.tests,
+            tuple(one for one in patterns if one not in _ANY),
+            doctests=any("doctest" in one for one in (command, *known.values())),
+            settings=started.settings | inheritance.settings(started.settings, files, texts),
+        )
         folders = tuple(path for path in paths if told._is_of_tests(path, patterns, entries))
         return told.replace(folders=folders)
 
@@ -92,6 +105,8 @@ class Protection(Value):
         kind = protected.kind_of(path)
         if not kind and path in self.scripts:
             kind = protected.HOOKS
+        if not kind and path in self.settings and not self.is_test(path):
+            kind = protected.VALIDATOR
         return kind or (protected.TESTS if self.is_test(path) else "")
 
     def is_test(self, path: str) -> bool:

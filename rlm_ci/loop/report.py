@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.errors import OK
-from rlm_ci.findings import INCOMPLETE, Evidence, Finding, Part, Report, Severity
+from rlm_ci.findings import INCOMPLETE, Coverage, Evidence, Finding, Part, Report, Severity
 from rlm_ci.loop.disclosure import DISCLOSED, TOO_LARGE
 from rlm_ci.texts import count
 from rlm_ci.values import Value
@@ -14,13 +16,14 @@ if TYPE_CHECKING:
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.findings import Location, Subject, Usage
-    from rlm_ci.loop.engine import Ended
+    from rlm_ci.loop.engine import Ended, Judged
     from rlm_ci.loop.landing import Landed
     from rlm_ci.objects import Entry
 
 PART = "rlm"
 #: The rule of a run that ends well by its terms, though its agent never did anything.
 IDLE = "rlm/agent-failed"
+_BARE_CODE = re.compile(r"exit code \d+")
 #: Characters of what an agent said.
 _SAID = 300
 
@@ -41,6 +44,7 @@ class Account(Value):
     files: int
     landed: Landed | None = None
     patch: str | None = None
+    omitted: tuple[tuple[str, str], ...] = ()
 
 
 def build(
@@ -79,10 +83,13 @@ def build(
         )
     ]
     if account.validator and not ended.judged.passed and error is None:
-        parts.append(_validator(ended.judged.findings))
+        parts.append(_validator(ended.judged))
     if ended.tampering:
         parts.append(_tampering(ended.tampering, fails=final.exit_code != OK and error is None))
-    return Report(subject, Severity.HIGH, tuple(parts), usage=usage, run_id=run_id)
+    coverage = Coverage(omitted=account.omitted)
+    return Report(
+        subject, Severity.HIGH, tuple(parts), coverage=coverage, usage=usage, run_id=run_id
+    )
 
 
 def anchored(findings: tuple[Finding, ...], entries: Mapping[str, Entry]) -> tuple[Finding, ...]:
@@ -132,12 +139,18 @@ def _idle(why: str, account: Account) -> Finding:
     )
 
 
-def _validator(findings: tuple[Finding, ...]) -> Part:
+def _validator(judged: Judged) -> Part:
     """What still fails: the reason why the work is not done, not a verdict on it."""
-    left = tuple(one.replace(severity=min(one.severity, Severity.MEDIUM)) for one in findings)
-    told = f"{count(len(left), 'failure')} left" if left else "it fails, and names no place"
+    left = tuple(
+        one.replace(severity=min(one.severity, Severity.MEDIUM)) for one in judged.findings
+    )
+    told = [f"{count(len(left), 'failure')} left"] if left else []
+    if not _BARE_CODE.fullmatch(judged.reason):  # a time limit, a signal, no test that ran
+        told.insert(0, judged.reason or "it fails")
+    elif not left:
+        told = [f"it fails with {judged.reason}, and names no place"]
     places = sum(len(one.evidence) for one in left)
-    return Part("validator", told, {"failures": len(left)}, left, state=INCOMPLETE,
+    return Part("validator", "; ".join(told), {"failures": len(left)}, left, state=INCOMPLETE,
                 evidence=Evidence(places, places))  # fmt: skip
 
 

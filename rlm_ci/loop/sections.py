@@ -123,6 +123,7 @@ _FORMS: dict[str, tuple[Callable[[bytes], Mapping[str, Any]], tuple[str, ...]]] 
     "pipfile": (_toml, ("scripts*",)),
     "setup.cfg": (_ini, _INI),
     "package.json": (_json, _PACKAGE),
+    "composer.json": (_json, ("scripts*",)),
     "cargo.toml": (_toml, _CARGO),
     "go.mod": (_go_mod, ("replace",)),
 }

@@ -152,7 +152,7 @@ class Site:
             self._collected_first, self._habits = self._collected, frozenset(self._written)
             entries = self._cell.workspace.entries(self._base)
             self._protection = self._protection.hearing(self._said, entries)
-        return Judged(verdict.passed, verdict.feedback, verdict.findings)
+        return _judged(verdict)
 
     def confirm(self) -> Judged:
         self._on_step(f"iteration {self._iteration}: last verdict, in a fresh tree")
@@ -165,7 +165,7 @@ class Site:
         if self._missing and not self._prepared_badly:
             raise self._unavailable(f"there is no {self._missing[0]}")
         self._rewritten = tuple(path for path in self._written if path not in self._habits)
-        return Judged(verdict.passed, verdict.feedback, verdict.findings, manner=self._in_fresh())
+        return _judged(verdict).replace(manner=self._in_fresh())
 
     def _unavailable(self, what: str) -> UnavailableError:
         """The fresh tree lacks what the validator is started with: no agent can mend that."""
@@ -414,6 +414,10 @@ class Site:
         ]
         with ThreadPoolExecutor(_WRITERS) as pool:
             list(pool.map(files.write, paths, found, repeat(0o600)))
+
+
+def _judged(verdict: Verdict) -> Judged:
+    return Judged(verdict.passed, verdict.feedback, verdict.findings, verdict.reason)
 
 
 def _edited(turns: tuple[Turn, ...]) -> Turn:

@@ -31,6 +31,7 @@ DEPENDENCIES = (
     "node_modules", ".venv", "venv", ".tox", ".nox", "vendor", "bower_components",
     "__pypackages__", ".bundle", ".yarn", ".pnpm-store",
 )  # fmt: skip
+_WHOLE = "a submodule with a git folder of its own in it"
 _RULES_LIMIT = 8 << 20
 _TAKEN = "snapshot.index"
 
@@ -153,7 +154,7 @@ def look(
     ours = [_below(root, folder) for folder in skipped]
     fixed = [ignoring.anchored(name) for name in (*dependencies, *filter(None, ours))]
     patterns = (*ignoring.CACHES, *ignoring.OURS, *fixed)
-    omitted: list[tuple[str, str]] = []
+    omitted = [(path, _WHOLE) for path in submodules if is_whole_repository(root, path)]
     modes: dict[str, str] = {}
     places = Places(root)
     total = 0
@@ -242,6 +243,11 @@ def _untracked(
         args.append("--exclude-per-directory=.gitignore")
         found = private.write(repository.root, _TAKEN, *args)
     return (os.fsdecode(name) for name in found.split(b"\0") if name)
+
+
+def is_whole_repository(root: str, path: str) -> bool:
+    """Whether a git folder stands in ``path``, with whatever remotes and credentials it has."""
+    return os.path.isdir(os.path.join(root, path, ".git"))
 
 
 def _reason(path: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import islice
 
 from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.loop import disclosure, escapes, grading, protected, sections
+from rlm_ci.loop import disclosure, doctests, escapes, grading, protected, sections
 from rlm_ci.loop.differences import LINK, SUBMODULE, changes
 from rlm_ci.loop.protection import Protection
 from rlm_ci.redaction import Redactor
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.loop.collected import Collected
     from rlm_ci.loop.differences import Changed, Store
+    from rlm_ci.loop.grading import Weakening
     from rlm_ci.loop.workspace import Workspace
     from rlm_ci.objects import Entry
 
@@ -174,6 +175,9 @@ def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
             yield _finding("config-weakened", path, f"changes {what}", change, subject=section)
     elif change.new is not None:
         yield from _source(change)
+    if protection.doctests and doctests.holds(path) and not any(change.large):
+        found = doctests.grade(path, _text(change.before), _text(change.after))
+        yield from _told(change, found)
 
 
 def _sections(change: Changed) -> list[str]:
@@ -219,7 +223,14 @@ def _test(change: Changed, *, is_test: bool) -> Iterator[Finding]:
 
 
 def _graded(change: Changed, before: str, after: str) -> Iterator[Finding]:
-    for weakening in grading.grade(change.path, before, after):
+    yield from _told(change, grading.grade(change.path, before, after), after, before)
+
+
+def _told(
+    change: Changed, weaker: Iterable[Weakening], after: str = "", before: str = ""
+) -> Iterator[Finding]:
+    before, after = before or _text(change.before), after or _text(change.after)
+    for weakening in weaker:
         text = before if weakening.side == "old" else after
         yield _finding(
             weakening.rule,
