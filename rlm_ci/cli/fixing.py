@@ -24,7 +24,7 @@ from rlm_ci.loop.site import Plan, Site
 from rlm_ci.loop.workspace import Workspace
 from rlm_ci.runs.manifest import BUDGETS
 from rlm_ci.runs.state import Final
-from rlm_ci.texts import count
+from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Fix(Attempt):
             isolated=place.isolated,
             skipped=self._all.skipped,
         )
+        _tell_omitted(workspace.snapshot.omitted)
         heard = self._all.progress.heard
         cell = Cell(place, workspace, self._all.repository.root, settings.environ, heard)
         try:
@@ -259,6 +260,7 @@ class Fix(Attempt):
             files=len(status.splitlines()),
             landed=landed,
             patch=f"rlm/{PATCH}" if patch else None,
+            omitted=workspace.snapshot.omitted,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)
@@ -297,6 +299,23 @@ class Fix(Attempt):
             # A replay writes no record: it is what the run itself has ended in.
             raise _UnlandedError(error.what, where=error.where, hint=error.hint) from None
         return Landed(told["reason"]) if told["wanted"] else None
+
+
+def _tell_omitted(omitted: tuple[tuple[str, str], ...]) -> None:
+    """Warn of what the copy lacks: a validator that fails for want of it cannot tell."""
+    alike: dict[str, list[str]] = {}
+    for path, reason in omitted:
+        alike.setdefault(reason, []).append(path)
+    for reason, paths in alike.items():
+        more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+        warn(
+            ConfigError(
+                f"no part of the copy that is worked on: {reason}",
+                where=f"{printable(paths[0])[:200]}{more}",
+                hint="where the validator needs it: git submodule add, then "
+                "git submodule absorbgitdirs",
+            )
+        )
 
 
 def _wanted(settings: Settings) -> dict[str, Any]:

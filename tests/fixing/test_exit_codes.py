@@ -99,6 +99,26 @@ def test_tampered(stage: Stage) -> None:
     assert stage.cli("verify", "latest").code == 0, "what was there before is looked up there"
 
 
+@pytest.mark.parametrize(
+    ("validator", "told"),
+    [
+        ("printf '%s\\n' ----- 'Ran 0 tests in 0.000s' '' OK", "unittest says that no test ran"),
+        pytest.param(
+            "kill -9 $$", "exit code 137, which stands for SIGKILL", marks=pytest.mark.full
+        ),
+        pytest.param("exit 3", "it fails with exit code 3, and names no", marks=pytest.mark.full),
+    ],
+)
+def test_the_report_says_why_a_validator_is_not_green(
+    stage: Stage, validator: str, told: str
+) -> None:
+    agent = ("--agent", "python3 -c pass")
+    ended, run = stage.fixed(*agent, "--max-iterations", "1", "--validator", validator)
+    assert ended.code == 3, ended
+    assert told in run.report["parts"][1]["summary"]
+    assert told in " ".join(ended.stdout.split())
+
+
 def test_ambiguous_validators_are_listed(stage: Stage) -> None:
     stage.repo.write("go.mod", "module calc\n").write("Cargo.toml", "[package]\n").commit()
     ended, run = stage.fixed("--validator", "auto")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from histories import GitRepo
 
 from fixing.stage import (
     BUG,
@@ -199,3 +200,16 @@ def test_the_same_in_the_background(stage: Stage) -> None:
     ended, other = stage.fixed()
     assert ended.code == 0
     assert alike(run) == alike(other)
+
+
+def test_a_repository_inside_is_told_to_be_left_out(stage: Stage) -> None:
+    inner = GitRepo(stage.repo.path / "inner")
+    inner.write("y.py", "x = 1\n").commit()
+    stage.llm.script(TWO_TURNS)
+    ended, run = stage.fixed()
+    assert ended.code == 0, ended
+    told = "warning: no part of the copy that is worked on: a repository of its own (inner/)"
+    assert told in ended.stderr
+    [left_out] = run.report["coverage"]["omitted"]
+    assert left_out["path"] == "inner/"
+    assert "`inner/`: a repository of its own" in run.text("comment.md")

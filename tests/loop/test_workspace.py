@@ -300,6 +300,11 @@ def test_submodules_are_kept_and_nested_repositories_are_told(
     assert space.snapshot.submodules == (("sub", inner.sha()),)
     assert space.snapshot.omitted == (("nested/", "a repository of its own"),)
     assert os.listdir(os.path.join(space.path, "sub")) == []
+    whole = GitRepo(project.path / "whole").write("y.py", "1\n").commit()
+    project.run("update-index", "--add", "--cacheinfo", f"160000,{whole},whole")
+    other = workspace(project, tmp_path / "other")
+    assert dict(other.snapshot.omitted)["whole"] == "a submodule with a git folder of its own in it"
+    assert str(project.path / "whole") not in [mount.source for mount in other.mounts()]
     assert str(project.path / "sub") in [mount.source for mount in space.mounts()]
     # An agent that takes the folder's place, or fills it, changes nothing of it.
     Path(space.path, "sub", "evil.py").write_text("1")
