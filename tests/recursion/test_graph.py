@@ -12,6 +12,7 @@ from rlm_ci.recursion.syntax import PARSED, Import, Outline
 from rlm_ci.recursion.syntax.graph import Graph
 from rlm_ci.recursion.syntax.reading import outline
 from rlm_ci.recursion.syntax.trials import is_trial, subject_of
+from rlm_ci.recursion.wiki.declarations import declared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -226,6 +227,35 @@ def test_other_languages_find_theirs(
     assert outside(files, path) == packages
 
 
+RUST: Files = {
+    "Cargo.toml": '[package]\nname = "auto"\n\n[dependencies.regex-syntax]\nversion = "1"\n\n'
+    "[target.'cfg(unix)'.dev-dependencies]\nHandy = { version = \"1\" }\n",
+    "src/lib.rs": "#[path = \"made.rs\"]\nmod made_here;\nmod dense;\nmod kinds { pub struct K; }\n"
+    "pub use made_here::Dense;\npub use dense::Dfa;\n",
+    "src/made.rs": "", "src/dense.rs": "use kinds::K;\nuse sparse::Set;\nuse inner::Inner;\n"
+    "pub mod inner { pub struct Inner; }\nuse regex_syntax::hir;\nuse Handy::X;\n",
+    "src/sparse.rs": "pub use dense::Rich;\npub use Rich as Default;\nuse Elsewhere::*;\n"
+    "use unknown::{unknown, More};\n",
+    "tests/all.rs": "mod shared;\nuse shared::Case;\nuse auto::dense;\n", "tests/shared.rs": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "inside", "packages"),
+    [
+        ("src/lib.rs", ["src/dense.rs"], []),
+        ("src/dense.rs", ["src/sparse.rs"], ["Handy", "regex_syntax"]),
+        ("src/sparse.rs", ["src/dense.rs"], ["unknown"]),
+        ("tests/all.rs", ["src/dense.rs", "tests/shared.rs"], []),
+    ],
+)
+def test_names_of_a_crate_of_rust_are_no_packages(
+    path: str, inside: list[str], packages: list[str]
+) -> None:
+    assert targets(RUST, path) == inside
+    assert sorted(outside(RUST, path)) == packages
+
+
 JAVA: Files = {
     "a/src/com/acme/a/One.java": "package com.acme.a;\n",
     "a/src/com/acme/a/Two.java": "package com.acme.a;\nclass Other {}\n",
@@ -257,6 +287,38 @@ def test_packages_of_java_that_the_repository_holds_are_its_own(
 ) -> None:
     assert targets(JAVA, path) == inside
     assert outside(JAVA, path) == packages
+
+
+def test_a_package_of_go_belongs_to_the_module_that_is_required() -> None:
+    files = {
+        "go.mod": "module example.org/shop\n\nrequire (\n\tgithub.com/a/check/v10 v10.1.0\n"
+        "\tgithub.com/u/go/codec v1.2.7 // indirect\n)\nrequire google.golang.org/buf v1.28.0\n"
+        "exclude (\n\tgithub.com/a/check v1.0.0\n)\n",
+        "main.go": 'package main\nimport (\n"github.com/a/check/v10/deep"\n'
+        '"github.com/u/go/codec"\n'
+        '"google.golang.org/buf/proto"\n"github.com/o/none/v2/x"\n"github.com/o/none/v2x"\n)\n',
+    }
+    assert sorted(outside(files, "main.go")) == [
+        "github.com/a/check/v10", "github.com/o/none", "github.com/o/none/v2",
+        "github.com/u/go/codec", "google.golang.org/buf",
+    ]  # fmt: skip
+    found = declared("go.mod", files["go.mod"].encode())
+    assert [(name, place.line_start) for name, place in found] == [
+        ("github.com/a/check/v10", 4), ("google.golang.org/buf", 7),
+    ]  # fmt: skip
+
+
+def test_what_a_manifest_of_cargo_needs_is_declared_in_each_form() -> None:
+    text = (
+        '[dependencies]\nserde = { version = "1" }\nserde.optional = true\n"quoted" = "1"\n'
+        "[dependencies.bitflags]\nversion = \"1.2\"\n[target.'cfg(all(a))'.dependencies.win-api]\n"
+        'version = "1"\n[build-dependencies]\ncc = "1"\n[dev-dependencies.trial]\nversion = "1"\n'
+        "[features]\nall = []\n[target.x.dev-dependencies]\nother = '1'\n"
+    )
+    assert [(name, place.text) for name, place in declared("Cargo.toml", text.encode())] == [
+        ("serde", 'serde = { version = "1" }'), ("quoted", '"quoted" = "1"'),
+        ("bitflags", "bitflags"), ("win-api", "win-api"), ("cc", 'cc = "1"'),
+    ]  # fmt: skip
 
 
 def test_what_stands_in_a_comment_or_a_bundle_is_not_missed() -> None:

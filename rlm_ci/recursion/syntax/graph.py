@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.syntax.imports.compiled import C, CSharp, Go, Java, Rust
+from rlm_ci.recursion.syntax.imports.compiled import C, CSharp, Go, Java
 from rlm_ci.recursion.syntax.imports.javascript import Resolver as JavaScript
 from rlm_ci.recursion.syntax.imports.places import Places, folder_of, nearest
 from rlm_ci.recursion.syntax.imports.python import Resolver as Python
+from rlm_ci.recursion.syntax.imports.rust import Rust
 from rlm_ci.recursion.syntax.imports.scripted import PHP, Ruby
 from rlm_ci.recursion.syntax.trials import is_trial, subject_of
 from rlm_ci.values import Row
@@ -179,12 +180,11 @@ def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str
                 if symbol.kind == "module":
                     where = one.path if group == one.language else folder_of(one.path)
                     named.setdefault(group, {}).setdefault(symbol.name, []).append(where)
-    mains = {
-        folder_of(one.path): [known.module for known in one.imports]
-        for one in outlines
-        if one.imports and one.path.rpartition("/")[2] == "package.json"
-    }
-    go = Go(places, named.get("go.mod", {}))
+    mains, crates, modules = (
+        _said(outlines, manifest) for manifest in ("package.json", "Cargo.toml", "go.mod")
+    )
+    rust = {one.path: one for one in outlines if one.language == "Rust"}
+    go = Go(places, named.get("go.mod", {}), modules)
     script = JavaScript(places, named.get("package.json", {}), mains).resolve
     c = C(places).resolve
     made: dict[str, Resolve] = {
@@ -196,9 +196,18 @@ def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str
         "PHP": PHP(places).resolve,
         "Python": _python(outlines, places).resolve,
         "Ruby": Ruby(places).resolve,
-        "Rust": Rust(places, named.get("Cargo.toml", {})).resolve,
+        "Rust": Rust(places, named.get("Cargo.toml", {}), crates, rust).resolve,
     }  # fmt: skip
     return made, go
+
+
+def _said(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
+    """For each folder with a manifest of that name, what this begins with, or needs."""
+    return {
+        folder_of(one.path): [known.module for known in one.imports]
+        for one in outlines
+        if one.imports and one.path.rpartition("/")[2] == manifest
+    }
 
 
 def _python(outlines: Sequence[Outline], places: Places) -> Python:

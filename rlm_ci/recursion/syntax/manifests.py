@@ -14,13 +14,17 @@ from rlm_ci.recursion.syntax.wording import clipped, line_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 #: A longer file is none that a person writes.
 _MAX_BYTES = 1 << 20
 #: So many scripts of a ``package.json`` are told.
 _MOST = 500
 _TABLE = re.compile(r"\s*\[\[?([^\[\]]*)\]\]?\s*(?:#.*)?$")
+_NEEDED = re.compile(
+    r"""(?:target\s*\.\s*(?:'[^']*'|"[^"]*"|[\w.-]+)\s*\.\s*)?"""
+    r"""((?:workspace\s*\.\s*|dev-|build-|dev_|build_)?dependencies)(?:\s*\.\s*("[^"]+"|'[^']+'|[\w-]+))?"""
+)
 _KEY = re.compile(r"""\s*(?:"([^"]+)"|'([^']+)'|([\w.-]+))\s*=\s*(.*)$""")
 _SCRIPT = re.compile(r"\s*([\w.-]+)\s*=\s*[\w.]+(?::[\w.]+)?")
 _TARGET = re.compile(r"([A-Za-z0-9][\w./-]*)(?: +[A-Za-z0-9][\w./-]*)*\s*:(?![=:])")
@@ -37,7 +41,7 @@ class _Found:
     def __init__(self) -> None:
         self.symbols: list[Symbol] = []
         self.entries: list[Entry] = []
-        #: What stands for the whole: the ``main`` of a ``package.json``.
+        #: What stands for the whole, the ``main`` of a ``package.json``; of others, what is needed.
         self.imports: list[Import] = []
 
     def enter(self, kind: str, name: str, line: int, end: int | None = None) -> None:
@@ -75,7 +79,7 @@ def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | N
     named: dict[str, Callable[[_Found, list[str]], None]] = {
         "package.json": _package,
         "pyproject.toml": _tables,
-        "Cargo.toml": _tables,
+        "Cargo.toml": _cargo,
         "setup.cfg": _installed,
         "go.mod": _go,
         "Procfile": _processes,
@@ -104,6 +108,38 @@ def _tables(found: _Found, lines: list[str]) -> None:
             found.enter("script", value, number)
         elif key == "name" and table in ("project", "package", "tool.poetry"):
             found.call(value, number)
+
+
+def _cargo(found: _Found, lines: list[str]) -> None:
+    _tables(found, lines)
+    for name, number, table in crates(lines):
+        if table.startswith("workspace"):
+            continue  # what its members may refer to
+        found.imports.append(Import.of((clipped(name, 300), (), number, 0, ())))
+
+
+def crates(lines: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """What a ``Cargo.toml`` needs: what the code calls it, its line, and the table that says so.
+
+    Of ``[target.'cfg(unix)'.dependencies]`` that is ``dependencies``, as of
+    ``[dependencies.name]``, which is what cargo itself writes.
+    """
+    kind = ""
+    seen = set()
+    for number, line in enumerate(lines, start=1):
+        begun = _TABLE.match(line)
+        table = _NEEDED.fullmatch(begun[1].strip()) if begun else None
+        pair = None if begun or not kind else _KEY.match(line)
+        name = ""
+        if begun:
+            kind = table[1] if table and not table[2] else ""
+            name = table[2].strip("\"'") if table and table[2] else ""
+        elif pair:
+            name = pair[1] or pair[2] or pair[3].partition(".")[0]
+        told = table[1] if table else kind
+        if name and (name, told) not in seen:
+            seen.add((name, told))
+            yield name, number, told
 
 
 def _installed(found: _Found, lines: list[str]) -> None:
@@ -162,7 +198,24 @@ def _go(found: _Found, lines: list[str]) -> None:
         said = re.match(r"module\s+\"?([^\s\"]+)", line)
         if said:
             found.call(said[1], number)
-            return
+            break
+    for name, number, _ in go_modules(lines):
+        found.imports.append(Import.of((clipped(name, 300), (), number, 0, ())))
+
+
+def go_modules(lines: Sequence[str]) -> Iterator[tuple[str, int, bool]]:
+    """What a ``go.mod`` requires, each with its line, and whether no import of ours is why."""
+    inside = False
+    for number, line in enumerate(lines, start=1):
+        bare = line.strip()
+        if re.match(r"require\s*\($", bare):
+            inside = True
+        elif bare == ")":
+            inside = False
+        elif (required := re.match(r"(require\s+)?\"?([^\s\"]+)\"?\s+v\d", bare)) and (
+            inside or required[1]
+        ):
+            yield required[2], number, "// indirect" in bare
 
 
 def _docker(found: _Found, lines: list[str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from rlm_ci.recursion.syntax.manifests import crates, go_modules
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +53,8 @@ def _written(package: str, lines: Sequence[str], number: int, numbers: Sequence[
     own = [told for told in quoted if re.match(rf"{re.escape(package)}(?![\w.-])", told)]
     if own and (own[0] != package or len(quoted) == 1):
         return own[0] if len(own[0]) <= 120 else package
-    return text if numbers.count(number) == 1 and len(text) <= 120 else package
+    is_own = numbers.count(number) == 1 and len(text) <= 120 and not text.startswith("[")
+    return text if is_own else package
 
 
 def _from_setup(content: bytes) -> Found:
@@ -148,28 +151,15 @@ def _package_json(lines: Sequence[str]) -> Found:
 
 
 def _cargo(lines: Sequence[str]) -> Found:
-    table = ""
-    for number, line in enumerate(lines, 1):
-        if line.startswith("["):
-            table = line.strip().strip("[]")
-        elif table.endswith("dependencies") and table != "dev-dependencies":
-            match = re.match(r"([\w-]+)\s*[=.]", line)
-            if match:
-                yield match[1], number
+    for name, number, table in crates(lines):
+        if not table.startswith("dev"):
+            yield name, number
 
 
 def _go_mod(lines: Sequence[str]) -> Found:
-    inside = False
-    for number, line in enumerate(lines, 1):
-        bare = line.strip()
-        if bare.startswith("require ("):
-            inside = True
-        elif bare == ")":
-            inside = False
-        elif "// indirect" not in bare:
-            match = re.match(r"(?:require\s+)?(\S+)\s+v\d", bare)
-            if match and (inside or bare.startswith("require")):
-                yield match[1], number
+    for name, number, is_indirect in go_modules(lines):
+        if not is_indirect:
+            yield name, number
 
 
 def _setup_cfg(lines: Sequence[str]) -> Found:

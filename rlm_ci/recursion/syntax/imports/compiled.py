@@ -1,13 +1,15 @@
-"""Where the imports of Go, Rust, Java, C#, C and C++ lead."""
+"""Where the imports of Go, Java, C#, C and C++ lead."""
 
 from __future__ import annotations
+
+import re
 
 from rlm_ci.recursion.syntax.imports import NOWHERE, Found
 from rlm_ci.recursion.syntax.imports.places import ancestors, folder_of, joined, nearest, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rlm_ci.recursion.syntax import Import
     from rlm_ci.recursion.syntax.imports.places import Places
@@ -25,10 +27,19 @@ _C_HEADERS = frozenset(_C_HEADERS_WRITTEN.split())
 class Go:
     """A package is a folder; the file that stands for it is named in ``of_folder``."""
 
-    def __init__(self, places: Places, modules: Mapping[str, Sequence[str]]) -> None:
-        """``modules``: for the path of each module that a ``go.mod`` names, its folders."""
+    def __init__(
+        self,
+        places: Places,
+        modules: Mapping[str, Sequence[str]],
+        needed: Mapping[str, Collection[str]],
+    ) -> None:
+        """``modules``: for the path of each module that a ``go.mod`` names, its folders.
+
+        ``needed``: for each folder with a ``go.mod``, the modules that this requires.
+        """
         self._places = places
         self._modules = modules
+        self._needed = {folder: frozenset(names) for folder, names in needed.items()}
 
     def resolve(self, path: str, one: Import) -> Found:
         module = one.module
@@ -44,7 +55,15 @@ class Go:
         words = module.split("/")
         if "." not in words[0]:
             return Found(package=module, is_standard=True)
-        return Found(package="/".join(words[: 3 if words[0].endswith((".com", ".org")) else 2]))
+        return Found(package=self._required(path, module) or _module_of(words))
+
+    def _required(self, path: str, package: str) -> str | None:
+        """The module that a package belongs to, by the ``go.mod`` above the file."""
+        for folder in ancestors(folder_of(path)):
+            if folder in self._needed:
+                known = self._needed[folder]
+                return next((one for one in ancestors(package) if one in known), None)
+        return None
 
     def of_folder(self, folder: str) -> str | None:
         """The file that stands for a package: of its own name, ``doc.go``, or the first."""
@@ -54,87 +73,56 @@ class Go:
         return next((one for one in names if one in files), files[0] if files else None)
 
 
-class Rust:
-    """Modules are files below the root of their crate."""
-
-    def __init__(self, places: Places, crates: Mapping[str, Sequence[str]]) -> None:
-        """``crates``: for the name of each crate that a ``Cargo.toml`` names, its folders."""
-        self._places = places
-        self._crates = {name.replace("-", "_"): folders for name, folders in crates.items()}
-
-    def resolve(self, path: str, one: Import) -> Found:
-        names = [name.removeprefix("r#") for name in one.module.strip(":").split("::")]
-        first = names[0]
-        if first in ("std", "core", "alloc", "proc_macro", "test"):
-            return Found(package=first, is_standard=True)
-        if first == "crate":
-            return self._walk(self._root(path), [*names[1:], *one.names])
-        if first in ("self", "super"):
-            base: str | None = _module_folder(path)
-            while names and names[0] in ("self", "super"):
-                base = base and folder_of(base) if names[0] == "super" else base
-                names = names[1:]
-            return self._walk(base, [*names, *one.names])
-        folders = self._crates.get(first)
-        if folders:
-            folder = nearest([joined(one_of, "x") for one_of in folders], path)
-            return self._walk(joined(folder_of(folder or ""), "src"), [*names[1:], *one.names])
-        # What a module of ours is called may also be named without a prefix.
-        own = self._walk(_module_folder(path), [*names, *one.names], strict=True)
-        return own if own.targets else Found(package=first)
-
-    def _root(self, path: str) -> str | None:
-        """The folder with ``lib.rs`` or ``main.rs`` that a file lies under."""
-        for folder in ancestors(folder_of(path)):
-            if self._places.first((joined(folder, "lib.rs"), joined(folder, "main.rs"))):
-                return folder
-        return None
-
-    def _walk(self, base: str | None, names: Sequence[str], *, strict: bool = False) -> Found:
-        """The deepest module of ``names`` below ``base``; its root, unless ``strict``."""
-        if base is None:
-            return NOWHERE
-        found = None
-        folder = base
-        for name in names:
-            step = self._places.first(
-                (joined(folder, f"{name}.rs"), joined(folder, f"{name}/mod.rs"))
-            )
-            if step is None:
-                break
-            found, folder = step, joined(folder, name)
-        if found is None and not strict:
-            roots = [joined(base, name) for name in ("mod.rs", "lib.rs", "main.rs")]
-            found = self._places.first((*roots, f"{base}.rs"))
-        return Found((found,)) if found else NOWHERE
+def _module_of(words: Sequence[str]) -> str:
+    """Where nothing says it: host, owner and name, and the major version behind them."""
+    most = 3 if words[0].endswith((".com", ".org")) else 2
+    has_version = re.fullmatch(r"v[1-9]\d*", words[most]) if len(words) > most else None
+    return "/".join(words[: most + 1 if has_version else most])
 
 
-def _module_folder(path: str) -> str:
-    """The folder that the modules inside of a file lie in."""
-    folder, _, name = path.rpartition("/")
-    if name in ("mod.rs", "lib.rs", "main.rs", "build.rs"):
-        return folder
-    return path.removesuffix(".rs")
+#: So many files of a package are named where all of it is imported.
+_WHOLE_PACKAGE = 64
 
 
 class Java:
-    """A class is a file below the folders of its package."""
+    """A class is a file of its package, or one below the folders of that name."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, packages: Mapping[str, Sequence[str]]) -> None:
+        """``packages``: for the name of each, the files that say that they belong to it."""
         self._places = places
+        self._packages = packages
+        self._files = {name: frozenset(paths) for name, paths in packages.items()}
 
     def resolve(self, path: str, one: Import) -> Found:
         names = one.module.split(".")
-        if names[0] in ("java", "javax", "jdk", "sun"):
-            return Found(package=".".join(names[:2]), is_standard=True)
         parts = [*names, *(name for name in one.names if name != "*")]
         for end in range(len(parts), 1, -1):  # what stands behind a class is a member of it
             if parts[end - 1][:1].isupper():
-                found = self._places.ending(f"{'/'.join(parts[:end])}.java", path)
+                found = self._class(parts[:end], path)
                 if found:
                     return Found((found,))
+        if "*" in one.names and one.module in self._packages:
+            return Found(self._whole(one.module))
+        if names[0] in ("java", "javax", "jdk", "sun"):
+            return Found(package=".".join(names[:2]), is_standard=True)
+        if any(".".join(names[:end]) in self._packages for end in range(2, len(names) + 1)):
+            return NOWHERE  # of our own: not in a file that is named after it, or generated
         packages = [name for name in names if not name[:1].isupper()]
         return Found(package=".".join((packages or names)[:3]))
+
+    def _class(self, parts: Sequence[str], path: str) -> str | None:
+        file = f"{parts[-1]}.java"
+        declared = self._files.get(".".join(parts[:-1]), frozenset())
+        own = nearest([one for one in self._places.named(file) if one in declared], path)
+        return own or self._places.ending("/".join((*parts[:-1], file)), path)
+
+    def _whole(self, package: str) -> tuple[str, ...]:
+        """All files of a package; of a large one, a file that stands for it."""
+        files = sorted(self._packages[package])
+        if len(files) <= _WHOLE_PACKAGE:
+            return tuple(files)
+        told = (one for one in files if one.endswith("/package-info.java"))
+        return (next(told, files[0]),)
 
 
 class CSharp:

@@ -1,0 +1,152 @@
+"""Where the imports of Rust lead."""
+
+from __future__ import annotations
+
+from rlm_ci.recursion.syntax.imports import NOWHERE, Found
+from rlm_ci.recursion.syntax.imports.places import ancestors, folder_of, joined, nearest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rlm_ci.recursion.syntax import Import, Outline
+    from rlm_ci.recursion.syntax.imports.places import Places
+
+#: Folders of a crate in which each file is a crate of its own, or the module of one.
+_CRATES_BY_FILE = frozenset({"tests", "examples", "benches", "bin"})
+_ITEMS = frozenset({"module", "enum", "struct", "trait", "type"})
+
+
+class Rust:
+    """Modules are files below the root of their crate."""
+
+    def __init__(
+        self,
+        places: Places,
+        crates: Mapping[str, Sequence[str]],
+        needed: Mapping[str, Sequence[str]],
+        outlines: Mapping[str, Outline],
+    ) -> None:
+        """``crates``: for the name of each that a ``Cargo.toml`` names, its folders.
+
+        ``needed``: for each folder with a ``Cargo.toml``, the crates that this says it needs.
+        ``outlines``: those of the files, by their paths.
+        """
+        self._places = places
+        self._crates = {_spoken(name): folders for name, folders in crates.items()}
+        self._needed = {folder: frozenset(map(_spoken, names)) for folder, names in needed.items()}
+        self._outlines = outlines
+        self._scopes: dict[str, dict[str, set[str]]] = {}
+
+    def resolve(self, path: str, one: Import) -> Found:
+        names = [name.removeprefix("r#") for name in one.module.strip(":").split("::")]
+        first = names[0]
+        if first in ("std", "core", "alloc", "proc_macro", "test"):
+            return Found(package=first, is_standard=True)
+        if first == "crate":
+            return self._walk(self._root(path), [*names[1:], *one.names])
+        if first in ("self", "super"):
+            return self._relative(path, [*names, *one.names])
+        folders = self._crates.get(first)
+        if folders:
+            folder = nearest([joined(one_of, "x") for one_of in folders], path)
+            return self._walk(joined(folder_of(folder or ""), "src"), [*names[1:], *one.names])
+        if self._needs(path, first):
+            return Found(package=first)
+        # What is of our own may be named without a prefix: beside us or, until 2018, in the root.
+        root = self._root(path)
+        for base in (*_bases(path), *([] if root is None else [root])):
+            own = self._walk(base, [*names, *one.names], strict=True)
+            if own.targets:
+                return own
+        is_own = first[:1].isupper() or any(
+            self._is_in_scope(file, first) for file in (path, self._root_file(root))
+        )
+        return NOWHERE if is_own else Found(package=first)
+
+    def _relative(self, path: str, names: Sequence[str]) -> Found:
+        """What begins with ``self`` or ``super``."""
+        bases = list(_bases(path))
+        if len(bases) > 1 and names[0] == "self":  # a module that lies beside its crate
+            beside = self._walk(bases[1], names[1:], strict=True)
+            if beside.targets:
+                return beside
+        base: str | None = bases[0]
+        while names and names[0] in ("self", "super"):
+            base = base and folder_of(base) if names[0] == "super" else base
+            names = names[1:]
+        return self._walk(base, names)
+
+    def _needs(self, path: str, name: str) -> bool:
+        """Whether the ``Cargo.toml`` above a file says that it needs the crate ``name``."""
+        for folder in ancestors(folder_of(path)):
+            if folder in self._needed:
+                return name in self._needed[folder]
+        return False
+
+    def _root(self, path: str) -> str | None:
+        """The folder with ``lib.rs`` or ``main.rs`` that a file lies under."""
+        for folder in ancestors(folder_of(path)):
+            if self._root_file(folder):
+                return folder
+        return None
+
+    def _root_file(self, folder: str | None) -> str:
+        names = () if folder is None else (joined(folder, "lib.rs"), joined(folder, "main.rs"))
+        return self._places.first(names) or ""
+
+    def _is_in_scope(self, path: str, name: str) -> bool:
+        """Whether a file defines ``name``, or brings it in from elsewhere."""
+        if path not in self._scopes:
+            self._scopes[path] = _scope(self._outlines.get(path))
+        return bool(self._scopes[path].get(name, set()) - {name})
+
+    def _walk(self, base: str | None, names: Sequence[str], *, strict: bool = False) -> Found:
+        """The deepest module of ``names`` below ``base``; its root, unless ``strict``."""
+        if base is None:
+            return NOWHERE
+        found = None
+        folder = base
+        for name in names:
+            step = self._places.first(
+                (joined(folder, f"{name}.rs"), joined(folder, f"{name}/mod.rs"))
+            )
+            if step is None:
+                break
+            found, folder = step, joined(folder, name)
+        if found is None and not strict:
+            roots = [joined(base, name) for name in ("mod.rs", "lib.rs", "main.rs")]
+            found = self._places.first((*roots, f"{base}.rs"))
+        return Found((found,)) if found else NOWHERE
+
+
+def _spoken(name: str) -> str:
+    """What the code calls a crate."""
+    return name.replace("-", "_")
+
+
+def _bases(path: str) -> Iterator[str]:
+    """The folders that the modules inside of a file may lie in."""
+    folder, _, name = path.rpartition("/")
+    if name in ("mod.rs", "lib.rs", "main.rs", "build.rs"):
+        yield folder
+        return
+    yield path.removesuffix(".rs")
+    if folder.rpartition("/")[2] in _CRATES_BY_FILE:
+        yield folder
+
+
+def _scope(outline: Outline | None) -> dict[str, set[str]]:
+    """The names that a file knows, each with the first words of where they come from."""
+    found: dict[str, set[str]] = {}
+    if outline is None:
+        return found
+    for symbol in outline.symbols:
+        if symbol.kind in _ITEMS:
+            found.setdefault(symbol.name.rpartition(".")[2], set()).add("self")
+    for one in outline.imports:
+        first, separator, _ = one.module.partition("::")
+        last = one.module.rpartition("::")[2] if separator else ""
+        for name in one.names or (last,):
+            found.setdefault(name, set()).add(first)
+    return found
