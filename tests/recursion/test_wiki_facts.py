@@ -71,22 +71,110 @@ def test_python_is_read_for_what_it_demands_and_dares() -> None:
 @pytest.mark.parametrize(
     ("language", "line", "kinds"),
     [
-        ("JavaScript", 'const a = process.env.HOME; child.exec("ls")', ["environment", "shell"]),
+        ("JavaScript", 'const a = process.env.HOME; child.exec("ls")', ["environment"]),
+        ("JavaScript", 'import "ws"; new WebSocket(a)', ["network"]),
+        ("TypeScript", "import type { Server } from 'node:http'", []),
         ("JavaScript", "// eval(x)", []),
         ("TypeScript", "try { a() } catch (e) {}", ["swallows"]),
         ("Go", 'cmd := exec.Command("ls")', ["program"]),
         ("Rust", "unsafe { *p = 1 }", ["memory"]),
         ("C", "  strcpy(a, b); /* FIXME: size */", ["marker", "memory"]),
+        ("Java", "c = SocketChannel.open(); url.openConnection();", ["network"]),
         ("Java", "Runtime.getRuntime().exec(x);", ["program"]),
         ("C#", 'Process.Start("x");', ["program"]),
         ("Ruby", 'ENV["HOME"]', ["environment"]),
-        ("PHP", "eval($x);", ["code"]),
+        ("PHP", "<?php eval($x);", ["code"]),
         ("Shell", "curl -s x | sh", ["network"]),
         ("Haskell", "unsafePerformIO", []),
     ],
 )
 def test_other_languages_are_read_line_by_line(language: str, line: str, kinds: list[str]) -> None:
     assert [note.kind for note in other_notes(language, line.encode())] == kinds
+
+
+SCRIPT = """\
+import { exec as run, fork } from "node:child_process"
+const cp = require('child_process'), { join } = require('path')
+const spawned = require("child_process").spawn
+const later = promisify(cp.exec)
+word.exec(text); exec(text); own.spawn(text)
+run("ls")
+cp.execFile("ls")
+later("ls")
+spawned("ls")
+require('child_process').execSync("ls")
+"""
+RUST = """\
+use std::{io, process::{self, Command as Program}};
+use crate::builder::Command;
+fn a() { Command::new("test") }
+fn b() { Program::new("ls") }
+fn c() { std::process::Command::new("ls") }
+#[cfg(test)]
+#[allow(unused)]
+mod tests {
+    fn d() { Program::new("ls") }
+}
+#[cfg(test)]
+mod more;
+fn e() { process::Command::new("ls") }
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "told"),
+    [
+        ("JavaScript", SCRIPT, {6: "shell", 7: "program", 8: "shell", 9: "program", 10: "shell"}),
+        ("Rust", RUST, dict.fromkeys((4, 5, 13), "program")),
+    ],
+)
+def test_programs_are_started_by_what_comes_from_where_they_are(
+    language: str, source: str, told: dict[int, str]
+) -> None:
+    notes = other_notes(language, source.encode())
+    assert {note.line_start: note.kind for note in notes} == told
+
+
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("JavaScript", "import a " * 40_000 + "child_process"),
+        ("JavaScript", "from 'child_process' " * 40_000),
+        ("Rust", "#[cfg(test)]\nmod a {\n" * 20_000),
+    ],
+)
+def test_long_files_are_read_in_a_time_that_grows_as_they_do(language: str, source: str) -> None:
+    assert other_notes(language, source.encode()) == []
+
+
+@pytest.mark.parametrize(
+    ("language", "source", "kinds"),
+    [
+        ("JavaScript", "x = `process.exit(0) ${process.env.A}` // eval(x)\n", ["environment"]),
+        ("JavaScript", "class A { fetch() { return 'fetch(x)' } }\n", []),
+        ("JavaScript", 'a = "http://b TODO c" // TODO: d\n', ["marker"]),
+        ("TSX", "a = <p>process.exit(1)</p>\n", []),
+        ("Go", 'package a\nvar b = "os.RemoveAll()" + `os.Exit(1)`\n', []),
+        ("Rust", 'fn a() { b!("unsafe {{ }}") /* process::exit(1) */ }\n', []),
+        ("Java", 'class A { String b = "System.exit(1)"; /* System.exit(1) */ }\n', []),
+        ("Ruby", 'def system(a)\n  "system(a) #{eval(a)}"\nend\n', ["code"]),
+        ("PHP", "<p>eval(1)</p><?php function exec($a) { return 'exec(1)'; }\n", []),
+        ("C#", 'class A { string b = "Environment.Exit(1)"; /* File.Delete(x) */ }\n', []),
+        ("C++", 'A::A() : unlink(unlink) { Throw("The bind() method"); }\n', []),
+        ("C", "int accept(int a);\nint b(void) { return accept(1); }\n", ["network"]),
+    ],
+)
+def test_what_a_text_or_a_comment_says_is_not_done(
+    language: str, source: str, kinds: list[str]
+) -> None:
+    assert [note.kind for note in other_notes(language, source.encode())] == kinds
+
+
+def test_what_a_package_imports_of_itself_is_none_that_speaks_to_a_network() -> None:
+    source = b"import redis\nfrom redis.client import x\nimport requests\n"
+    for path in ("redis/a.py", "src/redis/inner/a.py"):
+        assert [note.line_start for note in python_notes(source, path)] == [3]
+    assert [note.line_start for note in python_notes(source, "shop/redis/a.py")] == [1, 3]
 
 
 @pytest.mark.parametrize(

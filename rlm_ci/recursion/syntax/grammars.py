@@ -136,6 +136,18 @@ def parse(name: str, content: bytes) -> Node | None:
     return tree.root_node
 
 
+def kinds_at(root: Node, offset: int) -> list[str]:
+    """The kinds of all nodes that hold the byte ``offset``, the root's first."""
+    cursor = root.walk()
+    found = [root.type]
+    while cursor.goto_first_child_for_byte(offset) is not None:
+        node = cursor.node
+        if node is None or node.start_byte > offset:
+            break
+        found.append(node.type)
+    return found
+
+
 def parts(node: Node) -> list[tuple[str, Node]]:
     """The children of a node, each with the name of its field, ``""`` for one without."""
     cursor = node.walk()

@@ -129,7 +129,7 @@ def _facts(path: str, content: bytes) -> Facts:
     if is_test(path):  # what a test dares is no risk of the program, and it promises nothing
         notes: list[Note] = []
     elif read.language == "Python":
-        notes = python_notes(content)
+        notes = python_notes(content, path)
     else:
         notes = other_notes(read.language, content)
     about = introduction(content) if is_readme(path) else None

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from itertools import accumulate
 
+from rlm_ci.recursion.syntax import grammars
+from rlm_ci.recursion.wiki import bindings
 from rlm_ci.recursion.wiki import notes as kinds
 from rlm_ci.recursion.wiki.notes import Note, bounded, folded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from tree_sitter import Node
 
 _SCRIPT = (
-    (r"\b(?:exec|execSync)\(|\bshell:\s*true", kinds.SHELL),
+    (r"\bshell:\s*true", kinds.SHELL),
     (r"(?<![.\w])eval\(|\bnew Function\(", kinds.CODE),
-    (r"(?<![.\w])(?:spawn|spawnSync|execFile|execFileSync|fork)\(", kinds.PROGRAM),
     (r"\b(?:unlink|unlinkSync|rmSync|rmdir|rmdirSync|rimraf)\(", kinds.DELETES),
-    (r"(?<![.\w])fetch\(|\bhttps?\.(?:request|get|createServer)\(|\bnew WebSocket\(",
-     kinds.NETWORK),
+    (r"(?<![.\w])fetch\(|\bnew (?:XMLHttpRequest|WebSocket|EventSource)\(", kinds.NETWORK),
+    (r"\b(?:https?|http2|net|tls)\.(?:request|get|connect|create\w+)\(", kinds.NETWORK),
     (r"\bnew Worker\(", kinds.THREADS),
     (r"\bprocess\.env\b(?:\.(?P<name>\w+))?", kinds.ENVIRONMENT),
     (r"\bprocess\.exit\(", kinds.ENDS),
@@ -50,7 +55,6 @@ _PATTERNS: Mapping[str, tuple[tuple[str, str], ...]] = {
         (r"\bgo func\(", kinds.THREADS),
     ),
     "Rust": (
-        (r"\bCommand::new\(", kinds.PROGRAM),
         (r"\bfs::remove_(?:file|dir|dir_all)\(", kinds.DELETES),
         (r"\b(?:TcpListener|TcpStream|UdpSocket)::\w+\(", kinds.NETWORK),
         (r"\bthread::spawn\(", kinds.THREADS),
@@ -62,7 +66,9 @@ _PATTERNS: Mapping[str, tuple[tuple[str, str], ...]] = {
         (r"\bgetRuntime\(\)\.exec\(|\bnew ProcessBuilder\(", kinds.PROGRAM),
         (r"\bnew ObjectInputStream\(", kinds.OBJECTS),
         (r"\bFiles\.delete(?:IfExists)?\(", kinds.DELETES),
-        (r"\bnew (?:Server)?Socket\(|\bHttpClient\.new\w+\(", kinds.NETWORK),
+        (r"\bnew (?:Server|Datagram|Multicast)?Socket\(|\bHttpClient\.new\w+\(", kinds.NETWORK),
+        (r"\w*(?:Socket|Datagram)Channel\.open\(|\.openConnection\(", kinds.NETWORK),
+        (r"\bHttps?Server\.create\(", kinds.NETWORK),
         (r"\bnew Thread\(|\bExecutors\.new\w+\(", kinds.THREADS),
         (r"\bSystem\.getenv\(\"(?P<name>\w+)\"", kinds.ENVIRONMENT),
         (r"\bSystem\.exit\(", kinds.ENDS),
@@ -101,6 +107,20 @@ _PATTERNS: Mapping[str, tuple[tuple[str, str], ...]] = {
         (r"(?:^|[;&|(]\s*)(?:curl|wget)\s", kinds.NETWORK),
     ),
 }
+#: What is found of one file alone.
+_OF_FILE: Mapping[str, Callable[[str], bindings.Patterns]] = {
+    **dict.fromkeys(("JavaScript", "TypeScript", "TSX"), bindings.of_script),
+    "Rust": bindings.of_rust,
+}
+#: Modules of JavaScript that speak to a network for whoever imports them: the first import counts.
+_SPEAKER = re.compile(
+    r"(?:\bfrom|\b(?:require|import)\s?\(|\bimport)\s?[\"'](?:(?:node:)?(?:https?|http2|net|tls|dgram)"
+    r"|axios|cross-fetch|engine\.io(?:-client)?|follow-redirects|got|@grpc/grpc-js|ioredis|mongodb"
+    r"|mongoose|mysql2?|node-fetch|openai|pg|redis|socket\.io(?:-client)?|superagent|undici|ws)[\"']"
+)
+_OF_TYPES = re.compile(r"\s*(?:import|export)\s+type\b")
+#: What a test brings along in Rust, in the file that it tests.
+_ASIDE = re.compile(r"([ \t]*)#\[cfg\((?:test|all\(test\b.*)\)\]")
 #: A line that begins so is a comment; `*` is one within a block.
 _COMMENT = re.compile(r"\s*(?://|#(?!\[|include|define|if|else|end|pragma)|/\*|\*)")
 _MARK = re.compile(r"(?://|#|/\*|^\s*\*).*?\b(TODO|FIXME|XXX|HACK)\b.*")
@@ -111,19 +131,111 @@ def other_notes(language: str, source: bytes) -> list[Note]:
     patterns = _PATTERNS.get(language)
     if patterns is None:
         return []
+    text = source.decode("utf-8", "surrogateescape")
+    if language in _OF_FILE:
+        patterns = (*patterns, *_OF_FILE[language](text))
     compiled = [(re.compile(pattern), kind) for pattern, kind in patterns]
+    is_silent = _OF_FILE.get(language) is not bindings.of_script
+    aside = _aside(text) if language == "Rust" else frozenset()
+    code = _Code(language, source)
     found = []
-    for number, row in enumerate(source.decode("utf-8", "surrogateescape").split("\n"), 1):
+    for number, row in enumerate(text.split("\n"), 1):
+        if number in aside:
+            continue
         line = row[:1000]
         mark = _MARK.search(line)
+        while mark and code.is_text(number, line, mark.start()):
+            mark = _MARK.search(line, mark.start() + 1)
         if mark:
             text = folded(mark[0].lstrip("/#* "))
             found.append(Note(kinds.MARKER, number, number, "", text))
         if _COMMENT.match(line):
             continue
         for pattern, kind in compiled:
-            match = pattern.search(line)
+            match = next(
+                (one for one in pattern.finditer(line) if code.does(number, line, one.start())),
+                None,
+            )
             if match:
                 name = match.groupdict().get("name") or ""
                 found.append(Note(kind, number, number, "", folded(line, 110), name))
-    return bounded(found)
+        if not is_silent and _SPEAKER.search(line) and not _OF_TYPES.match(line):
+            is_silent = True
+            found.append(Note(kinds.NETWORK, number, number, "", folded(line, 110)))
+    return bounded(list(dict.fromkeys(found)))
+
+
+#: So many places of a file are looked at; a person writes fewer.
+_ASKED = 2000
+#: What stands in such a node does nothing, unless it is put into a text there.
+_TEXTS = ("string", "heredoc", "char_literal", "character_literal", "regex", "jsx_text")
+_PUT_IN = ("interpolation", "substitution")
+#: What such a node names is defined there, or begun with a value.
+_DEFINITIONS = frozenset((
+    "abstract_method_signature", "field_initializer", "function_declaration", "function_declarator",
+    "function_definition", "function_item", "function_signature", "method", "method_declaration",
+    "method_definition", "method_signature", "singleton_method",
+))  # fmt: skip
+
+
+class _Code:
+    """Whether something is said or done, by the tree of a file; done, where there is no tree."""
+
+    def __init__(self, language: str, source: bytes) -> None:
+        self._language = language
+        self._source = source
+        self._starts: list[int] = []
+        self._root: Node | None = None
+        self._left = _ASKED
+
+    def does(self, number: int, line: str, column: int) -> bool:
+        found = self._kinds(number, line, column)
+        if not found:
+            return self._left > 0
+        if len(found) > 1 and found[-2] in _DEFINITIONS:
+            return False
+        for kind in reversed(found):
+            if any(word in kind for word in _PUT_IN):
+                return True
+            if "comment" in kind or kind == "text" or any(word in kind for word in _TEXTS):
+                return False
+        return True
+
+    def is_text(self, number: int, line: str, column: int) -> bool:
+        """Whether what looks like a comment is none."""
+        found = self._kinds(number, line, column)
+        return bool(found) and not any("comment" in kind for kind in found)
+
+    def _kinds(self, number: int, line: str, column: int) -> list[str]:
+        """What holds the character ``column`` of a line: the file is parsed when first asked."""
+        if not self._starts:
+            lengths = (len(row) + 1 for row in self._source.split(b"\n"))
+            self._starts = list(accumulate(lengths, initial=0))
+            self._root = grammars.parse(self._language, self._source)
+        if self._root is None or not self._left:
+            return []
+        self._left -= 1
+        before = line[:column].encode("utf-8", "surrogateescape")
+        return grammars.kinds_at(self._root, self._starts[number - 1] + len(before))
+
+
+def _aside(text: str) -> frozenset[int]:
+    """The lines of what is there for tests alone: to the bracket that stands as far in."""
+    rows = [row.rstrip() for row in text.split("\n")] if "#[cfg(" in text else []
+    ends: dict[str, list[int]] = {}
+    for number, row in enumerate(rows, 1):
+        if row.endswith("}") and not row[:-1].strip():
+            ends.setdefault(row[:-1], []).append(number)
+    lines: set[int] = set()
+    last = 0
+    for number, row in enumerate(rows, 1):
+        found = _ASIDE.match(row) if number > last else None
+        if found is None:
+            continue
+        last = number + 1
+        closing = ends.get(found[1], [])
+        at = bisect_right(closing, last)
+        if at < len(closing) and not rows[number : number + 1][0].endswith((";", "}")):
+            last = closing[at]
+        lines.update(range(number, last + 1))
+    return frozenset(lines)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _TEST_FOLDER = re.compile(r"(?:.*_)?(?:tests?|specs?|__tests__|testdata|fixtures)", re.IGNORECASE)
 _TEST_FILE = re.compile(
     r"test_.*\.py|.*_tests?\.(?:py|go|rb|c|cc|cpp|rs)|conftest\.py|.*\.(?:test|spec)\.[cm]?[jt]sx?"
-    r"|.*_spec\.rb|.*Tests?\.(?:java|cs|php)"
+    r"|tests\.rs|.*_spec\.rb|.*Tests?\.(?:java|cs|php)"
 )
 #: Folders at the top that hold no part of the program.
 _BESIDE = frozenset((

@@ -21,18 +21,23 @@ _LITERALS = {"typing.Literal", "typing_extensions.Literal"}
 _ABSTRACT = {"abc.abstractmethod", "abc.abstractproperty"}
 #: Nodes below which there is nothing.
 _EMPTY = {ast.Load, ast.Store, ast.Del, ast.Name, ast.Constant}
+#: Folders that packages lie in.
+_ROOTS = frozenset(("lib", "python", "src"))
 _MARK = re.compile(r"#.*?\b(TODO|FIXME|XXX|HACK)\b(.*)")
 
 
-def python_notes(source: bytes) -> list[Note]:
-    """What the code demands and dares; nothing for what does not parse."""
+def python_notes(source: bytes, path: str = "") -> list[Note]:
+    """What the code demands and dares; nothing for what does not parse.
+
+    What it imports of the package that ``path`` lies in is the package's own.
+    """
     from rlm_ci.recursion.syntax.python import parsed, utf8
 
     text = utf8(source)
     tree = None if text is None else parsed(text)
     if text is None or tree is None:
         return []
-    reader = _Reader(tree, text)
+    reader = _Reader(tree, text, path)
     try:
         reader.statements(tree.body, "", public=True)
     except RecursionError:
@@ -43,11 +48,13 @@ def python_notes(source: bytes) -> list[Note]:
 class _Reader:
     """One walk over a tree; notes are in order of their kinds' discovery."""
 
-    def __init__(self, tree: ast.Module, source: bytes) -> None:
+    def __init__(self, tree: ast.Module, source: bytes, path: str) -> None:
         self.notes: list[Note] = []
         self._lines = source.split(b"\n")
         self._names = _aliases(tree)
         self._speakers: set[str] = set()
+        folders = path.split("/")[:-1]
+        self._package = next((one for one in folders if one not in _ROOTS), "")
         if any(mark in source for mark in (b"TODO", b"FIXME", b"XXX", b"HACK")):
             self._marks()
 
@@ -243,6 +250,8 @@ class _Reader:
             return
         for name in names:
             parts = name.split(".")
+            if parts[0] == self._package:
+                continue
             heads = {".".join(parts[:size]) for size in (1, 2, 3)} & SPEAKERS
             if heads - self._speakers and not SILENT.intersection(parts):
                 self._speakers |= heads

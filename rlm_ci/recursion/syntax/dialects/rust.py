@@ -109,7 +109,7 @@ def _use(walk: Walk, scope: Scope, node: Node) -> None:
         return
     if "argument" not in fields or len(walk.text(fields["argument"])) > 20000:
         return
-    for path in _spread("".join(_ALIAS.sub("", walk.text(fields["argument"])).split())):
+    for path in spread("".join(_ALIAS.sub("", walk.text(fields["argument"])).split())):
         module, _, name = path.rpartition("::")
         if scope.prefix and module.startswith(("super", "self")):
             continue  # from a module of the same file
@@ -121,7 +121,7 @@ def _use(walk: Walk, scope: Scope, node: Node) -> None:
             walk.bring(name, (), node)
 
 
-def _spread(text: str) -> Iterator[str]:
+def spread(text: str) -> Iterator[str]:
     """``a::{b,c::{d,e}}`` as ``a::b``, ``a::c::d``, ``a::c::e``."""
     prefixes = [""]
     word = ""
