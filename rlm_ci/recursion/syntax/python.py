@@ -15,7 +15,7 @@ from rlm_ci.recursion.syntax.wording import clipped, folded, line_count, paragra
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: A longer file costs more memory than a machine may have: some 60 bytes for each of its own.
 MAX_BYTES = 4 << 20
@@ -138,10 +138,9 @@ class _Reader:
                 shown = is_public and names.public(node.name, stays=stays, above=above)
                 self._define(node, f"{prefix}{node.name}", members=members, is_public=shown)
             elif isinstance(node, ast.Assign | ast.AnnAssign):
-                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                    if isinstance(target, ast.Name):
-                        shown = is_public and names.public(target.id, stays=stays, above=above)
-                        self._assign(node, prefix, target.id, is_public=shown)
+                for name in _bound(node.targets if isinstance(node, ast.Assign) else [node.target]):
+                    shown = is_public and names.public(name, stays=stays, above=above)
+                    self._assign(node, prefix, name, is_public=shown)
             elif node.__class__.__name__ == "TypeAlias":  # from 3.12 on
                 target_name: str = node.name.id  # type: ignore[attr-defined]  # as above
                 shown = is_public and names.public(target_name, stays=stays, above=above)
@@ -307,6 +306,19 @@ def _imports(statements: Iterable[ast.stmt]) -> list[Import]:
             called = here if here != names else ()
             found.append(Import.of((node.module or "", names, node.lineno, node.level, called)))
     return sorted(found, key=lambda one: (one.line, one.module))
+
+
+def _bound(targets: Sequence[ast.expr]) -> Iterator[str]:
+    """The names that an assignment gives values, in order."""
+    waiting = list(reversed(targets))
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.Name):
+            yield one.id
+        elif isinstance(one, ast.Tuple | ast.List):
+            waiting += reversed(one.elts)
+        elif isinstance(one, ast.Starred):
+            waiting.append(one.value)
 
 
 def _is_constant(name: str) -> bool:

@@ -84,6 +84,8 @@ class Walk:
         self.entries: list[Entry] = []
         #: Names that are public by a statement elsewhere.
         self.exported: set[str] = set()
+        #: Names that such a statement lists, and that something else may bind: where it does.
+        self.listed: list[tuple[str, str, Node]] = []
         #: What a word alone, such as ``private``, says of what follows it.
         self.access = ""
         self._tests: list[int] = []

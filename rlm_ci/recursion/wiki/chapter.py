@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.markdown import code, prose
 from rlm_ci.recursion.syntax import UNPARSED
 from rlm_ci.recursion.wiki import notes as kinds
-from rlm_ci.recursion.wiki.modules import CONTAINERS, api, base_of, given_names, public
+from rlm_ci.recursion.wiki.modules import CONTAINERS, api, base_of, given_names, public, told
 from rlm_ci.recursion.wiki.paths import folder_of, is_test
 from rlm_ci.recursion.wiki.readme import plain
 from rlm_ci.recursion.wiki.surroundings import neighbourhood
@@ -149,11 +149,22 @@ def _unlisted(one: Facts) -> str:
 
 def main_names(files: Sequence[Facts]) -> str:
     """What files define, where they do not say themselves what they are."""
-    every = [symbol for one in files for _, symbol in public(one) if "." not in symbol.name]
-    tops = [one for one in every if one.kind not in ("constant", "variable")] or every
-    tops.sort(key=lambda symbol: symbol.kind not in CONTAINERS)
-    names = dict.fromkeys(symbol.name for symbol in tops)
+    every = [pair for one in files for pair in _tops(one)]
+    tops = [one for one in every if one[0].kind not in ("constant", "variable")] or every
+    tops.sort(key=lambda one: one[0].kind not in CONTAINERS)
+    names = dict.fromkeys(name for _, name in tops)
     return listed([code(printable(name), cell=True) for name in names], 4)
+
+
+def _tops(one: Facts) -> list[tuple[Symbol, str]]:
+    """What stands in no other public symbol of the file, and its whole name."""
+    symbols = [symbol for _, symbol in public(one)]
+    names = {symbol.name for symbol in symbols}
+    return [
+        (symbol, told(one, symbol.name))
+        for symbol in symbols
+        if symbol.name.rpartition(".")[0] not in names
+    ]
 
 
 def _otherwise(one: Facts, world: World) -> str:
@@ -307,27 +318,37 @@ def _api(one: Facts, module: Module, world: World, register: Register) -> dict[s
     rows: list[dict[str, Any]] = []
     holders: dict[str, dict[str, Any]] = {}
     names: list[tuple[str, Facts, int]] = []
+    rest: dict[str, list[tuple[str, Facts, int]]] = {}
     words: set[str] = set()
+    inhabited = {
+        symbol.name.rpartition(".")[0]
+        for _, symbol in symbols
+        if symbol.kind not in ("constant", "variable")
+    }
     for number, symbol in symbols:
         outer = symbol.name.rpartition(".")[0]
         if symbol.kind in ("constant", "variable"):
             if outer not in holders:
-                names.append((symbol.name, one, number))
+                names.append((told(one, symbol.name), one, number))
                 words.add(f"{symbol.kind}s")
             continue
         if len(rows) == _NAMES:
             break
-        if outer in holders:
+        if outer in holders and symbol.name not in inhabited:
             members = holders[outer]["members"]
             if len(members) < _MEMBERS:
                 members.append(_row(one, number, symbol, register))
             else:
-                holders[outer]["more"] += 1
+                rest.setdefault(outer, []).append((symbol.name.rpartition(".")[2], one, number))
             continue
         row = _row(one, number, symbol, register)
+        row["within"] = code(printable(told(one, outer))) if outer else ""
         if symbol.kind in CONTAINERS:
             holders[symbol.name] = row
         rows.append(row)
+    for outer, members in rest.items():
+        holders[outer]["more"] = len(members)
+        holders[outer]["rest"] = _linked(members, _NAMES, register)
     return {
         "file": code(printable(shown)),
         "rows": rows,
@@ -353,6 +374,8 @@ def _row(one: Facts, number: int, symbol: Symbol, register: Register) -> dict[st
         "signature": signature(symbol.signature or f"{symbol.kind} {symbol.name}"),
         "doc": sentence(symbol.doc) if symbol.doc else "",
         "link": _link(one, number, register),
+        "within": "",
+        "rest": "",
         "members": [],
         "more": 0,
     }

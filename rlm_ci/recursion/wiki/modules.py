@@ -30,6 +30,9 @@ _MANY, _OWN = 200, 15
 _VARIABLE = re.compile(r"=\s*(?:\w+\.)?(?:TypeVar|ParamSpec|TypeVarTuple)\(")
 #: What no name is: stands for a stub.
 _STUB = ".pyi"
+#: Languages whose files say in which space their names are, and those that part names by colons.
+_SPACED = frozenset(("C#", "C++", "Java", "PHP"))
+_COLONS = frozenset(("C++", "Ruby", "Rust"))
 CONTAINERS = frozenset(("class", "interface", "struct", "trait", "enum", "type", "module"))
 
 
@@ -76,7 +79,11 @@ def is_inner(path: str) -> bool:
 
 
 def public(one: Facts) -> list[tuple[int, Symbol]]:
-    """The public symbols of a file, with their numbers; each definition once."""
+    """The public symbols of a file, with their numbers; each definition once.
+
+    What only says where the others stand is none of them.
+    """
+    spaces = _spaces(one)
     seen: set[str] = set()
     found = []
     hidden: set[str] = set()
@@ -89,8 +96,31 @@ def public(one: Facts) -> list[tuple[int, Symbol]]:
             continue
         if symbol.name not in seen:
             seen.add(symbol.name)
-            found.append((number, symbol))
+            if symbol.name not in spaces:
+                found.append((number, symbol))
     return found
+
+
+def _spaces(one: Facts) -> set[str]:
+    """Packages and namespaces; of Ruby the modules that hold nothing but what holds more."""
+    outline = one.outline
+    found = {symbol.name for symbol in outline.symbols if symbol.kind == "module"}
+    if outline.language in _SPACED or not found:
+        return found
+    if outline.language != "Ruby":
+        return set()
+    holding = {symbol.name.rpartition(".")[0] for symbol in outline.symbols}
+    full = {
+        symbol.name.rpartition(".")[0]
+        for symbol in outline.symbols
+        if symbol.kind not in CONTAINERS
+    }
+    return (found & holding) - full
+
+
+def told(one: Facts, name: str) -> str:
+    """The whole name of a symbol as its language writes it."""
+    return name.replace(".", "::") if one.outline.language in _COLONS else name
 
 
 def api(one: Facts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:

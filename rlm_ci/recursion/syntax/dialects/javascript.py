@@ -158,6 +158,16 @@ def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
                 _define(walk, scope, child, note, since, "default")
         elif child.type == "export_clause" and "source" not in walk.fields(node):
             walk.exported |= set(_names(walk, node))
+            _list(walk, child)
+
+
+def _list(walk: Walk, clause: Node) -> None:
+    """What ``export {…}`` gives, whatever binds it."""
+    for _, one in grammars.parts(clause):
+        fields = walk.fields(one) if one.type == "export_specifier" else {}
+        if "name" in fields:
+            own, given = fields["name"], fields.get("alias", fields["name"])
+            walk.listed.append((walk.text(own), walk.text(given), one))
 
 
 def _names(walk: Walk, node: Node) -> tuple[str, ...]:
@@ -223,6 +233,11 @@ def _common(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
 
 def finish(walk: Walk) -> None:
     """What is loaded in the middle of the code, and what a script without modules shows."""
+    from rlm_ci.recursion.syntax.walking import Note, Scope
+
+    for own, given, node in walk.listed:
+        if own not in walk.names and given != "default":  # imported, or taken out of an object
+            walk.define("variable", given, node, Scope(), Note(), walk.line(node), is_public=True)
     text = walk.content.decode("utf-8", "replace")
     known = {(one.line, one.module) for one in walk.imports}
     line, at = 1, 0

@@ -1,0 +1,125 @@
+"""How pages list names that stand in others, and what only says where they stand."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from recursion.test_wiki_names import pages_of
+
+from rlm_ci.recursion.syntax.reading import outline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from histories import GitRepo
+
+RUBY = """\
+module Rack
+  module Auth
+    class MD5 < Base
+      def call(env); end
+      class Params
+        def parse; end
+      end
+      class Stale < StandardError; end
+    end
+  end
+end
+"""
+JAVA = """\
+package com.acme.shop;
+public class Order {
+  public static class Failed extends Order { public int code() { return 1; } }
+  public void send() {}
+}
+"""
+PHP = "<?php\nnamespace Acme\\Shop;\nclass Order { public function a() {} }\n"
+PYTHON = "class Outer:\n  class Inner:\n    def deep(self): ...\n  def flat(self): ...\n"
+
+
+MODULE = "module Net\n  V = 1\n  def self.go; end\nend\n"
+#: What stands in a file, what the pages say that it is, and how they list its names.
+NESTED = {
+    "net/md5.rb": (
+        RUBY,
+        "`Rack::Auth::MD5` | 11 | 5",
+        """\
+- `class MD5 < Base` in `Rack::Auth`
+  - `def call(env)`
+  - `class Stale < StandardError`
+- `class Params` in `Rack::Auth::MD5`
+  - `def parse`""",
+    ),
+    "net/Order.java": (
+        JAVA,
+        "`Order` | 5 | 4",
+        """\
+- `public class Order`
+  - `public void send()`
+- `public static class Failed extends Order` in `Order`
+  - `public int code()`""",
+    ),
+    "net/shop.php": (PHP, "`Order` | 3 | 2", "- `class Order`\n  - `public function a()`"),
+    "net/shop.py": (
+        PYTHON,
+        "`Outer` | 4 | 4",
+        "- `class Outer`\n  - `def flat(self)`\n- `class Inner` in `Outer`\n  - `def deep(self)`",
+    ),
+    "net/a.rb": (MODULE, "`Net` | 4 | 3", "- `module Net`\n  - `def self.go`"),
+}
+
+
+@pytest.mark.parametrize("path", NESTED)
+def test_a_member_keeps_its_owner_however_deep(repo: GitRepo, tmp_path: Path, path: str) -> None:
+    source, told, rows = NESTED[path]
+    texts = pages_of(repo, tmp_path, {"README.md": "It is for us, far away.\n", path: source})
+    page = texts["modules/net.md"]
+    lines = [line.partition(" [`")[0] for line in page.split("\n") if " [`" in line]
+    assert "\n".join(line for line in lines if line.lstrip().startswith("- `")) == rows
+    assert f"| `{path.rpartition('/')[2]}` | {told} |" in page
+    assert f"| [net](modules/net.md) | {told.partition(' |')[0]} |" in texts["index.md"]
+
+
+def test_members_that_are_too_many_are_named(repo: GitRepo, tmp_path: Path) -> None:
+    methods = "".join(f"  def m{number:02}(self): ...\n" for number in range(43))
+    files = {"README.md": "It is for us, far away.\n", "net/a.py": f"class A:\n{methods}"}
+    page = pages_of(repo, tmp_path, files)["modules/net.md"]
+    assert "  - `def m39(self)` [" in page
+    (rest,) = [line for line in page.split("\n") if line.startswith("  - and ")]
+    assert [part for part in rest.split("`") if part.startswith("m")] == ["m40", "m41", "m42"]
+    assert "a.py#L44-L44" in rest
+
+
+def test_what_is_assigned_together_is_bound_all_the_same() -> None:
+    source = (
+        b"(A, B) = (1, 2)\nC, *d = 3, 4\n[E, (f, _g)] = 5, (6, 7)\nG = H = 7\nx.y, z[1] = 1, 2\n"
+    )
+    found = outline("a.py", source)
+    assert [one.name for one in found.symbols if one.is_public] == list("ABCdEfGH")
+
+
+def test_what_a_script_exports_is_public_whatever_binds_it() -> None:
+    source = (
+        b"import axios from './lib.js';\nconst { Axios, all } = axios;\nfunction own() {}\n"
+        b"function inner() {}\nexport {\n  axios as default,\n  Axios,\n  all as every, own\n};\n"
+    )
+    found = outline("index.js", source)
+    public = [(one.name, one.line_start) for one in found.symbols if one.is_public]
+    assert public == [("own", 3), ("Axios", 7), ("every", 8)]
+
+
+def test_no_two_boxes_of_a_map_look_alike(repo: GitRepo, tmp_path: Path) -> None:
+    far = "far/" + "/".join("abcdefghij" * 3)
+    files = {"README.md": "It is for us, far away.\n", "deep/one/src/a.js": "export const a = 1;\n"}
+    for folder in ("packages/a/src", "packages/b/src", "net", far):
+        up = "../" * (folder.count("/") + 1)
+        files[f"{folder}/index.js"] = (
+            f"import '{up}deep/one/src/a.js';\nexport class More {{ all() {{}} own() {{}} }}\n"
+        )
+    index = pages_of(repo, tmp_path, files)["index.md"]
+    assert re.findall(r'n\d+\["([^"]*)"\]', index) == [
+        "deep/one/src", f"#8230;/{'/'.join('abcdefghij' * 2)}", "net", "packages/a/src",
+        "packages/b/src",
+    ]  # fmt: skip
