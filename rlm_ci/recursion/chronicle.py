@@ -27,7 +27,7 @@ _COUNT = re.compile(r"\n?(\d+|-)\t(\d+|-)\t", re.DOTALL)
 _COMMIT = re.compile(r"\n?\x01[0-9a-f]{40,64}")
 _OPTIONS = (
     "--stdin", "-r", "--numstat", "-z", "--format=%x01%H%x00%an%x00%ct", "--no-notes",
-    "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-relative",
+    "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "-l200", "--no-relative",
     "--ignore-submodules=all", "--diff-algorithm=myers", f"-O{os.devnull}",
 )  # fmt: skip
 
@@ -120,8 +120,10 @@ def _ranked(parts: Sequence[dict[str, float]]) -> tuple[tuple[str, float], ...]:
 
 
 def _parsed(printed: str) -> list[_Change]:
-    """What each commit changed, as ``git diff-tree`` prints it."""
+    """What each commit changed, as ``git diff-tree`` prints it; files as they are called now."""
     changes = []
+    #: The newest commit comes first: so a new name is known before the old one comes.
+    named: dict[str, str] = {}
     author, time = "", 0
     tokens: Iterator[str] = iter(printed.split("\0"))
     for token in tokens:
@@ -129,7 +131,11 @@ def _parsed(printed: str) -> list[_Change]:
         if counted:
             added, removed = counted.groups()
             lines = sum(int(one) for one in (added, removed) if one != "-")
-            changes.append(_Change.of((author, time, token[counted.end() :], lines)))
+            path = token[counted.end() :]
+            if not path:  # it has another name since then
+                old, path = next(tokens, ""), next(tokens, "")
+                named[old] = named.get(path, path)
+            changes.append(_Change.of((author, time, named.get(path, path), lines)))
         elif _COMMIT.fullmatch(token):
             author = _name(next(tokens, ""))
             said = next(tokens, "").strip()

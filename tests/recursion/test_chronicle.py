@@ -47,6 +47,26 @@ def test_what_is_changed_often_and_much_comes_first(repo: GitRepo) -> None:
     assert found.owners("none") == ()
 
 
+def test_a_file_that_moves_keeps_its_history(repo: GitRepo) -> None:
+    rows = "".join(f"row {number}\n" for number in range(40))
+    repo.write("pkg/a.py", rows).write("b.py", "b\n")
+    commit_as(repo, "Ann")
+    repo.write("pkg/a.py", f"{rows}bob\n")
+    commit_as(repo, "Bob")
+    repo.remove("pkg/a.py").write("src/pkg/a.py", f"{rows}bob\n")
+    commit_as(repo, "Cy")
+    repo.write("pkg/a.py", "another\n" * 9)  # where it was, is something else
+    commit_as(repo, "Dee")
+    repo.remove("src/pkg/a.py").write("src/pkg/\tz.py", f"{rows}bob and cy\n")
+    commit_as(repo, "Cy")
+    found = chronicle(repo)
+    hot = {one.path: (one.commits, one.lines) for one in found.hot}
+    assert hot == {"src/pkg/\tz.py": (4, 43), "pkg/a.py": (1, 9), "b.py": (1, 1)}
+    assert found.owners("src/pkg/\tz.py")[0][0] == "Ann"
+    assert {name for name, _ in found.owners("src/pkg/\tz.py")} == {"Ann", "Bob", "Cy"}
+    assert found.owners("pkg/a.py") == (("Dee", 1.0),)
+
+
 def test_long_ago_counts_less(repo: GitRepo) -> None:
     long_ago = {"GIT_COMMITTER_DATE": "1500000000 +0000"}
     repo.write("a.py", "a\n" * 10)

@@ -76,6 +76,14 @@ def test_what_was_stale_before_is_not_blamed_on_the_change(
     assert found(repo, tmp_path, base, head) == {}
 
 
+def test_a_file_with_another_name_makes_its_pages_stale(
+    repo: GitRepo, tmp_path: Path, first: str
+) -> None:
+    repo.run("mv", "src/shop/oven/control.py", "src/shop/oven/heater.py")
+    pages = found(repo, tmp_path, first, repo.commit("another name"))
+    assert "def heat(degrees: int) -> None:" in "\n".join(pages["modules/src.shop.oven.md"])
+
+
 def test_a_removed_file_makes_its_pages_stale(repo: GitRepo, tmp_path: Path, first: str) -> None:
     repo.run("rm", "-q", "src/shop/oven/control.py")
     head = repo.commit("cold")

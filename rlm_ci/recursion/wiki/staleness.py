@@ -42,8 +42,9 @@ def stale(state: State, change: ChangeSet) -> tuple[Stale, ...]:
     for path in sorted(wanted):
         one = changed[path]
         old = change.read(path, _LIMIT, old=True)
-        new = None if one.status == "D" else change.read(one.path, _LIMIT)
-        if old is None or (new is None and one.status != "D"):
+        is_gone = one.status == "D" or one.path != path  # links name the path, too
+        new = None if is_gone else change.read(one.path, _LIMIT)
+        if old is None or (new is None and not is_gone):
             continue  # too large to be cited by lines
         for claim, place in _gone(wanted[path], path, one.old_oid, (old, new)):
             for name in wanted[path][claim]:

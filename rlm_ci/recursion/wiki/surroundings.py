@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 #: Boxes of a diagram: a map that nobody can read is none.
 _BOXES = 28
 _NEAR = 10
+#: Characters of a name in a box.
+_LABEL = 40
 #: Arrows that even a small map may have.
 _FEW = 24
 
@@ -132,7 +134,7 @@ def architecture(layout: Layout, around: Surroundings) -> Map:
     left_out = len(set(standing.values())) - len(shown)
     if not shown:
         return Map()
-    boxes = [Box(key, _short(key), _group(key, shown)) for key in shown]
+    boxes = [_box(key, _group(key, shown)) for key in shown]
     heavy = sorted(weights, key=lambda pair: (-weights[pair], pair))
     inside = set(shown)
     inside_map = [pair for pair in heavy if set(pair) <= inside]
@@ -153,8 +155,13 @@ def drawn(pairs: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
     return list(dict.fromkeys([*ordered, *pairs]))[:most]
 
 
-def _short(key: str) -> str:
-    return key.rpartition("/")[2] or "top level"
+def _box(key: str, group: str) -> Box:
+    """In a frame, what follows its name; outside of one all of it, or its end."""
+    short = key.rpartition("/")[2] if group else key
+    while len(short) > _LABEL and "/" in short:
+        short = short.partition("/")[2]
+    whole = key or "top level"
+    return Box(key, short if group else whole if short == key else f"…/{short}", group)
 
 
 def _group(key: str, shown: list[str]) -> str:
