@@ -194,6 +194,13 @@ def test_what_a_package_imports_of_itself_is_none_that_speaks_to_a_network() -> 
             ("A tool for us all.", 9, 9),
         ),
         ("Too short.\n", None),
+        ("# X\n\n[CI]: https://a/b\n[x]: https://c\n\nA tool for us.\n", ("A tool for us.", 6, 6)),
+        ("---\ntitle: X of them all\n---\n# X\n\nA tool for us.\n", ("A tool for us.", 6, 6)),
+        ("# X\n\n> A tool for us.\n\nMore of it is there.\n", ("A tool for us.", 3, 3)),
+        ("# X\n\n> [!NOTE]\n> It is elsewhere now.\n\nA tool for us.\n", ("A tool for us.", 6, 6)),
+        ("Dual-licensed under Apache 2.0 or MIT.\n\nA tool for us.\n", ("A tool for us.", 3, 3)),
+        ("# X\n\n一个解析器。\n", ("一个解析器。", 3, 3)),
+        (":rocket: **Fast** &amp; small,\\\na tool.\n", ("Fast & small, a tool.", 1, 2)),
         (
             "> These docs are in [Chinese](x), too.\n\nA tool for us all.\n",
             ("A tool for us all.", 3, 3),
@@ -206,7 +213,7 @@ def test_what_a_package_imports_of_itself_is_none_that_speaks_to_a_network() -> 
     ],
 )
 def test_a_readme_introduces_its_project(readme: str, said: tuple[str, int, int] | None) -> None:
-    found = introduction(readme.encode())
+    found = introduction(readme.encode(), "README.md")
     assert (None if found is None else tuple(found)) == said
 
 

@@ -123,3 +123,15 @@ def test_no_two_boxes_of_a_map_look_alike(repo: GitRepo, tmp_path: Path) -> None
         "deep/one/src", f"#8230;/{'/'.join('abcdefghij' * 2)}", "net", "packages/a/src",
         "packages/b/src",
     ]  # fmt: skip
+
+
+def test_what_tells_of_a_file_in_rust_is_not_told_of_what_follows() -> None:
+    source = (
+        b"//! Makes orders.\npub mod cart {}\n/// > Sends one.\npub fn send() {}\n"
+        b"/// # Of us\npub fn all() {}\n"
+    )
+    found = outline("lib.rs", source)
+    assert (found.doc, found.doc_start) == ("Makes orders.", 1)
+    assert {one.name: one.doc for one in found.symbols} == {
+        "cart": "", "send": "Sends one.", "all": "Of us",
+    }  # fmt: skip

@@ -47,6 +47,9 @@ _MARK = re.compile(r"^\s*(?:/\*+!?|//[/!]*|\*+/|\*(?!\*)|#+|--+)?\s?")
 _END = re.compile(r"\s*\*+/\s*$")
 _REMARK = re.compile(r"/\*.*?\*/|(?<![:\"'\w])//[^\n]*(?=\n|$)", re.DOTALL)
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,80}>|\{@\w+ ([^{}]{0,200})\}")
+#: How a comment of Rust begins that tells of what it stands in.
+_INNER = ("//!", "/*!")
+_HEADING = re.compile(r"^(?:#{1,6}|>)\s+")
 _NO_WORDS = re.compile(
     r"copyright|\blicen[cs]e[ds]?\b|SPDX-|frozen_string_literal|@ts-|eslint|tslint|prettier|rubocop|"
     r"-\*-|^\W*(?:vim?|encoding|coding|typed|go:build|\+build|jshint|global|nolint)\b",
@@ -195,6 +198,8 @@ class Walk:
         for _, child in grammars.parts(node):
             kind = child.type
             if kind in dialect.COMMENTS:
+                if self.language == "Rust" and self.text(child).startswith(_INNER):
+                    continue  # it tells of what it stands in
                 row = child.start_point.row
                 if row != before and not leads:
                     if comments and row > _last_row(comments[-1]) + 1:
@@ -248,6 +253,8 @@ class Walk:
             rows += [""] * (comment.start_point.row - first - len(rows))
             rows += self.text(comment).rstrip("\n").split("\n")
         told = [_bare(row) for row in rows]
+        if self.language == "Rust":  # whose documentation is Markdown
+            told = [_HEADING.sub("", row) for row in told]
         text, start, end = paragraph(told)
         if not text or _NO_WORDS.search(text):
             return "", 0, 0
@@ -268,7 +275,7 @@ class Walk:
             else:
                 groups.append([child])
         if groups and follows is not None and follows.type not in self.dialect.OPEN:
-            inner = self.text(groups[-1][0]).startswith(("//!", "/*!"))
+            inner = self.text(groups[-1][0]).startswith(_INNER)
             if not inner and follows.start_point.row <= _last_row(groups[-1][-1]) + 1:
                 groups.pop()
         for group in reversed(groups):

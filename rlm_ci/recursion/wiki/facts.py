@@ -132,7 +132,7 @@ def _facts(path: str, content: bytes) -> Facts:
         notes = python_notes(content, path)
     else:
         notes = other_notes(read.language, content)
-    about = introduction(content) if is_readme(path) else None
+    about = introduction(content, path) if is_readme(path) else None
     return Facts(
         *_sound(read, notes, content), about, declared(path, content), project(path, content)
     )
