@@ -11,10 +11,11 @@ from itertools import count
 
 from rlm_ci import __version__, checks, errors, files, resources
 from rlm_ci.cli import output
+from rlm_ci.cli.configuration import LIMIT, TABLE
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import Repository, discover
-from rlm_ci.settings import Setting, Settings
+from rlm_ci.settings import CONFIG_FILES, Setting, Settings, parse_config
 from rlm_ci.table import COMMON, PROGRAM
 
 TYPE_CHECKING = False
@@ -78,7 +79,12 @@ def run(arguments: Arguments) -> int:
     )
     if settings.fork_safe and not settings.force:
         _require_first_job(repository.root)
-    lines = [
+    lines = []
+    if _is_configured(repository.root):
+        # Beside it, a file of our own would stop every command: two configurations.
+        del contents[CONFIG_FILES[0]]
+        lines.append("kept       [tool.rlm-ci] of pyproject.toml is the configuration")
+    lines += [
         _write(repository.root, path, text, force=settings.force) for path, text in contents.items()
     ]
     lines.append(_ignore_runs(repository.root))
@@ -87,6 +93,14 @@ def run(arguments: Arguments) -> int:
         lines.append("      what posts or obeys comments begins once it is on the default branch")
     output.emit("\n".join(lines) + "\n", settings)
     return errors.OK
+
+
+def _is_configured(root: str) -> bool:
+    """Whether pyproject.toml holds the settings."""
+    name = CONFIG_FILES[1]
+    with suppress(files.UnreadableError, ConfigError):
+        return bool(parse_config(files.read_inside(root, name, LIMIT), name, TABLE))
+    return False
 
 
 def _require_first_job(root: str) -> None:
@@ -130,7 +144,7 @@ def _contents(commit: str | None, *, fork_safe: bool, slash_commands: bool) -> d
     return {
         **{f".github/workflows/{name}": text for name, text in made.items()},
         ".pre-commit-config.yaml": hooks.replace("@URL@", URL).replace("@REV@", _revision(commit)),
-        "rlm-ci.toml": config_file(),
+        CONFIG_FILES[0]: config_file(),
     }
 
 

@@ -55,6 +55,26 @@ def test_what_is_written(cli: Cli, repo: GitRepo, flags: list[str], more: list[s
     assert contents(repo) == written
 
 
+@pytest.mark.parametrize("flags", [[], ["--force"]])
+def test_settings_in_pyproject_stay_the_only_ones(
+    cli: Cli, repo: GitRepo, flags: list[str]
+) -> None:
+    repo.write("pyproject.toml", '[tool.rlm-ci]\nfail_level = "low"\n')
+    ended = cli("init", *flags, cwd=repo)
+    assert ended.code == 0, ended.stderr
+    assert "kept       [tool.rlm-ci] of pyproject.toml is the configuration\n" in ended.stdout
+    assert not (repo.path / "rlm-ci.toml").exists()
+    told = cli("config", cwd=repo)
+    assert (told.code, "pyproject.toml" in told.stdout) == (0, True), told.stderr
+
+
+def test_a_pyproject_without_our_settings_is_nothing_to_us(cli: Cli, repo: GitRepo) -> None:
+    for text in ("[tool.ruff]\n", "[tool.rlm-ci]\n", "[tool.rlm-ci\n"):
+        repo.write("pyproject.toml", text)
+        assert cli("init", "--force", cwd=repo).code == 0
+        assert (repo.path / "rlm-ci.toml").exists()
+
+
 def test_every_line_of_the_settings_holds_without_its_hash(cli: Cli, repo: GitRepo) -> None:
     """Defaults are valid, and so are the examples of what has none."""
     from rlm_ci.table import PROGRAM
