@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from rlm_ci.errors import RlmCiError
     from rlm_ci.process import Result
 
-#: How the system says that a disk is at fault, in the words of C.
+#: How the system says that a disk is at fault, in the words of C, and how git says it alone.
 _OF_THE_DISK = (
     "No space left on device", "Disk quota exceeded", "Read-only file system",
-    "Input/output error", "File too large",
+    "Input/output error", "File too large", "Out of diskspace", "' write error", "file write error",
+    "unable to write file", "unable to write loose object", "unable to write object",
+    "unable to write index", "unable to write new index", "unable to write new_index",
+    "Unable to write new index", "unable to write temp", "failed to write object",
+    "failed to write commit object", "failed to write a tree", "could not write temporary index",
 )  # fmt: skip
 
 

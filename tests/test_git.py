@@ -481,3 +481,49 @@ def test_many_questions_leave_no_descriptor(repo: GitRepo) -> None:
         with pytest.raises(DamagedError):
             opened(repo).run("no-such-command")
     assert before.added() == (set(), set())
+
+
+#: On a disk of 64 KiB of its own: a file and an index that do not fit, each error by its class.
+_FULL_DISK = """
+import os, subprocess, sys
+from rlm_ci.errors import RlmCiError
+from rlm_ci.git import Repository
+
+git_dir, disk = sys.argv[1:]
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=True)
+entries = os.listdir(git_dir)
+for index, args, stdin in (
+    (git_dir + "/index", ["checkout-index", "-a"], b""),
+    (disk + "/index", ["update-index", "--index-info"], sys.stdin.buffer.read()),
+):
+    where = {"GIT_DIR": git_dir, "GIT_WORK_TREE": disk, "GIT_INDEX_FILE": index}
+    try:
+        Repository(disk, git_dir, {**os.environ, **where}).run(*args, stdin=stdin)
+    except RlmCiError as error:
+        print(type(error).__name__, error.hint, error)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare, of util-linux")
+def test_a_full_disk_is_the_disks_fault(repo: GitRepo, tmp_path: Path) -> None:
+    """Git says it in words of its own, and not always in the system's."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    repo.write("large.txt", "0123456789abcdef" * 8_000)
+    repo.commit()
+    oid = repo.text("rev-parse", "HEAD:large.txt")
+    index = "".join(f"100644 {oid}\tfolder-{number:05}/file.txt\n" for number in range(2_000))
+    ended = subprocess.run(
+        ["unshare", "-Urm", sys.executable, "-c", _FULL_DISK, str(repo.path / ".git"), str(disk)],
+        input=index,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unshare" in ended.stderr or "mount:" in ended.stderr:
+        pytest.skip(f"no disk of our own: {ended.stderr[:200]}")
+    lines = ended.stdout.splitlines()
+    assert len(lines) == 2, ended
+    for line in lines:
+        assert "No space left" not in line
+        assert line.startswith("StorageError make sure that there is room"), line
