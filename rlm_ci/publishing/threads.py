@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.publishing import remarks
+from rlm_ci.publishing import pages, remarks
 from rlm_ci.publishing.refusals import RefusedError, UnreachableError, record, rows, text
 from rlm_ci.values import Value
 
@@ -15,31 +15,14 @@ if TYPE_CHECKING:
 
 #: Mutations in one request, so that none of them takes GitHub too long.
 _BATCH = 50
-#: Pages of a hundred threads each.
-_MOST_PAGES = 50
-
-_QUERY = """\
-query ($owner: String!, $name: String!, $number: Int!, $after: String) {
-  viewer { login }
-  repository(owner: $owner, name: $name) {
-    pullRequest(number: $number) {
-      headRefOid
-      reviewThreads(first: 100, after: $after) {
-        pageInfo { hasNextPage endCursor }
-        nodes {
-          id
-          isResolved
-          resolvedBy { login }
-          comments(first: 20) {
-            totalCount
-            nodes { id body isMinimized minimizedReason author { __typename login } }
-          }
-        }
-      }
-    }
-  }
-}
-"""
+_FIELDS = """\
+id
+isResolved
+resolvedBy { login }
+comments(first: 20) {
+  totalCount
+  nodes { id body isMinimized minimizedReason author { __typename login } }
+}"""
 
 _VIEWER = "query { viewer { login } }"
 
@@ -80,29 +63,15 @@ def viewer(client: Client) -> str:
 
 def read(client: Client, repository: str, number: int) -> Look:
     """Raises RefusedError or UnreachableError."""
-    owner, _, name = repository.partition("/")
+    login = head = ""
     found: list[Thread] = []
-    after = ""
-    seen = {after}
-    for _ in range(_MOST_PAGES):
-        data = client.query(_QUERY, owner=owner, name=name, number=number, after=after or None)
-        login = text(record(data.get("viewer")).get("login"))
-        pull_request = record(record(data.get("repository")).get("pullRequest"))
-        threads = record(pull_request.get("reviewThreads"))
-        head = text(pull_request.get("headRefOid"))
-        if not login or not head or threads.get("nodes") is None:
-            # An answer in part is none: taken for one, everything would be posted again.
-            raise UnreachableError("GitHub does not tell the review threads", "GraphQL")
-        found += [one for node in rows(threads["nodes"]) if (one := _ours(record(node), login))]
-        page = record(threads.get("pageInfo"))
-        if not page.get("hasNextPage"):
-            return Look(login, head, tuple(found))
-        after = text(page.get("endCursor"))
-        if after in seen:
-            break
-        seen.add(after)
-        client.more()
-    raise UnreachableError("GitHub's list of review threads has no end", "GraphQL")
+    told = pages.read(
+        client, repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
+    )
+    for page in told:
+        login, head = page.login, page.head
+        found += [one for node in page.rows if (one := _ours(record(node), login))]
+    return Look(login, head, tuple(found))
 
 
 def _ours(node: dict[str, Any], login: str) -> Thread | None:

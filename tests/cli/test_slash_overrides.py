@@ -13,7 +13,7 @@ from hub.state import ACTIONS_BOT
 
 from rlm_ci.cli import overrides, posting
 from rlm_ci.findings import Finding, Part, Report, Severity, Subject
-from rlm_ci.publishing import checkpoint, threads
+from rlm_ci.publishing import checkpoint
 from rlm_ci.publishing.checkpoint import Checkpoint, Override
 from rlm_ci.publishing.github import Client
 from rlm_ci.publishing.publication import Destination
@@ -90,7 +90,7 @@ def _asked_before_threads(stage: Stage) -> list[str]:
     first = next(
         n
         for n, one in enumerate(log)
-        if one.path == "/graphql" and one.body["query"] == threads._QUERY
+        if one.path == "/graphql" and "reviewThreads" in one.body["query"]
     )
     return [one.path.removeprefix(f"/repos/{NAME}") for one in log[:first]]
 
