@@ -6,7 +6,8 @@ import os
 
 from rlm_ci import files
 from rlm_ci.cli import delivery, scope, warn
-from rlm_ci.cli.solving import Plan, Solving
+from rlm_ci.cli.solving import Solving
+from rlm_ci.cli.terms import Plan
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import (
     INCOMPLETE,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.cli.scope import Scope
-    from rlm_ci.cli.solving import Agreed, Done
+    from rlm_ci.cli.terms import Agreed, Done
     from rlm_ci.findings import Report
     from rlm_ci.models.recorded import Record
     from rlm_ci.recursion.chronicle import Chronicle

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rlm_ci import publishing, suppressions
 from rlm_ci.cli import output, pipelines, scope
 from rlm_ci.cli.scope import Scope
-from rlm_ci.cli.solving import Plan, Solving
+from rlm_ci.cli.solving import Solving
+from rlm_ci.cli.terms import Plan
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
 from rlm_ci.publishing.links import Links
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.changes import ChangeSet
     from rlm_ci.cli.before import Before
-    from rlm_ci.cli.solving import Agreed, Done
+    from rlm_ci.cli.terms import Agreed, Done
     from rlm_ci.findings import Coverage, Report, Subject
     from rlm_ci.models.recorded import Record
     from rlm_ci.recursion.corpus import Corpus
@@ -49,13 +50,14 @@ class Reviewing(Solving):
         settings = self.settings
         self.require_leave()
         change = scope.change_of(here, self.repository)
-        return review.options(
+        told = review.options(
             domains=settings.review.domains,
             analyzers=settings.review.analyzers,
             ruff=settings.review.ruff,
             refute_level=settings.review.refute_level,
             changed=None if change is None else changed_of(change),
         )
+        return told if change is None else review.with_causes(told, change, here.max_file_bytes)
 
     def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:  # noqa: ARG002 - the options say it all
         if agreed.model is None and not agreed.options["analyzers"]:

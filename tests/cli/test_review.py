@@ -116,6 +116,32 @@ def test_a_change_in_its_context(stage: Stage) -> None:
     assert (wrong.code, "a change is between commits" in wrong.stderr) == (2, True)
 
 
+def test_a_fault_that_a_change_makes_elsewhere_in_a_file_is_its_own(stage: Stage) -> None:
+    used = "import os\nimport sys\n\nlost\n\n\ndef g():\n    return os.getcwd(), sys.path\n"
+    broken = "def f(:\n    pass\n\n\ndef h():\n    return gone\n"
+    stage.repo.write("src/a.py", used).write("src/b.py", broken).write("src/c.py", "import os\n")
+    base = stage.repo.write("src/c.py", f"{used}\n\n{FINE}").commit()
+    stage.repo.write("src/a.py", used.removeprefix("import os\n"))
+    stage.repo.write("src/b.py", broken.replace("(:", "():"))  # what it held, nobody could tell
+    stage.repo.run("mv", "src/c.py", "src/d.py")
+    stage.repo.write("src/d.py", f"{used}\n\n{FINE}".replace("import sys\n", "")).commit()
+    ended = stage.cli("review", "--base", base, "--fail-level", "medium", "--format", "json")
+    told = {
+        (one["message"], *[(place["path"], place["line_start"]) for place in one["evidence"]])
+        for one in ended.json()["findings"]
+        if "f821" in one["rule"] and one["suppression"] is None
+    }
+    assert told == {
+        ("Undefined name `os`", ("src/a.py", 7), ("src/a.py", 1)),
+        ("Undefined name `sys`", ("src/d.py", 7), ("src/d.py", 2)),
+    }
+    assert ended.code == 1
+    waved = [one["message"] for one in ended.json()["findings"] if one["suppression"]]
+    assert sorted(waved) == ["Undefined name `gone`", *["Undefined name `lost`"] * 2]
+    assert stage.cli("verify", stage.only()).code == 0
+    assert stage.cli("replay", stage.only(), "--check").code == 0
+
+
 def test_programs_that_a_repository_names_are_run_only_by_leave(stage: Stage) -> None:
     stage.repo.write(
         "rlm-ci.toml",

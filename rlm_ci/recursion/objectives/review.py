@@ -11,7 +11,7 @@ from rlm_ci import __version__
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import Evidence, Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
-from rlm_ci.recursion.review import analyzers, dedup, refuting
+from rlm_ci.recursion.review import analyzers, causes, dedup, refuting
 from rlm_ci.recursion.review.analyzers import Analyzer
 from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.recursion.review.architecture import draw
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.changes import ChangeSet
     from rlm_ci.recursion.nodes import Node, Probe, Task, Text
     from rlm_ci.recursion.objective import Ask
     from rlm_ci.recursion.review.touched import Ranges
@@ -84,6 +85,15 @@ def options(
         if changed is None
         else {path: [list(one) for one in changed[path]] for path in sorted(changed)},
     }
+
+
+def with_causes(told: Mapping[str, Any], change: ChangeSet, most: int) -> dict[str, Any]:
+    """The options ``told`` for ``change``, with what ruff finds in its files before it.
+
+    ``most`` are the bytes of a file that is looked at. Raises StorageError.
+    """
+    chosen = [Analyzer.from_dict(row) for row in told["analyzers"]]
+    return {**told, "before": causes.found_before(change, chosen, told["domains"], most)}
 
 
 def without_disk(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,8 +167,11 @@ def analyse(task: Task) -> dict[str, Any]:
     chosen = [Analyzer.from_dict(row) for row in task.options["analyzers"]]
     by_pipe = bool(task.options.get("by_pipe"))
     done = analyzers.analyse(task, chosen, task.options["domains"], by_pipe=by_pipe)
+    found: Iterable[Finding] = done.findings
+    if before := task.options.get("before"):
+        found = causes.pointed(done.findings, task.texts, task.options["changed"], before)
     return {
-        "findings": [one.to_dict() for one in done.findings],
+        "findings": [one.to_dict() for one in found],
         "counts": [getattr(done.counts, name) for name in done.counts._fields],
         "failed": [list(one) for one in done.failed],
         "seen": sorted(done.seen),

@@ -1,0 +1,250 @@
+"""One process's work on a recursion over a repository: its files, its terms, its way to a model."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import files
+from rlm_ci.cli import failure, scope
+from rlm_ci.cli.addressing import address
+from rlm_ci.cli.gateway import Gateway, provider_of
+from rlm_ci.cli.terms import Agreed, Done
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.findings import NOT_RUN, Part, Report, Severity, Usage
+from rlm_ci.models import Request
+from rlm_ci.recursion import journals, overview
+from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.tree import Shape
+from rlm_ci.runs.clock import Clock
+from rlm_ci.texts import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from concurrent.futures import Executor
+    from typing import Any
+
+    from rlm_ci.cli.scope import Scope
+    from rlm_ci.cli.solving import Solving
+    from rlm_ci.cli.terms import Plan
+    from rlm_ci.errors import RlmCiError
+    from rlm_ci.models import Completion, Message
+    from rlm_ci.models.recorded import Record
+    from rlm_ci.recursion.nodes import Node, NodeResult
+    from rlm_ci.recursion.objective import Ask
+    from rlm_ci.runs.run import Run
+
+
+class Attempt:
+    """One process's work on a run of this kind, whatever ends it."""
+
+    def __init__(self, work: Solving, run: Run, record: Record) -> None:
+        self._all = work
+        self._run = run
+        self._record = record
+        self._clock = Clock(record.fact)
+        #: Whether something was left out that another attempt may do.
+        self.goes_on = False
+
+    def carry_out(self) -> tuple[Report, RlmCiError | None]:
+        """The report, and the error that ended it, a bug too."""
+        error = None
+        try:
+            told = self._solve()
+        except Exception as found:  # noqa: BLE001 - whatever ends it, a report says so
+            error = failure(found, self._run.path, self._run.redactor.text)
+            part = Part.from_error(self._all.name, error)
+            level = Severity.from_label(self._all.settings.fail_level)
+            told = Report(scope.Scope().subject(), level, (part,), usage=self._usage())
+        return self._run.redactor.report(told.replace(run_id=self._run.id)), error
+
+    def _usage(self) -> Usage:
+        return Usage(**self._record.usage())
+
+    def _solve(self) -> Report:
+        work, run = self._all, self._run
+        agreed = self._agree()
+        self._step("reading the repository")
+        corpus = work.corpus(agreed)
+        if not corpus.files:
+            if agreed.scope.base is None:
+                raise _nothing(agreed.scope.under or work.repository.root)
+            state = NOT_RUN if corpus.omitted else None
+            part = Part(work.name, "no file of the change is one to look at", state=state)
+            level = Severity.from_label(work.settings.fail_level)
+            done = Done(run, agreed, corpus, None, self._usage(), _refuse)
+            return done.report(work.without(part, done), level)
+        plan = work.plan(run, self._record, agreed, corpus)
+        folder = os.path.dirname(run.path_of("rlm", overview.NAME))
+        result = self._result(agreed, plan, folder) if plan.corpus.files else None
+        if result is not None:
+            self.goes_on = any(_word(why) in journals.AGAIN for _, why in result.uncovered)
+        self._step("writing the results")
+        outputs: list[tuple[str, str]] = []
+
+        def write(name: str, text: str | Iterable[str]) -> str:
+            pieces = map(run.redactor.text, (text,) if isinstance(text, str) else text)
+            data = (one.encode("utf-8", "backslashreplace") for one in pieces)
+            path = run.path_of("rlm", "artifacts", work.name, *name.split("/"))
+            files.write(path, data, 0o600)
+            outputs.append((work.name, f"artifacts/{work.name}/{name}"))
+            return path
+
+        report = work.conclude(Done(run, agreed, corpus, result, self._usage(), write))
+        overview.index(folder, outputs)
+        return report
+
+    def _result(self, agreed: Agreed, plan: Plan, folder: str) -> NodeResult:
+        self._step(f"looking at {count(len(plan.corpus.files), 'file')}")
+        gateway = self._gateway(agreed)
+        executor = self._executor()
+        asked = None if gateway is None else _Asking(gateway, agreed)
+        budget, constraints = self._budget(agreed, gateway), self._constraints(agreed)
+        try:
+            with Journals.open(folder, redactor=self._run.redactor) as store:
+                rlm = RLM(plan.corpus, store, executor=executor, ask=asked, name=self._run.id)
+                return rlm.solve(rlm.root, plan.objective, budget, constraints)
+        finally:
+            if executor is not None:
+                executor.shutdown(wait=False, cancel_futures=True)
+
+    # ── the terms ──
+
+    def _agree(self) -> Agreed:
+        def produce() -> Mapping[str, Any]:
+            settings = self._all.settings
+            here = self._all.scope()
+            recursion = settings.recursion
+            return Agreed(
+                scope=here,
+                options=self._all.options(here),
+                model=self._model(here),
+                provider=provider_of(settings),
+                order=address(settings).order,
+                leaf_bytes=recursion.leaf_bytes,
+                leaf_files=recursion.leaf_files,
+                max_depth=recursion.max_depth,
+                attempts=recursion.attempts,
+                prompt_bytes=recursion.prompt_bytes,
+                max_completion_tokens=settings.models.max_completion_tokens,
+            ).to_dict()
+
+        return self._record.shaped("terms", "start", {}, produce, Agreed.from_dict)
+
+    def _model(self, here: Scope) -> str | None:
+        """The model that has a part in it; None where there is none, or it may not be asked."""
+        settings = self._all.settings
+        if not self._all.wants_model():
+            return None
+        has_way = bool(settings.openai.api_key or settings.openai.base_url)
+        if not (settings.model and has_way):
+            if settings.model:
+                lack = "neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
+                self._all.progress.say(f"no model takes part: {lack}")
+            return None
+        if here.from_outside:
+            self._all.progress.say(f"no model takes part: {here.from_outside}")
+            return None
+        return str(settings.model)
+
+    def _gateway(self, agreed: Agreed) -> Gateway | None:
+        if agreed.model is None:
+            return None
+        return Gateway(
+            self._all.settings,
+            self._record,
+            self._clock,
+            model=agreed.model,
+            max_minutes=self._minutes(),
+            provider=agreed.provider,
+            replay=bool(self._all.replay),
+        )
+
+    def _minutes(self) -> float | None:
+        minutes = self._all.settings.recursion.max_minutes
+        return self._all.more.get("max_minutes", minutes)
+
+    def _budget(self, agreed: Agreed, gateway: Gateway | None) -> Budget:
+        cap = agreed.max_completion_tokens
+        left = None if gateway is None else (lambda: gateway.calls_left(cap))
+        return Budget(
+            max_depth=agreed.max_depth,
+            minutes=None if self._all.replay else self._minutes(),
+            reserve=0 if gateway is None else 1,
+            calls_left=left,
+        )
+
+    def _constraints(self, agreed: Agreed) -> Constraints:
+        return Constraints(
+            order=agreed.order,
+            concurrency=self._all.settings.recursion.concurrency,
+            attempts=agreed.attempts,
+            shape=Shape(leaf_bytes=agreed.leaf_bytes, leaf_files=agreed.leaf_files),
+        )
+
+    def _executor(self) -> Executor | None:
+        """The cluster that does the leaves, if one is named."""
+        place = address(self._all.settings).cluster
+        if place is None or self._all.replay:
+            return None
+        try:
+            from rlm_ci.recursion.cluster import Cluster
+        except ModuleNotFoundError as error:
+            raise UnavailableError(
+                f"a cluster needs the library {error.name}, which is not installed",
+                where="recursion.scheduler",
+                hint="pip install 'rlm-ci[dask]'",
+            ) from None
+        return Cluster(place)
+
+    def _step(self, text: str) -> None:
+        self._all.progress.step(text)
+        self._run.event("progress", {"summary": text})
+
+
+class _Asking:
+    """Gives each node its way to the model of the run."""
+
+    def __init__(self, gateway: Gateway, agreed: Agreed) -> None:
+        self._gateway = gateway
+        self._agreed = agreed
+
+    def __call__(self, node: Node) -> Ask:
+        return _Asked(self._gateway, self._agreed, node.id)
+
+
+class _Asked:
+    """One node's way: what it asks stands in the record under its id."""
+
+    def __init__(self, gateway: Gateway, agreed: Agreed, node: str) -> None:
+        self.model = gateway.model
+        self.max_bytes = agreed.prompt_bytes
+        self._gateway = gateway
+        self._max_tokens = agreed.max_completion_tokens
+        self._node = node
+
+    def __call__(
+        self, place: str, messages: Sequence[Message], *, response_format: Message | None = None
+    ) -> Completion:
+        request = Request(
+            self.model, tuple(messages), self._max_tokens, response_format=response_format
+        )
+        return self._gateway.complete(request, f"{self._node}/{place}")
+
+
+def _nothing(where: str) -> ConfigError:
+    return ConfigError(
+        "there is no file to look at",
+        where=where,
+        hint="name another folder; --worktree takes files that are not committed; "
+        "recursion.exclude may be too wide",
+    )
+
+
+def _refuse(name: str, _text: str | Iterable[str]) -> str:
+    raise AssertionError(f"there is no artifact {name} where nothing was done")
+
+
+def _word(reason: str) -> str:
+    return reason.partition(":")[0]

@@ -1,0 +1,88 @@
+"""What holds for a recursion over a repository from its start on, and what it comes to."""
+
+from __future__ import annotations
+
+from rlm_ci.cli.scope import Scope
+from rlm_ci.findings import Coverage, Evidence, Report
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.findings import Part, Severity, Usage
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.nodes import NodeResult
+    from rlm_ci.recursion.objective import Objective
+    from rlm_ci.runs.run import Run
+
+
+class Agreed(Value):
+    """What holds for a run from its first moment on, however often it is resumed."""
+
+    scope: Scope
+    options: Mapping[str, Any]
+    model: str | None
+    provider: str
+    order: str
+    leaf_bytes: int
+    leaf_files: int
+    max_depth: int
+    attempts: int
+    prompt_bytes: int
+    max_completion_tokens: int
+
+    def to_dict(self) -> dict[str, Any]:
+        told = {name: getattr(self, name) for name in self._fields}
+        return {**told, "scope": self.scope.to_dict()}
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Agreed:
+        return cls(**{**told, "scope": Scope.from_dict(told["scope"])})
+
+
+class Plan(Value):
+    """What a recursion is asked for; of no file at all where everything is known."""
+
+    corpus: Corpus
+    objective: Objective
+
+
+class Done(Value):
+    """A recursion that has come to its end; ``result`` is None where there was nothing to do.
+
+    ``write`` puts a text among the run's artifacts.
+    """
+
+    run: Run
+    agreed: Agreed
+    corpus: Corpus
+    result: NodeResult | None
+    usage: Usage
+    write: Callable[[str, str | Iterable[str]], str]
+
+    def report(
+        self,
+        part: Part,
+        fail_level: Severity,
+        *,
+        unseen: Sequence[tuple[str, str]] = (),
+        **fields: Any,
+    ) -> Report:
+        """The report with this part alone; ``unseen`` are files that nobody looks at."""
+        uncovered = self.result.uncovered if self.result else ()
+        counts = self.result.counts if self.result else Evidence()
+        eligible = len(self.corpus.files)
+        missing = len({path for path, _ in (*uncovered, *unseen)})
+        return Report(
+            self.agreed.scope.subject(),
+            fail_level,
+            (part,),
+            coverage=Coverage(
+                eligible, max(0, eligible - missing), (*self.corpus.omitted, *uncovered, *unseen)
+            ),
+            evidence=fields.pop("evidence", counts),
+            usage=self.usage,
+            **fields,
+        )
