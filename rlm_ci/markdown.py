@@ -19,8 +19,12 @@ _MARKDOWN = str.maketrans({
 })  # fmt: skip
 
 #: What GitHub links in running text besides mentions and ``#1``: a scheme, ``www.``, a ticket
-#: such as ``GH-1``, and seven or more digits of what may be a commit.
-_LINKED = r"(?i):(?=//)|www(?=\.)|(?<=[a-z])-(?=\d)|[0-9a-f]{6}(?=[0-9a-f])"
+#: such as ``GH-1``, seven or more digits of what may be a commit; and what it draws as a
+#: picture, the short name of an emoji between colons.
+_LINKED = (
+    r"(?i):(?=//|(?:[0-9]*[a-z_+-][a-z0-9_+-]*|100|1234):)|www(?=\.)|(?<=[a-z])-(?=\d)"
+    r"|[0-9a-f]{6}(?=[0-9a-f])"
+)
 
 
 def one_line(text: str) -> str:

@@ -15,7 +15,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any, Protocol
 
     from rlm_ci.findings import Document, Finding, Location, Part, Report
@@ -233,9 +233,13 @@ class View:
         report = self._report
         counts = []
         for part in report.parts:
-            told = _ignored(part.metrics)
-            if told:
-                counts.append({"id": self._surface.code(part.id), "text": told})
+            binary = words.amount(part.metrics, "binary_files")
+            told = [words.ignored(part.metrics)]
+            if binary:
+                told.append(f"{words.count(binary, 'binary file')}, counted without lines")
+            text = "; ".join(filter(None, told))
+            if text:
+                counts.append({"id": self._surface.code(part.id), "text": text})
         parts = [
             {"id": self._surface.code(neutral.clip(part.id, 80)),
              "text": self._text(words.result(part, report.fail_level), limits)}
@@ -299,20 +303,6 @@ class View:
         if not limits.overrides and self._report.failing():
             shed.append("how to override")
         return shed
-
-
-def _ignored(metrics: Mapping[str, Any]) -> str:
-    """``1 file with 5,000 lines ignored, 2 binary files (no lines counted)``, from metrics."""
-    files, lines, binary = (
-        value if type(value := metrics.get(name)) is int and value > 0 else 0
-        for name in ("ignored_files", "ignored_lines", "binary_files")
-    )
-    told = []
-    if files or lines:
-        told.append(f"{words.count(files, 'file')} with {words.count(lines, 'line')} ignored")
-    if binary:
-        told.append(f"{words.count(binary, 'binary file')}, counted without lines")
-    return "; ".join(told)
 
 
 def _toml(text: str) -> str:

@@ -7,7 +7,8 @@ from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, Severity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from rlm_ci.findings import Finding, Location, Part, Report
 
@@ -70,6 +71,18 @@ def result(part: Part, fail_level: Severity) -> str:
     label = LABELS.get(verdict, verdict)
     told = part.summary[: len(label)].lower() == label
     return part.summary if told else f"{label}: {part.summary}" if part.summary else label
+
+
+def ignored(metrics: Mapping[str, Any]) -> str:
+    """``1 file with 5,000 lines ignored``, from a part's metrics."""
+    files, lines = amount(metrics, "ignored_files"), amount(metrics, "ignored_lines")
+    return f"{count(files, 'file')} with {count(lines, 'line')} ignored" if files or lines else ""
+
+
+def amount(metrics: Mapping[str, Any], name: str) -> int:
+    """The number of that name; 0 for what is none, as a report may come from anywhere."""
+    value = metrics.get(name)
+    return value if type(value) is int and value > 0 else 0
 
 
 def headline(report: Report) -> str:

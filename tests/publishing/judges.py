@@ -87,7 +87,7 @@ def github_html(markdown: str) -> Page:
     return Page(cmarkgfm.github_flavored_markdown_to_html(source, Cmark.CMARK_OPT_UNSAFE))
 
 
-#: What GitHub turns into a link or a notification in a text node, as its documentation has it.
+#: What GitHub makes of a text node as its documentation has it: links, notifications, pictures.
 LINKED = re.compile(
     r"(?<![\w])@[A-Za-z0-9]"  # a person or a team
     r"|(?<![A-Za-z0-9_])#\d"  # an issue
@@ -97,6 +97,7 @@ LINKED = re.compile(
     r"|[\w.+-]+@[\w-]+\.\w"  # an address
     r"|\b[0-9a-f]{7,40}\b"  # a commit
     r"|\$[^$]+\$"  # a formula
+    r"|:(?:[0-9]*[a-z_+-][a-z0-9_+-]*|100|1234):"  # an emoji
 )
 
 

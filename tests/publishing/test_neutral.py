@@ -47,6 +47,7 @@ def visible(text: str) -> str:
 @example("@alice wrote `x``y` in #1: https://evil.example")
 @example("1. \\| `a\\|b` $x$ &commat;bob")
 @example("_i_www.evil.example")
+@example(":white_check_mark: all :+1::shipit:, :100:")
 @example("===")
 @example("---")
 @example("+ a")
@@ -194,6 +195,7 @@ def test_a_record_is_json_that_no_log_obeys(text: str) -> None:
         ("two\nlines", "two lines"),
         ("`a`b`", "`a`b\\`"),
         ("``a``", "\\`\\`a\\`\\`"),
+        ("at 12:30:45, src/a.py:10:5: no", "at 12:30:45, src/a.py:10:5: no"),
     ],
 )
 def test_ordinary_text_stays_readable(text: str, expected: str) -> None:
@@ -203,7 +205,7 @@ def test_ordinary_text_stays_readable(text: str, expected: str) -> None:
 def test_the_judge_sees_what_it_must_see() -> None:
     """The raw fragments do set it off: a parser that finds nothing proves nothing."""
     linked = [text for text in FRAGMENTS if LINKED.search(text)]
-    assert {"@alice", "#1", "GH-12", "www.evil.example", HEAD} <= set(linked)
+    assert {"@alice", "#1", "GH-12", "www.evil.example", HEAD, ":tada:"} <= set(linked)
     page = github_html("![x](https://e/p.png) <img src=x> [a](b) www.e.com <!-- c -->\n\n# h")
     assert {"img", "a", "h1"} <= {element.tag for element in page.root.all()}
     assert page.comments == [" c "]

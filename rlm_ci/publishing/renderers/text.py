@@ -57,6 +57,8 @@ class _Sheet:
         above = ""
         for part in report.parts:
             result = words.result(part, report.fail_level)
+            if ignored := words.ignored(part.metrics):
+                result = f"{result}; {ignored}"
             if not quiet or part.state is not None:
                 again = part.state is not None and result == above
                 told = f"{words.LABELS.get(part.state or '', '')}, as above" if again else result
