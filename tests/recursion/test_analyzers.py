@@ -332,8 +332,8 @@ def test_every_rule_that_is_asked_for_is_one_of_ruff_and_nothing_usual_is_high()
         "PLE2502", "S501", "S502", "F501", "F502", "F503", "F505", "F506", "F507", "F508", "F509",
         "F521", "F524", "F525", "PLE1300", "PLE1307",
         # what the compiler refuses
-        "F404", "F621", "F622", "F701", "F702", "F704", "F706", "F707", "PLE0115", "PLE0117",
-        "PLE0118", "PLE1142",
+        "F404", "F406", "F407", "F621", "F622", "F701", "F702", "F704", "F706", "F707",
+        "PLE0115", "PLE0117", "PLE0118", "PLE1142", "PLE1700",
     }  # fmt: skip
 
 
@@ -371,6 +371,50 @@ def test_a_value_that_a_type_may_have_is_no_name() -> None:
 
 def _of(one: Traced) -> Finding:
     return one.finding
+
+
+def test_a_file_whose_characters_python_cannot_read_is_told() -> None:
+    files = {
+        "a.py": b"x = 1\n\n\ny = '\xe9'\n",
+        "b.py": b"# -*- coding: nope -*-\nx = 1\n",
+        "c.py": b"x = '\xe9'\n",
+        "d.py": b"# coding: latin-1\nx = '\xe9'\n",
+        "e.py": b"def f():\n    from os import *\n",
+        "f.py": b"import os\nfrom __future__ import nope\n",
+    }
+    found = reviewed([text(path, content) for path, content in files.items()])
+    high = {
+        (one.evidence[0].path, one.evidence[0].line_start)
+        for one in map(_of, found.findings)
+        if one.severity == Severity.HIGH
+    }
+    assert high == {("a.py", 4), ("b.py", 1), ("c.py", 1), ("e.py", 2), ("f.py", 2)}
+
+
+STATEMENTS = """\
+def ask(name, cursor):
+    cursor.execute("SELECT * FROM t WHERE name = '%s'" % name)
+    cursor.execute(
+        " select x from t where name = '%s'" % name
+    )
+    raise ValueError("Select %s returned nothing from the where clause" % name)
+    raise ValueError(
+        "DELETE FROM %s is not what one does here" % name
+    )
+    return "Can't delete from table %s where it is" % name
+"""
+
+
+def test_the_words_of_an_error_are_no_statement_of_a_database() -> None:
+    found = by_file({"a.py": STATEMENTS}, domains=("security",))
+    told = {
+        place.line_start: one.severity.label
+        for one in map(_of, found.findings)
+        for place in one.evidence
+        if "s608" in one.rule
+    }
+    assert {line for line, label in told.items() if label == "medium"} == {2, 4}
+    assert set(told.values()) == {"medium", "info"}
 
 
 def test_a_change_answers_for_its_own_lines() -> None:

@@ -158,13 +158,21 @@ def analyse(
         if printout.failed:
             failed += [(analyzer.name, one.path, printout.failed) for one in given]
         rejected += printout.rejected
-        for result, quiet in zip(printout.results, silenced, strict=True):
+        results = list(zip(printout.results, silenced, strict=True))
+        if analyzer.rules:
+            results += [(one, None) for one in _undecodable(texts, given)]
+        lost = list(printout.placeless)
+        for result, quiet in results:
             finding = _finding(analyzer, result, texts, domains, quiet)
             if finding == REJECTED:
                 rejected += 1
+                lost.append(result)
             elif isinstance(finding, Finding):
                 verified += len(finding.evidence)
                 findings.append(finding)
+        notes += placeless.note(analyzer.name, lost)
+        why_more = placeless.grave(lost, partial(_most, analyzer))
+        failed += [(analyzer.name, given[0].path, why) for why in why_more]
     return Analysis(
         tuple(_first_errors(findings)),
         Evidence(verified + rejected, verified, 0, rejected),
@@ -201,6 +209,16 @@ def _given(
             else:
                 given.append(Given(number, path, content))
     return given, unread, kept
+
+
+def _undecodable(texts: Sequence[Text], given: Sequence[Given]) -> Iterator[Result]:
+    """What ruff is not shown: the characters that Python could not read."""
+    for one in given:
+        found = ruff.undecodable(texts[one.text].content)
+        if found is not None:
+            line, why = found
+            spot = sarif.Spot(one.text, line, line)
+            yield sarif.Result(ruff.SYNTAX, ruff.SYNTAX, why, "error", (spot,))
 
 
 def _is_python(path: str, content: bytes) -> bool:
@@ -387,9 +405,8 @@ def _finding(
         )
         hint = f"{result.rule} {result.name}".strip()
     else:
-        most = Severity.from_label(analyzer.max_severity)
         domain = "security" if result.is_security else analyzer.domain
-        weight = ruff.Weight(domain, min(most, _severity(result)), _CONFIDENCE)
+        weight = ruff.Weight(domain, _most(analyzer, result), _CONFIDENCE)
         hint = result.rule
     if weight is None or weight.domain not in domains:
         return None
@@ -418,6 +435,10 @@ def _place(spot: sarif.Spot, texts: Sequence[Text]) -> Location | None:
         claim = Location(text.path, start + shift - 1)
         place = anchor(claim, text.content, text.blob, text.line_start).location
     return place
+
+
+def _most(analyzer: Analyzer, result: Result) -> Severity:
+    return min(Severity.from_label(analyzer.max_severity), _severity(result))
 
 
 def _severity(result: Result) -> Severity:

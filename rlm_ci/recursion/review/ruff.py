@@ -37,14 +37,14 @@ _TABLE: Final[Mapping[tuple[str, str, int], str]] = {
     ),
     ("security", "info", 3): "S704",
     ("quality", "high", 9): (
-        "F404 F501 F502 F503 F505 F506 F507 F508 F509 F521 F524 F525 F621 F622 F701 F702 F704 F706 "
-        "F707 PLE0115 PLE0117 PLE0118 PLE1142 PLE1300 PLE1307"
+        "F404 F406 F407 F501 F502 F503 F505 F506 F507 F508 F509 F521 F524 F525 F621 F622 F701 F702 "
+        "F704 F706 F707 PLE0115 PLE0117 PLE0118 PLE1142 PLE1300 PLE1307 PLE1700"
     ),
     ("quality", "medium", 9): (
-        "ASYNC105 B002 B003 B016 B025 B029 B030 F407 F601 F602 F631 F632 F633 F634 F823 F901 "
+        "ASYNC105 B002 B003 B016 B025 B029 B030 F601 F602 F631 F632 F633 F634 F823 F901 "
         "PLE0100 PLE0116 PLE0237 PLE0241 PLE0303 PLE0304 PLE0305 PLE0307 PLE0308 PLE0309 PLE1132 "
         "PLE1205 PLE1206 "
-        "PLE1507 PLE1519 PLE1520 PLE1700 PLW0133 PLW0177 PLW0245 PLW0711 PLW1501 RUF008 RUF016 "
+        "PLE1507 PLE1519 PLE1520 PLW0133 PLW0177 PLW0245 PLW0711 PLW1501 RUF008 RUF016 "
         "RUF040 RUF064"
     ),
     ("quality", "medium", 7): "ASYNC100 B005 B012 B032 B035 B039 F821 PIE794 PLE0643 RUF006 S113",
@@ -69,6 +69,13 @@ _NOT_IN_TESTS: Final = frozenset(
     ("B011", "B015", "B018", "B904", "F811", "PLW0129", "PLW1510", "RUF018", "S110",
      "S112", "S113", "SIM115")
 )  # fmt: skip
+_COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=]")
+#: What a text that is SQL begins with.
+_SQL = re.compile(
+    r"[^\"']*[\"']{1,3}[\s(\\n]*(?:select|insert|replace|update|delete|with|merge|explain|create)\b",
+    re.IGNORECASE,
+)
+_RAISED = re.compile(r"\braise\b|\bwarn(?:ing)?\(|Error\(")
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 _TEST = re.compile(r"(?:^|/)(?:tests?|testing)/|(?:^|/)(?:test_[^/]*|[^/]*_tests?|conftest)\.pyi?$")
 #: Modules that exist to import for others.
@@ -139,6 +146,35 @@ def readable(content: bytes) -> bytes:
     return content.decode("utf-8", "replace").encode()
 
 
+def undecodable(content: bytes) -> tuple[int, str] | None:
+    """The line at which Python gives a file up, and why, if it cannot read its characters."""
+    from io import BytesIO
+    from tokenize import detect_encoding
+
+    head = content.split(b"\n", 2)[:2]
+    cookie = next((n for n, row in enumerate(head, 1) if _COOKIE.match(row)), 0)
+    what = "in the encoding that it names" if cookie else "UTF-8, and names no other encoding"
+    try:
+        content.decode(detect_encoding(BytesIO(content).readline)[0])
+    except UnicodeError as error:
+        line = content.count(b"\n", 0, getattr(error, "start", 0)) + 1
+    except (SyntaxError, LookupError):
+        if cookie:
+            return cookie, "SyntaxError: the encoding that it names is not known, or not its own"
+        line = next((n for n, row in enumerate(head, 1) if not _is_utf8(row)), 1)
+    else:
+        return None
+    return line, f"SyntaxError: it is not {what}"
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeError:
+        return False
+    return True
+
+
 def rules() -> tuple[str, ...]:
     """All that are asked for, in order."""
     return tuple(sorted(_WEIGHTS))
@@ -183,6 +219,12 @@ def weigh(
     if rule in _OF_NAMES and _is_value(content, *at):
         return None
     weight = _weigh(rule, path, message, lines)
+    if (
+        weight
+        and rule == "S608"
+        and (not _SQL.match(lines[max(0, at[1] - 1) :]) or _is_raised(content, at[0]))
+    ):
+        return None if tested else weight.replace(severity=Severity.INFO)
     if weight is None or not tested or rule in _EVERYWHERE:
         return weight
     if weight.domain in ("security", "docs") or rule in _NOT_IN_TESTS:
@@ -208,6 +250,12 @@ def _kind(content: bytes) -> tuple[bool, bool]:
     Remembered: of one file a tool may say thousands of times that it does not parse.
     """
     return all(mark.search(content) for mark in _CONFLICT), bool(_FOREIGN.search(content))
+
+
+def _is_raised(content: bytes, line: int) -> bool:
+    """Whether what stands there is the words of an error: it begins on that line, or just above."""
+    rows = content.split(b"\n")[max(0, line - 3) : line]
+    return bool(_RAISED.search(b" ".join(rows).decode("utf-8", "replace")))
 
 
 def _is_value(content: bytes, line: int, column: int) -> bool:
