@@ -11,14 +11,13 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from histories import FIRST_COMMIT_AT, GitRepo
 from hypothesis import HealthCheck, settings
-from nursery import Nursery
+from nursery import nursery
 
 import rlm_ci.__main__
 
@@ -52,6 +51,7 @@ _AMBIENT_NAMES = frozenset({
 })  # fmt: skip
 
 _NUMBERS = itertools.count()
+_CERTIFICATE = Path(__file__).with_name("authority.pem")
 
 _GIT_CONFIG = """\
 [user]
@@ -118,6 +118,8 @@ def _closed_environment(
         "GIT_COMMITTER_DATE": date,
         # A repository around the temporary folder must not be found.
         "GIT_CEILING_DIRECTORIES": str(tmp_path_factory.getbasetemp()),
+        # One certificate, of nobody: each client of a model reads them all, a hundred and more.
+        "SSL_CERT_FILE": str(_CERTIFICATE),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
     }
@@ -192,8 +194,8 @@ class Cli:
         given = {name: value for name, value in changed.items() if value is not None}
         told = stdin if isinstance(stdin, bytes) else stdin.encode("utf-8", "surrogateescape")
         where = cwd or self.cwd
-        if _nursery().fits(given):
-            code, *said = _nursery().run(
+        if nursery().fits(given):
+            code, *said = nursery().run(
                 [rlm_ci.__main__.__file__, *argv[4:]],
                 cwd=where,
                 env=given,
@@ -213,11 +215,6 @@ class Cli:
             code, *said = ended.returncode, ended.stdout, ended.stderr
         out, err = (one.decode("utf-8", "surrogateescape") for one in said)
         return Ended(argv, code, out, err)
-
-
-@cache
-def _nursery() -> Nursery:
-    return Nursery()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ change, names, messages), ``histories_shapes`` (merges, clones, sizes, attribute
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -48,6 +49,13 @@ _IDENTITY = {
     "GIT_COMMITTER_NAME": "Ada Writer",
     "GIT_COMMITTER_EMAIL": "ada@example.com",
 }
+
+
+#: Nothing is tidied up behind a commit: to ask whether it should be is half of what one costs.
+_QUIET = (b"-c", b"gc.auto=0", b"-c", b"maintenance.auto=false")
+#: A branch's name, and nothing that git could take for something else.
+_PLAIN = re.compile(r"(?![0-9a-f]{4,64}\Z)[\w-]+(?:/[\w-]+)*")
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def encode(text: Name) -> bytes:
@@ -139,7 +147,7 @@ class GitRepo:
     ) -> subprocess.CompletedProcess[bytes]:
         """``git ARGS`` here, whatever its exit code. ``env`` is added to the closed one."""
         return subprocess.run(
-            [b"git", b"-c", b"gc.auto=0", *map(encode, args)],
+            [b"git", *_QUIET, *map(encode, args)],
             cwd=self.path, env=self._env | dict(env or {}), input=stdin,
             capture_output=True, check=False, timeout=120,
         )  # fmt: skip
@@ -157,7 +165,29 @@ class GitRepo:
 
     def sha(self, revision: str = "HEAD") -> str:
         """The object id that ``revision`` stands for. Raises GitError if there is none."""
+        if revision == "HEAD" or _PLAIN.fullmatch(revision):
+            read = self._read_ref(revision)
+            if read:
+                return read
         return self.text("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
+
+    def _read_ref(self, name: str) -> str:
+        """What HEAD or a branch stands for, where that is in a file of its own; else nothing."""
+        git = self.path / ".git"
+        try:
+            if name == "HEAD":
+                told = (git / "HEAD").read_text("ascii").rstrip("\n")
+                if told.startswith("ref: "):
+                    told = (git / told.removeprefix("ref: ")).read_text("ascii").rstrip("\n")
+            elif any(os.path.lexists(git / place / name) for place in ("", "refs", "refs/tags")):
+                return ""  # git would take that one
+            elif (git / "packed-refs").exists():
+                return ""  # a tag may be among them
+            else:
+                told = (git / "refs" / "heads" / name).read_text("ascii").rstrip("\n")
+        except (OSError, ValueError):  # a linked work tree, a bare repository, no such branch
+            return ""
+        return told if _OBJECT_ID.fullmatch(told) else ""
 
     # -- the work tree ----------------------------------------------------------------------
 
@@ -255,23 +285,11 @@ class GitRepo:
             "commit", "-q", "--no-verify", "--allow-empty", "--allow-empty-message",
             "--cleanup=verbatim", "-F", "-", stdin=encode(message), env=self.clock(),
         )  # fmt: skip
-        return self._tip()
-
-    def _tip(self) -> str:
-        """What HEAD stands for after a commit, which has just written it to a file."""
-        git = os.path.join(os.fsencode(self.path), b".git")
-        try:
-            head = Path(os.fsdecode(os.path.join(git, b"HEAD"))).read_bytes().rstrip(b"\n")
-            if head.startswith(b"ref: "):
-                ref = os.path.join(git, head.removeprefix(b"ref: "))
-                head = Path(os.fsdecode(ref)).read_bytes().rstrip(b"\n")
-        except OSError:  # a linked work tree, a bare repository
-            return self.sha()
-        return head.decode()
+        return self.sha()
 
     def branch(self, name: str, at: str = "HEAD") -> GitRepo:
         """Let branch ``name`` point to ``at``, whether it is there or not."""
-        self.run("update-ref", "--end-of-options", f"refs/heads/{name}", self.sha(at + "^{commit}"))
+        self.run("update-ref", "--end-of-options", f"refs/heads/{name}", at + "^{commit}")
         return self
 
     def checkout(self, revision: str, *, new: bool = False, detach: bool = False) -> GitRepo:

@@ -2,11 +2,11 @@
 
 To start Python and to read a client for models takes up to a second, and thousands of tests call
 the program. So each worker of the tests has a nursery: a process that has imported what there is,
-and has run none of it. A call forks it; the child has its own folder, environment and standard
-streams, runs ``rlm_ci.__main__.main`` and ends as every process of ours does. What a fresh
-interpreter decides at its start (encodings, isolation, loaded libraries) is the nursery's: a call
-that asks for others is started afresh, and so are all with which a test wants to be alone with a
-process: those are its own affair (``subprocess``).
+has compiled the templates, and has run nothing. A call forks it; the child has its own folder,
+environment and standard streams, runs ``rlm_ci.__main__.main`` and ends as every process of ours
+does. What a fresh interpreter decides at its start (encodings, isolation, loaded libraries) is the
+nursery's: a call that asks for others is started afresh, and so are all with which a test wants to
+be alone with a process: those are its own affair (``subprocess``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,6 +93,14 @@ class Nursery:
         return os.waitstatus_to_exitcode(status), *told
 
 
+@cache
+def nursery() -> Nursery:
+    """The one of this process. Two would be made if a conftest.py kept it: that is imported as
+    pytest's plugin, and once more by the tests that say ``from conftest import Cli``.
+    """
+    return Nursery()
+
+
 def _at_start(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name.startswith(_AT_START)}
 
@@ -144,9 +154,45 @@ def _read(out: int, err: int, deadline: float) -> tuple[bytes, bytes]:
 
 # ── the nursery itself, and its children ──
 
+#: Read ahead for none: who wants one of these reads it alone. What is mapped here is paid for by
+#: each child, for to fork copies the table of all pages, and to end takes it apart.
+_LEFT_OUT = {"rlm_ci.__main__", "rlm_ci.recursion.cluster"}
+
 
 def _serve(way: socket.socket) -> None:
     """Fork for each call, until nobody is left who could make one."""
+    _read_ahead()
+    ended, wakes = socket.socketpair()
+    ended.setblocking(False)
+    wakes.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # heard, or nothing would be written
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    asking: dict[int, socket.socket] = {}
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(way, selectors.EVENT_READ)
+        waiting.register(ended, selectors.EVENT_READ)
+        while True:
+            ready = [key.fileobj for key, _ in waiting.select()]
+            if ended in ready:
+                ended.recv(1 << 12)
+                _tell_ends(asking)
+            if way in ready:
+                _, lent, _, _ = socket.recv_fds(way, 1, 8)
+                if not lent:
+                    return
+                child = os.fork()
+                if child == 0:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    _begin(*lent)
+                asking[child] = socket.socket(fileno=lent[0])
+                _say(asking[child], child)
+                for one in lent[1:]:
+                    os.close(one)
+
+
+def _read_ahead() -> None:
+    """Import what a call may need, and run none of it."""
     import gc
     import importlib
     import pkgutil
@@ -154,7 +200,7 @@ def _serve(way: socket.socket) -> None:
     import rlm_ci
 
     for found in pkgutil.walk_packages(rlm_ci.__path__, "rlm_ci."):
-        if found.name != "rlm_ci.__main__":
+        if found.name not in _LEFT_OUT:
             # One that cannot be read is the affair of the test whose call needs it.
             with suppress(Exception):
                 importlib.import_module(found.name)
@@ -165,51 +211,50 @@ def _serve(way: socket.socket) -> None:
         "decimal", "base64", "random", "http.client", "urllib.request", "email.parser",
     ):  # fmt: skip
         importlib.import_module(name)
+    _compile_templates()
     gc.collect()
     gc.freeze()
-    while True:
-        _, lent, _, _ = socket.recv_fds(way, 1, 8)
-        if not lent:
-            return
-        if os.fork() == 0:
-            way.close()
-            _watch(*lent)
-        for one in lent:
-            os.close(one)
-        while _has_reaped():
-            pass
 
 
-def _has_reaped() -> bool:
-    try:
-        return os.waitpid(-1, os.WNOHANG)[0] != 0
-    except ChildProcessError:
-        return False
+def _compile_templates() -> None:
+    """Where the program keeps those that it has compiled: half of what it does in most calls."""
+    from rlm_ci import resources
+
+    top = Path(__file__).parents[1] / "templates"
+    for path in top.rglob("*.j2"):
+        name = path.relative_to(top).as_posix()
+        # One that does not compile is the affair of the test whose call needs it.
+        with suppress(Exception):
+            resources.load_template(name, autoescape=name.endswith(".html.j2"))
 
 
-def _watch(way: int, stdin: int, stdout: int, stderr: int, folder: int) -> None:
-    """Fork the program, and tell who asked its number, and how it ended."""
-    with socket.socket(fileno=way) as asking:
-        size = int.from_bytes(_exactly(asking, _STATUS), "little")
-        argv, env = pickle.loads(_exactly(asking, size))
-        child = os.fork()
+def _tell_ends(asking: dict[int, socket.socket]) -> None:
+    """How each child ended that has, told to who asked for it."""
+    while asking:
+        child, status = os.waitpid(-1, os.WNOHANG)
         if child == 0:
-            os.fchdir(folder)
-            for number, one in enumerate((stdin, stdout, stderr)):
-                os.dup2(one, number)
-            os.closerange(3, 256)
-            asking.detach()
-            _become(argv, env)
-        for one in (stdin, stdout, stderr, folder):
-            os.close(one)
-        for number in (0, 1, 2):  # they may be somebody's pipe as well
-            os.close(number)
-        try:
-            asking.sendall(child.to_bytes(_STATUS, "little"))
-            asking.sendall(os.waitpid(child, 0)[1].to_bytes(_STATUS, "little"))
-        except BrokenPipeError:  # who asked has given up
-            pass
-    os._exit(0)
+            return
+        with asking.pop(child) as told:
+            _say(told, status)
+
+
+def _say(way: socket.socket, number: int) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # who asked has given up
+        way.sendall(number.to_bytes(_STATUS, "little"))
+
+
+def _begin(way: int, stdin: int, stdout: int, stderr: int, folder: int) -> NoReturn:
+    """In the child: be the program that was asked for."""
+    asking = socket.socket(fileno=way)
+    size = int.from_bytes(_exactly(asking, _STATUS), "little")
+    argv, env = pickle.loads(_exactly(asking, size))
+    os.fchdir(folder)
+    for number, one in enumerate((stdin, stdout, stderr)):
+        os.dup2(one, number)
+    os.closerange(3, 256)
+    asking.detach()
+    _become(argv, env)
+    raise AssertionError("the program does not return")
 
 
 def _become(argv: list[Any], env: dict[str, str]) -> None:
