@@ -29,12 +29,11 @@ class Setting(Value):
 
     ``key`` is ``name`` or ``section.name``; ``kind`` one of text, integer, number, boolean,
     choice, list, cap (a number, or unlimited), table, tables (by name), data
-    (judged elsewhere). Environment:
-    ``RLM_CI_<KEY>`` first, then ``env`` in order. ``flag``
-    is the option's name, ``input`` that of the action. A row with ``file=False`` belongs to
-    one run, or to the machine, and never stands in a config file; a ``secret`` one is read
-    from the environment only and never printed. ``columns`` are the rows of a table's entry;
-    ``off`` is the help of the flag that turns a boolean off.
+    (judged elsewhere). Environment: ``RLM_CI_<KEY>`` first, but for tables, then ``env`` in
+    order. ``flag`` is the option's name, ``input`` that of the action. A row with
+    ``file=False`` belongs to one run, or to the machine, and never stands in a config file; a
+    ``secret`` one is read from the environment only and never printed. ``columns`` are the
+    rows of a table's entry; ``off`` is the help of the flag that turns a boolean off.
     """
 
     key: str
@@ -58,7 +57,7 @@ class Setting(Value):
     @property
     def variables(self) -> tuple[str, ...]:
         """The environment names, the strongest first."""
-        if not self.own_env:
+        if not self.own_env or self.columns:  # a table is more than a line can say
             return self.env
         return ("RLM_CI_" + self.key.upper().replace(".", "_"), *self.env)
 

@@ -250,6 +250,8 @@ def test_every_row_can_be_told_apart_and_read() -> None:
     for row in rows:
         assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", row.key), row.key
         assert row.help, row.key
+        # No value of a variable would be taken for a list of tables.
+        assert not (row.columns and row.variables), row.key
         assert (row.kind == "choice") == bool(row.choices), row.key
         if row.default is not None and row.kind not in ("table", "list"):
             assert convert(row, row.default, "default") == row.default, row.key

@@ -141,7 +141,6 @@ def test_a_wrong_value_is_5_and_names_its_source(cli: Cli, repo: GitRepo) -> Non
         (["check"], {"RLM_CI_CHECKS": "diff-budget,nope"}, "(RLM_CI_CHECKS)"),
         (["check", "-C", "/no/such"], {}, "(--repo)"),
         (["check"], {"CODEX_ORCHESTRATOR_ROOT": "/no/such"}, "(CODEX_ORCHESTRATOR_ROOT)"),
-        (["check"], {"RLM_CI_SUPPRESSIONS": "x"}, "(RLM_CI_SUPPRESSIONS)"),
     ):
         assert complaint(cli(*words, cwd=repo, env=env), 5)[0].endswith(source)
 
