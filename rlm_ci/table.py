@@ -274,8 +274,8 @@ RECURSION: tuple[Setting, ...] = (
             1 << 20, "integer", minimum=1),
     Setting("recursion.exclude", "patterns of paths that are left out, and that is told", (),
             "list", metavar="PATTERN"),
-    Setting("recursion.include_generated", "look at files too that .gitattributes mark as "
-            "generated or vendored", default=False, kind="boolean"),
+    Setting("recursion.include_generated", "look at files too that are generated or vendored, by "
+            ".gitattributes, their names or their lines", default=False, kind="boolean"),
     Setting("recursion.prompt_bytes", "most bytes of text in one prompt", 120000, "integer",
             minimum=1),
     Setting("recursion.max_minutes", "most minutes; unlimited, or 0, for no end", None, "cap",

@@ -53,7 +53,9 @@ class Scope(Value):
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.exclude, self.max_file_bytes, self.include_generated)
+        # A change answers for all that it brings, by whatever name.
+        guess = not self.include_generated and self.merge_base is None
+        return Rules(self.exclude, self.max_file_bytes, self.include_generated, guess)
 
     def subject(self) -> Subject:
         return Subject(

@@ -47,11 +47,15 @@ class File(Row):
 
 
 class Rules(Value):
-    """What is left out besides what nobody could read: patterns, large and generated files."""
+    """What is left out besides what nobody could read: patterns, large and generated files.
+
+    ``guess``: what is generated or others' code by its name or its lines is left out as well.
+    """
 
     exclude: tuple[str, ...] = ()
     max_file_bytes: int = 1 << 20
     include_generated: bool = False
+    guess: bool = False
 
 
 class Corpus:
@@ -139,9 +143,10 @@ def at_commit(
             omitted[path] = reason
     attributes = _attributes(repository, tree if policy is None else repository.tree(policy))
     found = _unmarked(repository, found, attributes, rules, omitted)
-    binary = _binary(repository, found)
+    binary, dense = _told_by_content(repository, found)
     omitted |= {file.path: why.binary() for file in found if file.oid in binary}
     found = [file for file in found if file.oid not in binary]
+    found = _own(repository, found, attributes, rules, omitted, under=under, dense=dense)
 
     def read(files: Sequence[File]) -> list[bytes]:
         contents: dict[str, bytes] = {}
@@ -195,7 +200,7 @@ def in_worktree(
     )
     found = [File.of((path, "", size)) for path, size in _sized(top, names, rules, omitted)]
     found = _unmarked(repository, found, attributes, rules, omitted)
-    return _on_disk(repository, found, omitted, rules.max_file_bytes)
+    return _on_disk(repository, found, omitted, rules, attributes=attributes, under=under)
 
 
 def in_folder(root: str, rules: Rules, own: Sequence[str] = ()) -> Corpus:
@@ -203,7 +208,7 @@ def in_folder(root: str, rules: Rules, own: Sequence[str] = ()) -> Corpus:
     omitted: Omitted = {}
     names = list(_walk(root, Own(own), omitted))
     found = [File.of((path, "", size)) for path, size in _sized(root, names, rules, omitted)]
-    return _on_disk(Repository(root, None, {}), found, omitted, rules.max_file_bytes)
+    return _on_disk(Repository(root, None, {}), found, omitted, rules, attributes={}, under="")
 
 
 def _corpus(commit: str | None, found: Iterable[File], omitted: Omitted, read: Read) -> Corpus:
@@ -235,6 +240,33 @@ def _unmarked(
     )
     omitted |= marks
     return [file for file in found if file.path not in marks] if marks else found
+
+
+def _own(
+    repository: Repository,
+    found: list[File],
+    attributes: Mapping[str, bytes],
+    rules: Rules,
+    omitted: Omitted,
+    *,
+    under: str,
+    dense: Collection[str],
+) -> list[File]:
+    """Those that are the project's own as far as names and lines tell, below ``under``.
+
+    ``dense`` are the contents with the lines of a bundle.
+    """
+    if not rules.guess:
+        return found
+    guesses = {
+        file.path: told
+        for file in found
+        if file.path != under
+        and (told := why.guess(file.path[len(under) :], dense=file.oid in dense))
+    }
+    guesses = why.confirmed(repository, attributes, guesses)
+    omitted |= guesses
+    return [file for file in found if file.path not in guesses] if guesses else found
 
 
 # ── a commit ──
@@ -271,9 +303,18 @@ def _blobs(repository: Repository, files: Iterable[File]) -> Iterator[tuple[str,
         yield from zip(wanted, repository.read(*wanted), strict=True)
 
 
-def _binary(repository: Repository, files: Iterable[File]) -> set[str]:
-    """The contents that are no text; one that cannot be read is an error later, when it is."""
-    return {oid for oid, content in _blobs(repository, files) if content and why.is_binary(content)}
+def _told_by_content(repository: Repository, files: Iterable[File]) -> tuple[set[str], set[str]]:
+    """The contents that are no text, and those with the lines of a bundle.
+
+    One that cannot be read is an error later, when it is.
+    """
+    binary, dense = set(), set()
+    for oid, content in _blobs(repository, files):
+        if content and why.is_binary(content):
+            binary.add(oid)
+        elif content and why.is_dense(content):
+            dense.add(oid)
+    return binary, dense
 
 
 def _named(files: Sequence[File], oid: str) -> str:
@@ -283,10 +324,19 @@ def _named(files: Sequence[File], oid: str) -> str:
 # ── the disk ──
 
 
-def _on_disk(repository: Repository, files: Iterable[File], omitted: Omitted, most: int) -> Corpus:
+def _on_disk(
+    repository: Repository,
+    files: Iterable[File],
+    omitted: Omitted,
+    rules: Rules,
+    *,
+    attributes: Mapping[str, bytes],
+    under: str,
+) -> Corpus:
     """What lies there and can be read, each with the id that git would give it."""
-    root = repository.root
+    root, most = repository.root, rules.max_file_bytes
     found = []
+    dense = set()
     for path, _, _ in files:
         try:
             content = opened.read_inside(root, path, most)
@@ -297,6 +347,9 @@ def _on_disk(repository: Repository, files: Iterable[File], omitted: Omitted, mo
             omitted[path] = why.binary()
         else:
             found.append(File.of((path, repository.blob_id(content), len(content))))
+            if why.is_dense(content):
+                dense.add(found[-1].oid)
+    found = _own(repository, found, attributes, rules, omitted, under=under, dense=dense)
 
     def read(files: Sequence[File]) -> list[bytes]:
         contents = []

@@ -60,6 +60,20 @@ _ATTRIBUTES_WHOLE = 64 << 20
 _SNIFFED = 8000
 
 
+#: Folders of other people's code, and names and endings of what tools have written.
+_OTHERS = frozenset((
+    "vendor", "vendors", "third_party", "third-party", "thirdparty", "3rdparty", "node_modules",
+    "bower_components",
+))  # fmt: skip
+_SCRIPTS = (".js", ".mjs", ".cjs", ".css")
+_MINIFIED = (*(f".min{end}" for end in _SCRIPTS), ".js.map", ".css.map", ".mjs.map", ".cjs.map")
+#: Bytes of a line, on the average, that no person writes; and of a file that is judged by them.
+_DENSE = 110
+_JUDGED = 2000
+#: All that a guess may say, for a repository to take back.
+_ALL = b"* linguist-generated linguist-vendored\n"
+
+
 class Sieve:
     """Tells by its path and its size alone whether a file is looked at."""
 
@@ -123,6 +137,41 @@ def marked(
     return {
         path: next(f"{word}: by .gitattributes" for name, word in _MARKS.items() if name in has)
         for path, has in found.items()
+    }
+
+
+def is_dense(content: bytes) -> bool:
+    """Are its lines as long as those of a bundle?"""
+    return len(content) >= _JUDGED and len(content) > _DENSE * (content.count(b"\n") + 1)
+
+
+def guess(path: str, *, dense: bool) -> str | None:
+    """What a file is by its name, or the length of its lines, if it is not the project's own."""
+    *folders, name = path.split("/")
+    folder = next((one for one in folders if one.lower() in _OTHERS), None)
+    if folder is not None:
+        return f"{VENDORED}: by its folder, {folder}/"
+    if name.endswith(_MINIFIED):
+        return f"{GENERATED}: by its name"
+    if dense and name.endswith(_SCRIPTS):
+        return f"{GENERATED}: its lines are those of a bundle"
+    return None
+
+
+def confirmed(
+    repository: Repository, attributes: Mapping[str, bytes], guesses: Mapping[str, str]
+) -> dict[str, str]:
+    """The guesses that no attribute file takes back: ``vendor/** -linguist-vendored``."""
+    if not attributes or not guesses:
+        return dict(guesses)
+    told = {**attributes, _ATTRIBUTES: _ALL + attributes.get(_ATTRIBUTES, b"")}
+    names = {word: name for name, word in _MARKS.items()}
+    with _written(told) as folder:
+        found = repository.attributes(("linguist-generated", "linguist-vendored"), guesses, folder)
+    return {
+        path: why
+        for path, why in guesses.items()
+        if names[why.partition(":")[0]] in found.get(path, ())
     }
 
 

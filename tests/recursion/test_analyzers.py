@@ -501,7 +501,32 @@ def test_what_points_elsewhere_is_rejected_and_counted(tmp_path: Path) -> None:
     result = reviewed(FILES, analyzers=[row], ruff="off")
     assert result.findings == ()
     assert (result.counts.verified, result.counts.rejected) == (0, 11)
-    assert result.status == COMPLETED
+    # What would fail a run if it had a place is not passed over.
+    assert result.status == PARTIAL
+    why = "the analyzer tool gave nothing: a result of it has no place in the files: "
+    assert result.uncovered == (("src/a.go", f"{why}It is wrong"),)
+    assert result.notes == ("10 results of tool have no place in the files: It is wrong",)
+
+
+def test_a_minor_result_without_a_place_is_told(tmp_path: Path) -> None:
+    row = tool(
+        tmp_path, log("[{'level': 'warning', 'message': {'text': 'a {0}', 'arguments': ['b']}}]")
+    )
+    result = reviewed(FILES, analyzers=[row], ruff="off", domains=("quality",))
+    assert (result.status, result.uncovered) == (COMPLETED, ())
+    assert result.notes == ("1 result of tool has no place in the files: a b",)
+    assert reviewed(FILES, analyzers=[row], ruff="off", domains=("docs",)).notes == ()
+
+
+def test_a_place_may_be_told_by_the_number_of_an_artifact(tmp_path: Path) -> None:
+    body = (
+        "artifacts = [{'location': {'uri': one}} for one in files]\n"
+        "file = {'artifactLocation': {'index': 1}, 'region': {'startLine': 2}}\n"
+        "results = [{'message': {'text': 'x'}, 'locations': [{'physicalLocation': file}]}]\n"
+        "print(json.dumps({'runs': [{'artifacts': artifacts, 'results': results}]}))"
+    )
+    result = reviewed(FILES, analyzers=[tool(tmp_path, body)], ruff="off")
+    assert [one.finding.evidence[0].path for one in result.findings] == ["ü b.go"]
 
 
 def test_the_end_of_a_file_is_its_last_line(tmp_path: Path) -> None:

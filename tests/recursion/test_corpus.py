@@ -290,3 +290,39 @@ def test_a_hundred_thousand_files_take_seconds(repo: GitRepo) -> None:
     assert len(found.files) == 100_000
     assert reasons(found) == {"huge.bin": "too_large", "loop": "link", "module": "submodule"}
     assert time.process_time() - begun < 30
+
+
+GUESSED = {
+    "web/jquery.min.js": "generated",
+    "web/site.css.map": "generated",
+    "dist/bundle.mjs": "generated",
+    "lib/Vendor/x.py": "vendored",
+    "a/bower_components/b/index.js": "vendored",
+}
+LONG = "".join(f"var a{number}=1;" for number in range(300))
+
+
+def guessing(repo: GitRepo) -> None:
+    repo.write_all(dict.fromkeys(GUESSED, f"/*x*/\n{LONG}\n"))
+    repo.write_all({
+        "vendor.py": "x = 1\n", "data.json": LONG, "short.js": "x" * 500, "site.min.py": LONG,
+        "ours/vendor/a.js": "1\n", "ours/vendor/b.min.js": "1\n",
+    })  # fmt: skip
+
+
+def test_what_names_and_lines_tell_is_left_out_unless_the_repository_says_otherwise(
+    repo: GitRepo,
+) -> None:
+    guessing(repo)
+    plain = {**GUESSED, "ours/vendor/a.js": "vendored", "ours/vendor/b.min.js": "vendored"}
+    rules = Rules(guess=True)
+    assert reasons(committed(repo, rules)) == plain
+    assert reasons(in_folder(str(repo.path), rules)) == {**plain, ".git/": "own"}
+    assert reasons(committed(repo)) == {}
+    repo.write(".gitattributes", "/ours/** -linguist-vendored\ndist/* linguist-generated=false\n")
+    kept = {path: why for path, why in GUESSED.items() if not path.startswith("dist/")}
+    for found in (committed(repo, rules), in_worktree(repository(repo), rules)):
+        assert reasons(found) == kept
+    # What is asked for by its name is looked at.
+    assert paths(committed(repo, rules, "lib/Vendor")) == ["lib/Vendor/x.py"]
+    assert paths(committed(repo, rules, "web/jquery.min.js")) == ["web/jquery.min.js"]

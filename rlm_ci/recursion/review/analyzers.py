@@ -9,14 +9,14 @@ import os
 import re
 import sys
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from rlm_ci import process
 from rlm_ci.errors import RlmCiError
 from rlm_ci.evidence import REJECTED, anchor
 from rlm_ci.findings import Evidence, Finding, Location, Severity
 from rlm_ci.globs import matcher
-from rlm_ci.recursion.review import ruff, sarif
+from rlm_ci.recursion.review import placeless, ruff, sarif
 from rlm_ci.recursion.review.scratch import Given, Scratch, configures, plain
 from rlm_ci.recursion.review.windows import name
 from rlm_ci.recursion.syntax.languages import language
@@ -161,7 +161,7 @@ def analyse(
         results = list(zip(printout.results, silenced, strict=True))
         if analyzer.rules:
             results += [(one, None) for one in _undecodable(texts, given)]
-        lost = list(printout.placeless)
+        lost = [one for one in printout.placeless if _domain(analyzer, one) in domains]
         for result, quiet in results:
             finding = _finding(analyzer, result, texts, domains, quiet)
             if finding == REJECTED:
@@ -267,7 +267,7 @@ def _run(
         return _ruff(analyzer, scratch, given)
     if scratch is None:
         raise _BrokenError("it needs files on the disk")
-    printout = _merge([
+    printout = sarif.merged([
         sarif.read(_printed(_filled(analyzer.command, scratch, batch), scratch), scratch.find)
         for batch in _batches(analyzer.command, scratch.held)
     ])  # fmt: skip
@@ -284,10 +284,10 @@ def _ruff(
     def told(some: Sequence[Given], *, heed_noqa: bool) -> Printout:
         command = ruff.command(program, analyzer.rules, heed_noqa=heed_noqa)
         if scratch is None:
-            return _merge([_piped(command, one) for one in some])
+            return sarif.merged([_piped(command, one) for one in some])
         wanted = {one.text for one in some}
         held = [one for one in scratch.held if one.text in wanted]
-        return _merge([
+        return sarif.merged([
             sarif.read(_printed((*command, *(one.name for one in batch))), scratch.find)
             for batch in _batches(("{files}",), held)
         ])  # fmt: skip
@@ -318,15 +318,6 @@ def _piped(command: Sequence[str], one: Given) -> Printout:
 def _may_silence(content: bytes) -> bool:
     folded = content.lower()
     return b"noqa" in folded or b"ruff:" in folded
-
-
-def _merge(printouts: Sequence[Printout]) -> Printout:
-    return sarif.Printout(
-        tuple(result for one in printouts for result in one.results),
-        sum(one.rejected for one in printouts),
-        next((one.failed for one in printouts if one.failed), ""),
-        next((one.version for one in printouts), ""),
-    )
 
 
 def _batches(command: Sequence[str], held: Sequence[Held]) -> Iterator[list[Held]]:
@@ -403,10 +394,9 @@ def _finding(
             content,
             at=(spot.line_start or 0, spot.column),
         )
-        hint = f"{result.rule} {result.name}".strip()
+        hint = ruff.hint(result.rule, result.name)
     else:
-        domain = "security" if result.is_security else analyzer.domain
-        weight = ruff.Weight(domain, _most(analyzer, result), _CONFIDENCE)
+        weight = ruff.Weight(_domain(analyzer, result), _most(analyzer, result), _CONFIDENCE)
         hint = result.rule
     if weight is None or weight.domain not in domains:
         return None
@@ -435,6 +425,10 @@ def _place(spot: sarif.Spot, texts: Sequence[Text]) -> Location | None:
         claim = Location(text.path, start + shift - 1)
         place = anchor(claim, text.content, text.blob, text.line_start).location
     return place
+
+
+def _domain(analyzer: Analyzer, result: Result) -> str:
+    return "security" if result.is_security else analyzer.domain
 
 
 def _most(analyzer: Analyzer, result: Result) -> Severity:

@@ -201,6 +201,7 @@ def _page(
     groups = [one for one in groups if one.accepted < len(one.members)]
     return render({
         "title": prose(title),
+        "base": code(report.subject.base[:12]) if report.subject.base else "",
         "commit": code(report.subject.head[:12]) if report.subject.head else "",
         "summary": prose(own.summary),
         "domains": ", ".join(

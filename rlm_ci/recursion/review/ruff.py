@@ -194,6 +194,13 @@ def command(program: str, chosen: Collection[str], *, heed_noqa: bool) -> tuple[
     )  # fmt: skip
 
 
+def hint(rule: str, called: str) -> str:
+    """What helps against a finding: the name of its rule, by which more can be read."""
+    if rule == SYNTAX:
+        return "mend it; a file that is no Python by itself is left out by recursion.exclude"
+    return f"{rule} {called}".strip()
+
+
 def is_test(path: str) -> bool:
     """Whether a file is a test by its name."""
     return _TEST.search(path) is not None

@@ -9,7 +9,7 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
 #: Results that one printout may have; places of one result that are opened.
@@ -61,13 +61,14 @@ class Printout(Value):
     """The results whose places are known, how many others there were, what the tool complains of.
 
     ``failed`` is its own word for why it could not look at everything, ``version`` what it says
-    that it is.
+    that it is. ``placeless`` are those others that have words.
     """
 
     results: tuple[Result, ...]
     rejected: int
     failed: str = ""
     version: str = ""
+    placeless: tuple[Result, ...] = ()
 
 
 def read(data: bytes, find: Callable[[str], int | None]) -> Printout:
@@ -82,6 +83,7 @@ def read(data: bytes, find: Callable[[str], int | None]) -> Printout:
     if not isinstance(log, dict) or not isinstance(log.get("runs"), list):
         raise SarifError("what it printed is no SARIF: it has no runs")
     results: list[Result] = []
+    placeless: list[Result] = []
     rejected, failed, version = 0, "", ""
     runs = list(filter(_is_dict, log["runs"]))
     if not runs:
@@ -89,18 +91,31 @@ def read(data: bytes, find: Callable[[str], int | None]) -> Printout:
     for run in runs:
         failed = failed or _complaint(run)
         version = version or _text(_dict(_dict(run.get("tool")).get("driver")).get("version"))
-        rules = _rules(run)
+        rules, find_in = _rules(run), _finder(run, find)
         for record in filter(_is_dict, _list(run.get("results"))):
             if record.get("kind", "fail") != "fail":
                 continue
             if len(results) + rejected >= MOST:
                 raise SarifError(f"it has more than {MOST:,} results")
-            result = _result(record, rules, find)
-            if result is None:
-                rejected += 1
-            else:
+            result = _result(record, rules, find_in)
+            if result is not None and result.spots:
                 results.append(result)
-    return Printout(tuple(results), rejected, failed, version)
+                continue
+            rejected += 1
+            if result is not None:
+                placeless.append(result)
+    return Printout(tuple(results), rejected, failed, version, tuple(placeless))
+
+
+def merged(printouts: Sequence[Printout]) -> Printout:
+    """Those of several calls as one."""
+    return Printout(
+        tuple(result for one in printouts for result in one.results),
+        sum(one.rejected for one in printouts),
+        next((one.failed for one in printouts if one.failed), ""),
+        next((one.version for one in printouts), ""),
+        tuple(result for one in printouts for result in one.placeless),
+    )
 
 
 def _is_dict(value: object) -> bool:
@@ -140,11 +155,27 @@ def _rules(run: Mapping[str, Any]) -> dict[str | int, dict[str, Any]]:
     return found
 
 
+def _finder(
+    run: Mapping[str, Any], find: Callable[[str], int | None]
+) -> Callable[[Mapping[str, Any]], int | None]:
+    """How the text is found that an artifact's location means: by its address, or by a number."""
+    artifacts = _list(run.get("artifacts"))
+
+    def found(location: Mapping[str, Any]) -> int | None:
+        address, index = location.get("uri"), location.get("index")
+        if address is None and type(index) is int and 0 <= index < len(artifacts):
+            address = _dict(_dict(artifacts[index]).get("location")).get("uri")
+        return find(address) if isinstance(address, str) else None
+
+    return found
+
+
 def _result(
     record: Mapping[str, Any],
     rules: Mapping[str | int, dict[str, Any]],
-    find: Callable[[str], int | None],
+    find: Callable[[Mapping[str, Any]], int | None],
 ) -> Result | None:
+    """One result, without spots where it has no place; None where it says nothing."""
     spots = tuple(
         spot
         for place in _list(record.get("locations"))[:_PLACES]
@@ -158,7 +189,7 @@ def _result(
         rule = rules.get(index)
     rule = rule or {}
     message = _message(_dict(record.get("message")), rule)
-    if not spots or not message:
+    if not message:
         return None
     properties = _dict(rule.get("properties"))
     default = _dict(rule.get("defaultConfiguration")).get("level")
@@ -182,9 +213,9 @@ def _message(message: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
     if not isinstance(text, str) and isinstance(message.get("id"), str):
         strings = _dict(rule.get("messageStrings"))
         text = _dict(strings.get(message["id"])).get("text")
-        for number, argument in enumerate(_list(message.get("arguments"))[:10]):
-            if isinstance(text, str):
-                text = text.replace(f"{{{number}}}", str(argument)[:_NAME])
+    for number, argument in enumerate(_list(message.get("arguments"))[:10]):
+        if isinstance(text, str):
+            text = text.replace(f"{{{number}}}", str(argument)[:_NAME])
     return _text(text, _MESSAGE)
 
 
@@ -204,10 +235,9 @@ def _suppression(record: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _spot(place: Mapping[str, Any], find: Callable[[str], int | None]) -> Spot | None:
+def _spot(place: Mapping[str, Any], find: Callable[[Mapping[str, Any]], int | None]) -> Spot | None:
     physical = _dict(place.get("physicalLocation"))
-    address = _dict(physical.get("artifactLocation")).get("uri")
-    text = find(address) if isinstance(address, str) else None
+    text = find(_dict(physical.get("artifactLocation")))
     if text is None:
         return None
     region = _dict(physical.get("region"))
