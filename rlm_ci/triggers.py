@@ -79,7 +79,12 @@ def _between(settings: Settings, repository: Repository) -> ChangeSet:
             hint="name the base with --base REF",
         )
     source = source.removeprefix("default, ")
-    return changes.from_range(repository, default[1], head, source, pull_request=pull_request)
+    change = changes.from_range(repository, default[1], head, source, pull_request=pull_request)
+    if change.head != change.merge_base:
+        return change
+    # Of what the default branch has already: that commit, as without a flag, and not nothing.
+    alone = changes.from_commit(repository, change.head or head, source)
+    return change.replace(base=alone.base, merge_base=alone.merge_base)
 
 
 def _pull_request(settings: Settings) -> PullRequest | None:
@@ -261,11 +266,31 @@ def _from_push(
             where=path,
             hint="let the workflow run only if: github.event.deleted == false",
         )
-    if before.strip("0"):
-        return changes.from_range(repository, before, after, path, **fields)
     from rlm_ci import pushes
 
-    return pushes.from_first(repository, after, None, path, **fields)
+    if not before.strip("0"):
+        return pushes.from_first(repository, after, None, path, **fields)
+    is_lost = (
+        payload.get("forced") is True
+        and repository.resolve(before)[0] is None
+        and not repository.is_shallow()
+    )
+    if fields["target"] == _text(payload.get("repository"), "default_branch"):
+        if is_lost:
+            raise ConfigError(
+                f"what the forced push replaced, {before[:12]}, is in no clone made since",
+                where=path,
+                hint=f"git fetch {repository.remote()} {before}",
+            )
+        return changes.from_range(repository, before, after, path, **fields)
+    if is_lost:
+        fields["label"] = "beyond the default branch, as a forced push replaced what was there"
+        return pushes.from_first(repository, after, None, path, **fields)
+    change = pushes.from_update(repository, before, after, path, **fields)
+    if change.merge_base != change.head:
+        return change
+    # Merged since: the default branch has all of it, and still it is what was pushed.
+    return changes.from_range(repository, before, after, path, **fields)
 
 
 def _read(path: str) -> bytes:

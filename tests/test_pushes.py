@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import histories_events as events
 import pytest
 from histories import ZERO_SHA, GitRepo
 from histories_changes import numbered
 
 from rlm_ci import changes, pushes, triggers
+from rlm_ci.errors import ConfigError
 from rlm_ci.git import Repository, discover
 from rlm_ci.settings import Settings
 from rlm_ci.table import CORE
@@ -78,6 +80,64 @@ def pushed(
     assert set(native.names()) == set(found)
     assert native.policy_commit is not None
     return found
+
+
+def told(clone: GitRepo, before: str, folder: Path, *, forced: bool = False) -> ChangeSet:
+    """What the event of a push says, in a clone that holds what GitHub's own action fetches."""
+    payload = events.push(before, clone.sha(), forced=forced)
+    found = triggers.from_event(
+        Repository(*discover(os.fspath(clone)), os.environ),
+        str(events.write_event(folder, payload)),
+    )
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("how", ["rebase", "merge"])
+def test_the_event_of_a_push_is_judged_as_by_the_hook(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path, how: str
+) -> None:
+    before = clone.sha()
+    goes_on(origin)
+    clone.run("fetch", "-q", "origin")
+    clone.run(how, "-q", "origin/main", *(["--no-edit"] if how == "merge" else []))
+    clone.write("more.py", "x\n").commit("More")
+    change = told(clone, before, tmp_path)
+    expected = pushed(clone, before)
+    assert "big.txt" not in expected
+    assert {one.path: one.lines for one in change.files()} == expected
+
+
+def test_what_a_forced_push_replaced_may_be_in_no_clone(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path
+) -> None:
+    goes_on(origin)
+    clone.run("fetch", "-q", "origin")
+    clone.run("rebase", "-q", "origin/main")
+    change = told(clone, "dead" * 10, tmp_path, forced=True)
+    assert [(one.path, one.lines) for one in change.files()] == [("pushed.py", 50)]
+    assert "forced push" in change.label
+    with pytest.raises(ConfigError, match="is not in this clone"):
+        told(clone, "dead" * 10, tmp_path)
+
+
+def test_a_forced_push_to_the_default_branch_says_what_to_fetch(
+    clone: GitRepo, tmp_path: Path
+) -> None:
+    payload = events.push("dead" * 10, clone.sha(), ref="refs/heads/main", forced=True)
+    here = Repository(*discover(os.fspath(clone)), os.environ)
+    with pytest.raises(ConfigError) as caught:
+        triggers.from_event(here, str(events.write_event(tmp_path, payload)))
+    assert caught.value.hint == f"git fetch origin {'dead' * 10}"
+
+
+def test_a_push_that_was_merged_before_it_was_judged_is_judged(
+    clone: GitRepo, tmp_path: Path
+) -> None:
+    before = clone.sha()
+    clone.write("more.py", "x\n").commit("More")
+    clone.run("update-ref", "refs/remotes/origin/main", "HEAD")
+    assert told(clone, before, tmp_path).names() == ["more.py"]
 
 
 def test_a_branch_that_was_rebased_is_what_a_reviewer_will_see(

@@ -69,7 +69,11 @@ def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:
     for name, data in zip(CONFIG_FILES, contents, strict=True):
         if data is not None:
             table = TABLE if name == "pyproject.toml" else None
-            record = settings.parse_config(data, f"{name}{suffix}", table)
+            try:
+                record = settings.parse_config(data, f"{name}{suffix}", table)
+            except ConfigError:
+                _refuse_link(change, commit, name)
+                raise
             if record or table is None:
                 found.append((record, f"{name}{suffix}"))
     if len(found) > 1:
@@ -79,6 +83,16 @@ def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:
             hint="keep one: rlm-ci.toml, or [tool.rlm-ci] in pyproject.toml",
         )
     return found[0] if found else ({}, "")
+
+
+def _refuse_link(change: ChangeSet, commit: str | None, name: str) -> None:
+    """Raise ConfigError where what git holds under ``name`` is the text of a link."""
+    if commit and change.repository.run("ls-tree", commit, "--", name).startswith(b"120000 "):
+        raise ConfigError(
+            "the config file cannot be read: it is a link, not a regular file",
+            where=f"{name} at {commit[:12]}",
+            hint="make it a regular file, or remove it",
+        )
 
 
 def _named_config(path: str, root: str, change: ChangeSet) -> tuple[dict[str, Any], str]:

@@ -48,7 +48,7 @@ def before(settings: Settings, repository: Repository) -> dict[str, bytes]:
         if target == PR:
             name = OURS if clone.branch(OURS) else clone.head() or ""
             return _ours(clone.read(name, folder(settings)))
-        return _ours(clone.read(target, ""))
+        return _ours(clone.read(target.removeprefix(_BRANCH), ""))
 
 
 def push(settings: Settings, repository: Repository, source: str) -> Iterator[str]:
@@ -63,7 +63,7 @@ def push(settings: Settings, repository: Repository, source: str) -> Iterator[st
         if target == _WIKI:
             yield told(clone.deliver(clone.head() or "master", flat(pages), _MESSAGE))
         elif target != PR:
-            yield told(clone.deliver(target, pages, _MESSAGE))
+            yield told(clone.deliver(target.removeprefix(_BRANCH), pages, _MESSAGE))
         else:
             base = clone.head()
             if base is None:
@@ -80,7 +80,7 @@ def push(settings: Settings, repository: Repository, source: str) -> Iterator[st
 
 
 def require(settings: Settings) -> str:
-    """``pr``, ``wiki``, or the name of a branch. Raises ConfigError."""
+    """``pr``, ``wiki`` or ``branch:NAME``: a branch may have any name. Raises ConfigError."""
     target: str = settings.wiki.target
     if target in (PR, _WIKI):
         return target
@@ -95,7 +95,7 @@ def require(settings: Settings) -> str:
             where=settings.sources["wiki.target"],
             hint="pr, wiki, or branch:NAME",
         )
-    return name
+    return target
 
 
 def folder(settings: Settings) -> str:

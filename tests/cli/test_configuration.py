@@ -163,6 +163,15 @@ def test_a_file_that_is_none_is_refused(cli: Cli, repo: GitRepo, kind: str) -> N
     assert "the config file cannot be read: " in ended.stderr
 
 
+def test_a_link_at_the_base_is_refused_as_what_it_is(cli: Cli, repo: GitRepo) -> None:
+    base = repo.symlink("rlm-ci.toml", "shared/rlm-ci.toml").commit()
+    repo.write("a", "x\n").commit()
+    ended = cli("check", "--base", base, cwd=repo)
+    assert ended.code == 5
+    told = "it is a link, not a regular file (rlm-ci.toml at "
+    assert told in ended.stderr
+
+
 def test_another_file_may_be_named(cli: Cli, repo: GitRepo, tmp_path: Path) -> None:
     base = repo.write("ci/strict.toml", STRICT).write("rlm-ci.toml", LOOSE).commit()
     repo.write("ci/strict.toml", LOOSE.replace("99", "77"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from histories import EMPTY_TREE
 from histories_changes import hostile_names, numbered
 from histories_events import (
     HOSTILE_TITLE,
@@ -91,6 +92,12 @@ def test_the_change_without_being_told(cli: Cli, feature: tuple[GitRepo, str, st
     more = repo.write("b.md", "x").commit()
     assert judged() == (base, more, 2)  # on the default branch: its own commit
     assert judged("--base", base, "--head", "feature") == (base, head, 30)
+    assert judged("--head", "feature") == (base, head, 30)
+    for named in ("HEAD", "main", more):
+        assert judged("--head", named) == (base, more, 2)
+    first = judged("--head", repo.text("rev-list", "--max-parents=0", "HEAD"))
+    assert first[0] == EMPTY_TREE
+    assert first[2] > 0
 
 
 @pytest.mark.parametrize("place", ["subfolder", "linked", "-C"])

@@ -132,17 +132,17 @@ def test_a_page_names_no_commit_but_one_of_ours(stage: Stage) -> None:
 def test_pushed_to_a_branch_and_only_when_something_changed(stage: Stage, tmp_path: Path) -> None:
     bare = GitRepo(tmp_path / "up.git", bare=True)
     stage.repo.remote(f"file://{bare.path}").run("push", "-q", "origin", "main")
-    push = ("wiki", "--push", "--to", "branch:pages")
+    push = ("wiki", "--push", "--to", "branch:wiki")  # no other than a branch
     assert "pushed" in stage.cli(*push).stderr
-    first = bare.sha("pages")
-    assert bare.text("show", "pages:index.md").startswith("# ")
+    first = bare.sha("wiki")
+    assert bare.text("show", "wiki:index.md").startswith("# ")
     stage.repo.write("notes.txt", "no code\n").commit()
     again = stage.cli(*push)
     assert again.code == 0, again.stderr
     assert bare.sha("main") == bare.sha("main")
     stage.repo.append("shop/__init__.py", "\n\ndef gross(net):\n    return net\n").commit()
     assert "pushed" in stage.cli(*push).stderr
-    assert bare.text("merge-base", first, "pages") == first
+    assert bare.text("merge-base", first, "wiki") == first
     for name in ("../x", "HEAD", "refs/heads/x"):
         wrong = stage.cli("wiki", "--push", "--to", f"branch:{name}")
         assert (wrong.code, "there is no target" in wrong.stderr) == (5, True), name
