@@ -227,6 +227,38 @@ def test_other_languages_find_theirs(
     assert outside(files, path) == packages
 
 
+ALIASES: Files = {
+    "tsconfig.base.json": '{ // all\n"compilerOptions": {"baseUrl": ".", /* "x" */ "paths": {\n'
+    '"~/*": ["none/*", "packages/c/src/*"], "@app/one": ["./packages/c/src/one.ts"],},},\n}\n',
+    "packages/c/src/one.ts": "", "packages/c/src/util/index.ts": "", "packages/c/src/u.js": "",
+    "packages/c/package.json": '{"main": "src/u.js", "imports": {"#u": {"node": "x", "default": '
+    '["./src/u.js"]}, "#in/*": "./src/*.ts"}}',
+    "packages/c/src/a.ts": "import '~/one'; import '@app/one'; import '~/util'; import '#u';\n"
+    "import '#in/one'; import '@app/two'; import 'packages/c/src/u'; import 'react';\n",
+    "other/jsconfig.json": '{"compilerOptions": {"baseUrl": "deep"}}', "other/deep/x/y.js": "",
+    "other/z.js": "import 'x/y'; import '~/gone'; import '@/gone'; import '#gone'; import 'x';\n",
+    "odd/tsconfig.json": '{"compilerOptions": {"paths": [1], "baseUrl": 3}}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "inside", "packages"),
+    [
+        (
+            "packages/c/src/a.ts",
+            [f"packages/c/src/{name}" for name in ("one.ts", "u.js", "util/index.ts")],
+            ["@app/two", "react"],
+        ),
+        ("other/z.js", ["other/deep/x/y.js"], ["x"]),
+    ],
+)
+def test_other_names_that_a_configuration_gives_lead_to_files(
+    path: str, inside: list[str], packages: list[str]
+) -> None:
+    assert targets(ALIASES, path) == inside
+    assert sorted(outside(ALIASES, path)) == packages
+
+
 RUST: Files = {
     "Cargo.toml": '[package]\nname = "auto"\n\n[dependencies.regex-syntax]\nversion = "1"\n\n'
     "[target.'cfg(unix)'.dev-dependencies]\nHandy = { version = \"1\" }\n",
@@ -254,6 +286,35 @@ def test_names_of_a_crate_of_rust_are_no_packages(
 ) -> None:
     assert targets(RUST, path) == inside
     assert sorted(outside(RUST, path)) == packages
+
+
+def test_a_crate_of_rust_is_used_where_a_path_begins_with_it() -> None:
+    files = {
+        "Cargo.toml": "[dependencies]\nitoa = '1'\nryu = '1'\nsaid = '1'\ntold = '1'\nmem = '1'\n",
+        "src/lib.rs": "//! ```\n//! said::x()\n//! ```\nuse std::mem;\nfn f(c: char) -> u8 {\n"
+        '    let _ = ("told::x", \'"\', r#"said::"y"#);\n    mem::take(itoa::Buffer::new());\n'
+        "    u8::MAX + own::x() + $told::y() /* said::z */ + a.told::<u8>()\n}\n"
+        "type R = Vec<ryu::Buffer>;\n",
+    }
+    found = graph(files).external["src/lib.rs"]
+    assert [(one.package, one.line) for one in found] == [("itoa", 7), ("ryu", 10), ("std", 4)]
+
+
+def test_what_a_module_of_rust_passes_on_leads_to_where_it_is() -> None:
+    files = {
+        "Cargo.toml": '[package]\nname = "auto"\n',
+        "src/lib.rs": "mod de;\nmod a;\npub use crate::de::{parse, Deep};\npub use a::Round;\n",
+        "src/de.rs": "pub use self::deep::Deep;\n", "src/de/deep.rs": "",
+        "src/a.rs": "pub use crate::Round;\n",
+        "tests/all.rs": "use auto::{parse, Gone};\n", "tests/deep.rs": "use auto::Deep;\n",
+        "tests/round.rs": "use auto::Round;\n",
+    }  # fmt: skip
+    found = {path: targets(files, path) for path in files if path.startswith("tests/")}
+    assert found == {
+        "tests/all.rs": ["src/de.rs", "src/lib.rs"],
+        "tests/deep.rs": ["src/de.rs", "src/de/deep.rs", "src/lib.rs"],
+        "tests/round.rs": ["src/a.rs", "src/lib.rs"],
+    }
 
 
 JAVA: Files = {

@@ -183,9 +183,14 @@ def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str
     mains, crates, modules = (
         _said(outlines, manifest) for manifest in ("package.json", "Cargo.toml", "go.mod")
     )
+    aliases: dict[str, list[Import]] = {}
+    for one in outlines:
+        if one.language == "JSON" and one.imports:
+            renamed = [known for known in one.imports if not known.level]
+            aliases.setdefault(folder_of(one.path), []).extend(renamed)
     rust = {one.path: one for one in outlines if one.language == "Rust"}
     go = Go(places, named.get("go.mod", {}), modules)
-    script = JavaScript(places, named.get("package.json", {}), mains).resolve
+    script = JavaScript(places, named.get("package.json", {}), mains, aliases).resolve
     c = C(places).resolve
     made: dict[str, Resolve] = {
         "C": c, "C++": c, "CUDA": c, "Objective-C": c,
@@ -203,8 +208,9 @@ def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str
 
 def _said(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
     """For each folder with a manifest of that name, what this begins with, or needs."""
+    level = int(manifest == "package.json")  # what it calls otherwise is none of it
     return {
-        folder_of(one.path): [known.module for known in one.imports]
+        folder_of(one.path): [known.module for known in one.imports if known.level == level]
         for one in outlines
         if one.imports and one.path.rpartition("/")[2] == manifest
     }

@@ -86,6 +86,8 @@ def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | N
     }
     if name in named:
         return named[name]
+    if re.fullmatch(r"(?:ts|js)config(?:\.[\w.-]+)?\.json", name):
+        return _typescript
     return {"Dockerfile": _docker, "Makefile": _make}.get(language)
 
 
@@ -173,6 +175,7 @@ def _package(found: _Found, lines: list[str]) -> None:
         if isinstance(main, str) and main:
             module = main if main.startswith(".") else f"./{main}"
             found.imports.append(Import.of((module, (), _line_of(lines, key, 0), 1, ())))
+    _alias(found, lines, "imports", record.get("imports"), "")
     bins = record.get("bin")
     if isinstance(bins, str) and name:
         found.enter("script", name.rpartition("/")[2], _line_of(lines, "bin", 0))
@@ -182,6 +185,49 @@ def _package(found: _Found, lines: list[str]) -> None:
         for key in list(inner)[:_MOST] if isinstance(inner, dict) else ():
             number = _line_of(lines, key, number - 1)
             found.enter(kind, key, number)
+
+
+_JSON_TEXT = r'("(?:\\.|[^"\\])*")'
+_REMARK = re.compile(rf"{_JSON_TEXT}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMA = re.compile(rf"{_JSON_TEXT}|,(?=\s*[}}\]])")
+
+
+def _typescript(found: _Found, lines: list[str]) -> None:
+    """Under which other names a ``tsconfig.json``, with its remarks, has files imported."""
+    text = _REMARK.sub(lambda match: match[1] or "", "\n".join(lines))
+    try:
+        record = json.loads(_COMMA.sub(lambda match: match[1] or "", text))
+    except (ValueError, RecursionError):
+        return
+    options = record.get("compilerOptions") if isinstance(record, dict) else None
+    if not isinstance(options, dict):
+        return
+    base = options.get("baseUrl")
+    folder = f"{base.rstrip('/')}/" if isinstance(base, str) and base.strip("./") else ""
+    _alias(found, lines, "paths", options.get("paths"), folder)
+    if isinstance(base, str):
+        _alias(found, lines, "baseUrl", {"*": "*"}, folder)
+
+
+def _alias(found: _Found, lines: list[str], key: str, table: object, folder: str) -> None:
+    """The names of a ``table``, and below ``folder`` the files that each may stand for."""
+    if not isinstance(table, dict):
+        return
+    line = _line_of(lines, key, 0)
+    for name in list(table)[:_MOST]:
+        targets = tuple(
+            f"{folder}{one}" for one in _texts(table[name], 0) if not one.startswith("/")
+        )
+        found.imports.append(Import.of((clipped(name, 300), targets, line, 0, ())))
+
+
+def _texts(value: object, depth: int) -> Iterator[str]:
+    """The texts in a value of JSON: one, a list, or one a condition."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list) and depth < 4:
+        for one in list(value.values() if isinstance(value, dict) else value)[:_MOST]:
+            yield from _texts(one, depth + 1)
 
 
 def _line_of(lines: list[str], key: str, start: int) -> int:

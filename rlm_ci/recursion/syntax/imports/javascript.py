@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from rlm_ci.recursion.syntax.imports import NOWHERE, Found
-from rlm_ci.recursion.syntax.imports.places import folder_of, joined, nearest, resolved
+from rlm_ci.recursion.syntax.imports.places import (
+    ancestors,
+    folder_of,
+    joined,
+    nearest,
+    resolved,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,11 +44,14 @@ class Resolver:
         places: Places,
         packages: Mapping[str, Sequence[str]],
         mains: Mapping[str, Sequence[str]],
+        aliases: Mapping[str, Sequence[Import]],
     ) -> None:
         """``packages``: for each name that a ``package.json`` gives, the folders of these.
 
-        ``mains``: for a folder with one, what it says to begin with.
+        ``mains``: for a folder with one, what it says to begin with. ``aliases``: for a folder,
+        the names by which files are imported, and as the names "from" each the files.
         """
+        self._aliases = aliases
         self._mains = mains
         self._places = places
         self._packages = packages
@@ -54,6 +63,9 @@ class Resolver:
             target = resolved(base, module)
             found = None if target is None else self._file(target)
             return Found((found,)) if found else NOWHERE
+        own = self._alias(path, module)
+        if own is not None:
+            return own
         words = module.split("/")
         name = "/".join(words[:2]) if module.startswith("@") else words[0]
         if name.startswith("node:") or (name in _BUILT_IN):
@@ -65,6 +77,27 @@ class Resolver:
             if inside:
                 return Found((inside,))
         return Found(package=name)
+
+    def _alias(self, path: str, module: str) -> Found | None:
+        """What another name stands for, by the nearest configuration that knows it.
+
+        NOWHERE for a name that is no package's, be it known or not; None for all others.
+        """
+        is_own = module.startswith(("#", "~/", "@/"))
+        for folder in ancestors(folder_of(path)) if self._aliases else ():
+            for one in self._aliases.get(folder, ()):
+                before, star, after = one.module.partition("*")
+                fits = module.startswith(before) and module.endswith(after) if star else False
+                if not (fits and len(module) >= len(before) + len(after)) and module != one.module:
+                    continue
+                rest = module[len(before) : len(module) - len(after)] if star else ""
+                targets = (resolved(folder, name.replace("*", rest)) for name in one.names)
+                for target in targets:
+                    found = None if target is None else self._file(target)
+                    if found:
+                        return Found((found,))
+                is_own = is_own or bool(before)
+        return NOWHERE if is_own else None
 
     def _inside(self, folder: str, rest: str) -> str | None:
         """A file of a package that lies in the repository."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Folders of a crate in which each file is a crate of its own, or the module of one.
 _CRATES_BY_FILE = frozenset({"tests", "examples", "benches", "bin"})
+#: So many files may pass a name on, one to the other.
+_DEEPEST = 20
 _ITEMS = frozenset({"module", "enum", "struct", "trait", "type"})
 
 
@@ -36,6 +38,9 @@ class Rust:
         self._crates = {_spoken(name): folders for name, folders in crates.items()}
         self._needed = {folder: frozenset(map(_spoken, names)) for folder, names in needed.items()}
         self._outlines = outlines
+        #: What is being looked for, which may lead back to where it began.
+        self._asked: set[tuple[str, str]] = set()
+        self._given: dict[str, dict[str, Import]] = {}
         self._scopes: dict[str, dict[str, set[str]]] = {}
 
     def resolve(self, path: str, one: Import) -> Found:
@@ -47,6 +52,9 @@ class Rust:
             return self._walk(self._root(path), [*names[1:], *one.names])
         if first in ("self", "super"):
             return self._relative(path, [*names, *one.names])
+        if one.module.endswith("::"):  # the first word of a path in the code, whatever it is
+            needs = first not in self._crates and self._needs(path, first)
+            return Found(package=first) if needs else NOWHERE
         folders = self._crates.get(first)
         if folders:
             folder = nearest([joined(one_of, "x") for one_of in folders], path)
@@ -107,17 +115,34 @@ class Rust:
             return NOWHERE
         found = None
         folder = base
-        for name in names:
+        left = list(names)
+        while left:
             step = self._places.first(
-                (joined(folder, f"{name}.rs"), joined(folder, f"{name}/mod.rs"))
+                (joined(folder, f"{left[0]}.rs"), joined(folder, f"{left[0]}/mod.rs"))
             )
             if step is None:
                 break
-            found, folder = step, joined(folder, name)
+            found, folder = step, joined(folder, left.pop(0))
         if found is None and not strict:
             roots = [joined(base, name) for name in ("mod.rs", "lib.rs", "main.rs")]
             found = self._places.first((*roots, f"{base}.rs"))
-        return Found((found,)) if found else NOWHERE
+        if not found:
+            return NOWHERE
+        passed = self._passed_on(found, left[0]) if left else ()
+        return Found(tuple(dict.fromkeys((found, *passed))))
+
+    def _passed_on(self, path: str, name: str) -> tuple[str, ...]:
+        """Where a file has ``name`` from that others take from it: ``pub use self::raw::Raw``."""
+        if path not in self._given:
+            self._given[path] = _given(self._outlines.get(path))
+        one = self._given[path].get(name)
+        if one is None or (path, name) in self._asked or len(self._asked) == _DEEPEST:
+            return ()
+        self._asked.add((path, name))
+        try:
+            return self.resolve(path, one).targets
+        finally:
+            self._asked.remove((path, name))
 
 
 def _spoken(name: str) -> str:
@@ -134,6 +159,15 @@ def _bases(path: str) -> Iterator[str]:
     yield path.removesuffix(".rs")
     if folder.rpartition("/")[2] in _CRATES_BY_FILE:
         yield folder
+
+
+def _given(outline: Outline | None) -> dict[str, Import]:
+    """What a file brings in, by the names that others may take from it."""
+    found: dict[str, Import] = {}
+    for one in () if outline is None else outline.imports:
+        for name in one.called or one.names:
+            found.setdefault(name, one)
+    return found
 
 
 def _scope(outline: Outline | None) -> dict[str, set[str]]:
