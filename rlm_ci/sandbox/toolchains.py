@@ -168,6 +168,7 @@ def _installations(folder: str, home: str) -> Iterator[str]:
     """The installation that ``folder`` is the programs of, and those its links lead into."""
     if _is_installation(folder, home):
         yield os.path.dirname(os.path.realpath(folder))
+    told: set[str] = set()
     with suppress(OSError), os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number == _MOST_LINKS:
@@ -175,9 +176,10 @@ def _installations(folder: str, home: str) -> Iterator[str]:
             if not entry.is_symlink():
                 continue
             target = os.path.realpath(entry.path)
-            if not os.access(target, os.X_OK) or os.path.isdir(target):
-                continue
             place = os.path.dirname(target)
+            if place in told or not os.access(target, os.X_OK) or os.path.isdir(target):
+                continue
+            told.add(place)
             yield os.path.dirname(place) if _is_installation(place, home) else place
 
 
