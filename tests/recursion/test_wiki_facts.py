@@ -170,6 +170,25 @@ def test_what_a_text_or_a_comment_says_is_not_done(
     assert [note.kind for note in other_notes(language, source.encode())] == kinds
 
 
+def test_what_ends_deletes_and_loads_is_told_by_what_it_is() -> None:
+    source = (
+        b"import yaml\nfrom pathlib import Path\ndef f(x):\n    yaml.load(x, yaml.CSafeLoader)\n"
+        b"    yaml.load(x, yaml.Loader)\n    Path(x).unlink()\n    x.unlink()\n"
+        b"    raise SystemExit\n    raise SystemExit(1)\n    raise ValueError\n"
+    )
+    assert [(note.kind, note.line_start) for note in python_notes(source)] == [
+        ("objects", 5), ("deletes", 6), ("ends", 8), ("ends", 9),
+    ]  # fmt: skip
+
+
+def test_whose_a_file_is_does_not_tell_what_it_is() -> None:
+    head = b"<?php\n/*\n * This file is part of it.\n */\nnamespace A;\n"
+    source = head + b"/** {@inheritdoc} */\nclass B {}\n"
+    found = facts_of("a.php", source).outline
+    assert [found.doc, *(one.doc for one in found.symbols)] == ["", "", ""]
+    assert facts_of("a.rb", b"# AUTHOR: blink ; of far away\n\nclass B; end\n").outline.doc == ""
+
+
 def test_what_a_package_imports_of_itself_is_none_that_speaks_to_a_network() -> None:
     source = b"import redis\nfrom redis.client import x\nimport requests\n"
     for path in ("redis/a.py", "src/redis/inner/a.py"):

@@ -135,3 +135,34 @@ def test_what_tells_of_a_file_in_rust_is_not_told_of_what_follows() -> None:
     assert {one.name: one.doc for one in found.symbols} == {
         "cart": "", "send": "Sends one.", "all": "Of us",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "values"),
+    [
+        (
+            "net/a.cs",
+            "public class A {\n public int B { get; set; }\n public const int C = 1;\n}\n",
+            "BC",
+        ),
+        ("net/a.php", "<?php\nclass A {\n const B = 1;\n public $C;\n private $D;\n}\n", "BC"),
+        ("net/A.java", "public interface A {\n int B = 1;\n int C = 2;\n}\n", "BC"),
+        ("net/a.py", "class A(Enum):\n  B = 1\n  C = 2\n", "BC"),
+    ],
+)
+def test_the_values_of_a_class_are_named(
+    repo: GitRepo, tmp_path: Path, path: str, source: str, values: str
+) -> None:
+    files = {"README.md": "It is for us, far away.\n", path: source}
+    page = pages_of(repo, tmp_path, files)["modules/net.md"]
+    (line,) = [line for line in page.split("\n") if line.startswith("  - Values: ")]
+    named = [part.lstrip("$") for part in line.split("`")]
+    assert [name for name in named if name in ("B", "C", "D")] == list(values)
+
+
+def test_what_a_pattern_takes_is_exported() -> None:
+    source = (
+        b"export const { a, b: c, d: { e } } = {};\nexport const [f] = [1];\nconst { g } = {};\n"
+    )
+    found = outline("a.ts", source)
+    assert [one.name for one in found.symbols if one.is_public] == ["a", "c", "e", "f"]

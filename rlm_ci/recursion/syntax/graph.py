@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: So many files that touch a change are named, the nearest.
 TOUCHING_LIMIT = 200
+#: So many other names of files are heeded in a folder.
+_ALIASES = 500
 #: A name of more characters is none that anybody imports.
 _LONGEST = 400
 
@@ -187,7 +189,8 @@ def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str
     for one in outlines:
         if one.language == "JSON" and one.imports:
             renamed = [known for known in one.imports if not known.level]
-            aliases.setdefault(folder_of(one.path), []).extend(renamed)
+            known_here = aliases.setdefault(folder_of(one.path), [])
+            known_here.extend(renamed[: max(0, _ALIASES - len(known_here))])
     rust = {one.path: one for one in outlines if one.language == "Rust"}
     go = Go(places, named.get("go.mod", {}), modules)
     script = JavaScript(places, named.get("package.json", {}), mains, aliases).resolve

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 
 from rlm_ci.recursion.syntax import PARSED, Entry, Import, Outline, Symbol
 from rlm_ci.recursion.syntax.wording import clipped, line_count
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 #: A longer file is none that a person writes.
 _MAX_BYTES = 1 << 20
-#: So many scripts of a ``package.json`` are told.
+#: So many scripts of a ``package.json`` are told, and of other names; files for one of these.
 _MOST = 500
+_STANDS_FOR = 20
 _TABLE = re.compile(r"\s*\[\[?([^\[\]]*)\]\]?\s*(?:#.*)?$")
 _NEEDED = re.compile(
     r"""(?:target\s*\.\s*(?:'[^']*'|"[^"]*"|[\w.-]+)\s*\.\s*)?"""
@@ -187,8 +189,9 @@ def _package(found: _Found, lines: list[str]) -> None:
             found.enter(kind, key, number)
 
 
-_JSON_TEXT = r'("(?:\\.|[^"\\])*")'
-_REMARK = re.compile(rf"{_JSON_TEXT}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+#: A text; one that does not end goes on to the end, so that each byte is looked at once.
+_JSON_TEXT = r'("(?:\\.|[^"\\])*(?:"|\\?\Z))'
+_REMARK = re.compile(rf"{_JSON_TEXT}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = re.compile(rf"{_JSON_TEXT}|,(?=\s*[}}\]])")
 
 
@@ -215,10 +218,9 @@ def _alias(found: _Found, lines: list[str], key: str, table: object, folder: str
         return
     line = _line_of(lines, key, 0)
     for name in list(table)[:_MOST]:
-        targets = tuple(
-            f"{folder}{one}" for one in _texts(table[name], 0) if not one.startswith("/")
-        )
-        found.imports.append(Import.of((clipped(name, 300), targets, line, 0, ())))
+        targets = (one for one in _texts(table[name], 0) if one[:1] != "/" and len(one) <= 300)
+        below = tuple(f"{folder}{one}" for one in islice(targets, _STANDS_FOR))
+        found.imports.append(Import.of((clipped(name, 300), below, line, 0, ())))
 
 
 def _texts(value: object, depth: int) -> Iterator[str]:

@@ -46,12 +46,13 @@ _DEEPEST = 40
 _MARK = re.compile(r"^\s*(?:/\*+!?|//[/!]*|\*+/|\*(?!\*)|#+|--+)?\s?")
 _END = re.compile(r"\s*\*+/\s*$")
 _REMARK = re.compile(r"/\*.*?\*/|(?<![:\"'\w])//[^\n]*(?=\n|$)", re.DOTALL)
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,80}>|\{@\w+ ([^{}]{0,200})\}")
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,80}>|\{@\w+\}|\{@\w+ ([^{}]{0,200})\}")
 #: How a comment of Rust begins that tells of what it stands in.
 _INNER = ("//!", "/*!")
 _HEADING = re.compile(r"^(?:#{1,6}|>)\s+")
 _NO_WORDS = re.compile(
-    r"copyright|\blicen[cs]e[ds]?\b|SPDX-|frozen_string_literal|@ts-|eslint|tslint|prettier|rubocop|"
+    r"copyright|\blicen[cs]e[ds]?\b|this file is part of|^\W*authors?\s*:|"
+    r"SPDX-|frozen_string_literal|@ts-|eslint|tslint|prettier|rubocop|"
     r"-\*-|^\W*(?:vim?|encoding|coding|typed|go:build|\+build|jshint|global|nolint)\b",
     re.IGNORECASE,
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from rlm_ci.markdown import code, prose
 from rlm_ci.recursion.syntax import UNPARSED
 from rlm_ci.recursion.wiki import notes as kinds
+from rlm_ci.recursion.wiki.listing import linked, listing
 from rlm_ci.recursion.wiki.modules import CONTAINERS, api, base_of, given_names, public, told
 from rlm_ci.recursion.wiki.paths import folder_of, is_test
 from rlm_ci.recursion.wiki.readme import plain
 from rlm_ci.recursion.wiki.surroundings import neighbourhood
-from rlm_ci.recursion.wiki.wording import listed, paragraph, sentence, signature
+from rlm_ci.recursion.wiki.wording import listed, paragraph, sentence
 from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.wiki.state import Said
     from rlm_ci.recursion.wiki.surroundings import Surroundings
 
-#: Names that are listed of one file, members of one class, notes of one kind, links of one kind.
-_NAMES, _MEMBERS, _NOTES, _LINKS, _EXPORTS = 120, 40, 12, 30, 80
+#: Notes that are told of one kind, and names that a package itself gives.
+_NOTES, _EXPORTS = 12, 80
 #: What can be imported, and is no package: orders to the compiler, what type checkers alone have.
 NO_PACKAGES = frozenset(("__future__", "_typeshed"))
 #: Doors in a row that pass a name on.
@@ -75,7 +76,9 @@ def chapter(module: Module, world: World, register: Register) -> dict[str, Any]:
         "entries": entries(files, register),
         "exports": _exports(module, world, register),
         "api": [
-            group for one in files if (group := _api(one, module, world, register)) is not None
+            group
+            for one in files
+            if (group := listing(one, module, world.layout.given, register)) is not None
         ],
         "invariants": notes(files, kinds.INVARIANTS, register),
         "risks": [*notes(files, kinds.RISKS, register), *_untested(files, world, register)],
@@ -101,7 +104,16 @@ def said(claims: Sequence[Said], register: Register) -> list[dict[str, str]]:
 
 def documenting(files: Sequence[Facts], folder: str) -> Facts | None:
     """The file whose documentation is the module's: its door, or the only one."""
-    doors = ("__init__.py", "mod.rs", "lib.rs", "index.ts", "index.js", "doc.go", "main.go")
+    doors = (
+        "__init__.py",
+        "mod.rs",
+        "lib.rs",
+        "index.ts",
+        "index.js",
+        "doc.go",
+        "main.go",
+        "package-info.java",
+    )
     inside = [one for one in files if folder_of(one.path) == folder and one.outline.doc]
     for door in doors:
         for one in inside:
@@ -243,7 +255,7 @@ def entry_count(files: Sequence[Facts]) -> int:
 
 def _exports(module: Module, world: World, register: Register) -> str:
     found = exports(module, world)
-    return _linked([(name, *found[name]) for name in sorted(found)], _EXPORTS, register)
+    return linked([(name, *found[name]) for name in sorted(found)], _EXPORTS, register)
 
 
 def exports(module: Module, world: World) -> dict[str, tuple[Facts, int]]:
@@ -298,91 +310,6 @@ def _take(
         for name, place in there.items():
             if not listed or name in listed:
                 found.setdefault(name, place)
-
-
-def _linked(names: Sequence[tuple[str, Facts, int]], most: int, register: Register) -> str:
-    """Names with their places; only what is shown is a claim."""
-    shown = [
-        f"{code(printable(name))} {_link(one, number, register)}"
-        for name, one, number in names[:most]
-    ]
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(shown) + more
-
-
-def _api(one: Facts, module: Module, world: World, register: Register) -> dict[str, Any] | None:
-    shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
-    symbols = api(one, module.folder, world.layout.given)
-    if not symbols:
-        return None
-    rows: list[dict[str, Any]] = []
-    holders: dict[str, dict[str, Any]] = {}
-    names: list[tuple[str, Facts, int]] = []
-    rest: dict[str, list[tuple[str, Facts, int]]] = {}
-    words: set[str] = set()
-    inhabited = {
-        symbol.name.rpartition(".")[0]
-        for _, symbol in symbols
-        if symbol.kind not in ("constant", "variable")
-    }
-    for number, symbol in symbols:
-        outer = symbol.name.rpartition(".")[0]
-        if symbol.kind in ("constant", "variable"):
-            if outer not in holders:
-                names.append((told(one, symbol.name), one, number))
-                words.add(f"{symbol.kind}s")
-            continue
-        if len(rows) == _NAMES:
-            break
-        if outer in holders and symbol.name not in inhabited:
-            members = holders[outer]["members"]
-            if len(members) < _MEMBERS:
-                members.append(_row(one, number, symbol, register))
-            else:
-                rest.setdefault(outer, []).append((symbol.name.rpartition(".")[2], one, number))
-            continue
-        row = _row(one, number, symbol, register)
-        row["within"] = code(printable(told(one, outer))) if outer else ""
-        if symbol.kind in CONTAINERS:
-            holders[symbol.name] = row
-        rows.append(row)
-    for outer, members in rest.items():
-        holders[outer]["more"] = len(members)
-        holders[outer]["rest"] = _linked(members, _NAMES, register)
-    return {
-        "file": code(printable(shown)),
-        "rows": rows,
-        "more": _left(symbols, rows, names),
-        "constants": _linked(names, _LINKS, register),
-        "constants_are": " and ".join(sorted(words)).capitalize(),
-    }
-
-
-def _left(
-    symbols: Sequence[object], rows: Sequence[dict[str, Any]], names: Sequence[object]
-) -> int:
-    """How many names are not listed, where the list had to end."""
-    if len(rows) < _NAMES:
-        return 0
-    inner: list[int] = [len(row["members"]) + row["more"] for row in rows]
-    shown = len(rows) + sum(inner) + len(names)
-    return max(0, len(symbols) - shown)
-
-
-def _row(one: Facts, number: int, symbol: Symbol, register: Register) -> dict[str, Any]:
-    return {
-        "signature": signature(symbol.signature or f"{symbol.kind} {symbol.name}"),
-        "doc": sentence(symbol.doc) if symbol.doc else "",
-        "link": _link(one, number, register),
-        "within": "",
-        "rest": "",
-        "members": [],
-        "more": 0,
-    }
-
-
-def _link(one: Facts, number: int, register: Register) -> str:
-    return register.link(one.path, *one.heads[number])
 
 
 # ── what it demands and dares ──

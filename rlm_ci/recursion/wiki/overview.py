@@ -94,9 +94,9 @@ def _module(module: Module, world: World, register: Register) -> dict[str, str]:
     else:
         given = world.layout.given
         doc = main_names([one for one in module.files if api(one, module.folder, given)])
-        names = sorted(exports(module, world)) or [
-            one.path.rpartition("/")[2] for one in module.files if one.outline.lines
-        ]
+        names = sorted(exports(module, world)) or list(
+            dict.fromkeys(one.path.rpartition("/")[2] for one in module.files if one.outline.lines)
+        )
         doc = doc or listed([code(printable(name), cell=True) for name in names], 4)
     size = sum(api_size(one, module.folder, world.layout.given) for one in module.files)
     return {

@@ -233,6 +233,8 @@ class _Reader:
                 self._call(node, within)  # type: ignore[arg-type]  # its type was just looked at
             elif kind is ast.Import or kind is ast.ImportFrom:
                 self._imported(node, within)  # type: ignore[arg-type]  # see above
+            elif kind is ast.Raise and _raised(node) == "SystemExit":  # type: ignore[arg-type]  # see above
+                self._note(kinds.ENDS, node, within, folded(self._segment(node), 110))
             elif kind is ast.ExceptHandler:
                 self._handler(node, within)  # type: ignore[arg-type]  # see above
             elif kind is ast.Subscript and self._dotted(node.value) == "os.environ":  # type: ignore[attr-defined]  # see above
@@ -265,6 +267,8 @@ class _Reader:
     def _call(self, node: ast.Call, within: str) -> None:
         name = self._dotted(node.func)
         kind = CALLS.get(name)
+        if kind is None and self._is_of_path(node.func):
+            kind = kinds.DELETES
         if kind is None:
             return
         if kind == kinds.PROGRAM and any(
@@ -273,10 +277,20 @@ class _Reader:
             for one in node.keywords
         ):
             kind = kinds.SHELL
-        if name == "yaml.load" and any("Safe" in self._segment(one.value) for one in node.keywords):
+        more = [*node.args[1:], *(one.value for one in node.keywords)]
+        if name == "yaml.load" and any("Safe" in self._segment(one) for one in more):
             return
         detail = _constant(node.args[0]) if kind == kinds.ENVIRONMENT and node.args else ""
         self._note(kind, node, within, folded(self._segment(node), 110), detail)
+
+    def _is_of_path(self, called: ast.expr) -> bool:
+        """``Path(…).unlink``: of a name nobody knows whether it is a path."""
+        return (
+            isinstance(called, ast.Attribute)
+            and called.attr in ("rmdir", "unlink")
+            and isinstance(called.value, ast.Call)
+            and self._dotted(called.value.func) in ("pathlib.Path", "pathlib.PosixPath")
+        )
 
     def _handler(self, node: ast.ExceptHandler, within: str) -> None:
         """A handler of everything that does nothing about it."""
@@ -294,6 +308,11 @@ class _Reader:
 
 def _is_class(name: str) -> bool:
     return name.rpartition(".")[2].lstrip("_")[:1].isupper()
+
+
+def _raised(node: ast.Raise) -> str:
+    raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    return raised.id if isinstance(raised, ast.Name) else ""
 
 
 def _raises(body: list[ast.stmt]) -> bool:

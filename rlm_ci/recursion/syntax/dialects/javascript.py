@@ -8,6 +8,8 @@ from rlm_ci.recursion.syntax import grammars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tree_sitter import Node
 
     from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
@@ -36,6 +38,8 @@ _ROUTE = re.compile(
 )
 #: A line that is longer was not written by a person.
 _LINE_LIMIT = 500
+#: Patterns within patterns that are followed.
+_DEEPEST = 4
 _TRIALS = ("describe(", "it(", "test(", "suite(")
 
 
@@ -119,6 +123,12 @@ def _variables(walk: Walk, scope: Scope, node: Node, note: Note, since: int | No
     for _, child in grammars.parts(node):
         fields = walk.fields(child) if child.type == "variable_declarator" else {}
         name, value = fields.get("name"), fields.get("value")
+        if name is not None and scope.state == "export":
+            for one in _taken(name):
+                walk.define(
+                    "variable", walk.text(one), node, scope, note, walk.line(node, start),
+                    is_public=True,
+                )  # fmt: skip
         if name is None or name.type != "identifier":
             continue
         text = walk.text(name)
@@ -134,6 +144,23 @@ def _variables(walk: Walk, scope: Scope, node: Node, note: Note, since: int | No
         inner = walk.define(kind, text, node, scope, note, head, is_public=scope.state == "export")
         if kind == "class" and value is not None and "body" in walk.fields(value):
             walk.body(walk.fields(value)["body"], inner)
+
+
+def _taken(pattern: Node, depth: int = 0) -> Iterator[Node]:
+    """The names that ``{a, b: c}`` or ``[a, b]`` binds."""
+    if pattern.type not in ("object_pattern", "array_pattern") or depth > _DEEPEST:
+        return
+    for field, one in grammars.parts(pattern):
+        if one.type in ("shorthand_property_identifier_pattern", "identifier"):
+            yield one
+        elif one.type == "pair_pattern":
+            for inner, value in grammars.parts(one):
+                if inner == "value" and value.type == "identifier":
+                    yield value
+                elif inner == "value":
+                    yield from _taken(value, depth + 1)
+        elif not field:
+            yield from _taken(one, depth + 1)
 
 
 def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:

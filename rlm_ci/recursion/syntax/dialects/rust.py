@@ -23,6 +23,18 @@ _KINDS = {
     "static_item": "variable", "function_item": "function", "function_signature_item": "function",
     "macro_definition": "macro", "mod_item": "module",
 }  # fmt: skip
+#: A crate may be named where it is used: ``itoa::Buffer::new()``. Texts and comments are passed;
+#: what does not end goes on to the end of the file, so that each byte is looked at once.
+_PATH = re.compile(
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|b?r(#*)\".*?(?:\"\1|\Z)|\"(?:\\.|[^\"\\])*(?:\"|\\?\Z)"
+    r"|'(?:\\.|[^'\\])'|(?<![\w:.$])([a-z][a-z0-9_]*)::(?=[\w<])",
+    re.DOTALL,
+)
+_PLAIN_WRITTEN = (
+    "alloc bool char core crate f32 f64 i128 i16 i32 i64 i8 isize proc_macro self std str super "
+    "test u128 u16 u32 u64 u8 usize"
+)
+_PLAIN = frozenset(_PLAIN_WRITTEN.split())
 _ALIAS = re.compile(r"\s+as\s+\w+")
 
 
@@ -137,3 +149,17 @@ def spread(text: str) -> Iterator[str]:
                 prefixes.pop()
         else:
             word += char
+
+
+def finish(walk: Walk) -> None:
+    """The first words of paths that the file neither defines nor brings in: crates, as a rule."""
+    known = set(_PLAIN) | {symbol.name.rpartition(".")[2] for symbol in walk.symbols}
+    for one in walk.imports:
+        known.update((*one.names, one.module, one.module.rpartition("::")[2]))
+    text = walk.content.decode("utf-8", "replace")
+    line, at = 1, 0
+    for match in _PATH.finditer(text):
+        if match[2] and match[2] not in known:
+            line, at = line + text.count("\n", at, match.start()), match.start()
+            known.add(match[2])
+            walk.imports.append(walk.imported(f"{match[2]}::", line))
