@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
+from rlm_ci.texts import printable
+
+_SHOWN = 80
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -25,3 +28,21 @@ def is_day(text: str) -> bool:
         return False
     leap = int(year) % 4 == 0 and (int(year) % 100 != 0 or int(year) % 400 == 0)
     return leap or (month, day) != ("02", "29")
+
+
+def flaw_of_end(text: str, now: str) -> str | None:
+    """Why the end that a reason sets itself, ``(until YYYY-MM-DD)``, does not hold on day ``now``.
+
+    None where it does, or sets none.
+    """
+    start = text.lower().rfind("(until ")
+    if start < 0:
+        return None
+    day, closed, _ = text[start + len("(until ") :].partition(")")
+    day = day.strip()
+    shown = repr(printable(day[:_SHOWN])[:_SHOWN])
+    if not closed:
+        return f"its end {shown} is not closed by a parenthesis"
+    if not is_day(day):
+        return f"its end {shown} is not a day YYYY-MM-DD"
+    return f"it ended on {day}" if day < now else None

@@ -18,7 +18,6 @@ from rlm_ci.findings import Finding, Part, Severity
 from rlm_ci.globs import matcher
 from rlm_ci.settings import Setting
 from rlm_ci.texts import count, printable
-from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -342,26 +341,6 @@ def _paths_over(counted: Sequence[Count], paths: Sequence[dict[str, Any]]) -> li
     return findings
 
 
-class _Reason(Value):
-    """A reason for an override, and why it does not hold, if so."""
-
-    text: str
-    flaw: str | None = None
-
-
-def _read_reason(text: str, today: str) -> _Reason:
-    start = text.lower().rfind("(until ")
-    if start < 0:
-        return _Reason(text)
-    day, closed, _ = text[start + len("(until ") :].partition(")")
-    day = day.strip()
-    if not closed:
-        return _Reason(text, f"its end {printable(day)!r} is not closed by a parenthesis")
-    if not dates.is_day(day):
-        return _Reason(text, f"its end {printable(day)!r} is not a day YYYY-MM-DD")
-    return _Reason(text, f"it ended on {day}" if day < today else None)
-
-
 def _override(
     changes: ChangeSet, from_environment: str | None, today: str
 ) -> tuple[str | None, Finding | None]:
@@ -376,8 +355,8 @@ def _override(
         return None, Finding(rule, Severity.HIGH, f"the override does not hold: {what}", hint=hint)
 
     if from_environment:
-        reason = _read_reason(from_environment, today)
-        return incomplete(reason.flaw) if reason.flaw else (reason.text, None)
+        flaw = dates.flaw_of_end(from_environment, today)
+        return incomplete(flaw) if flaw else (from_environment, None)
     pull_request = changes.pull_request
     if pull_request is None:
         return None, None
@@ -392,5 +371,5 @@ def _override(
         return incomplete(f"the label {LABEL} is missing")
     if not text:
         return incomplete("the pull request's body gives no reason")
-    reason = _read_reason(text, today)
-    return incomplete(reason.flaw) if reason.flaw else (reason.text, None)
+    flaw = dates.flaw_of_end(text, today)
+    return incomplete(flaw) if flaw else (text, None)

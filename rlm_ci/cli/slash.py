@@ -6,7 +6,7 @@ path, no address.
 
 from __future__ import annotations
 
-from rlm_ci import checks
+from rlm_ci import checks, dates
 from rlm_ci.errors import ConfigError
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
@@ -70,6 +70,8 @@ def _override(said: str) -> Command:
         raise _refused(f"an override of {check} needs a reason")
     if len(reason) > LONGEST_REASON:
         raise _refused(f"the reason has {len(reason):,} characters, more than {LONGEST_REASON}")
+    if flaw := dates.flaw_of_end(reason, dates.today()):
+        raise _refused(f"the override of {check} does not hold: {flaw}")
     return Command(OVERRIDE, (check,), reason)
 
 

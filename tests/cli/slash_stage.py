@@ -48,6 +48,8 @@ REFUSED = {
     "/rlm-ci override diff-budget:": "an override of diff-budget needs a reason",
     "/rlm-ci override diff-budget: \t ": "an override of diff-budget needs a reason",
     "/rlm-ci override diff-budget:\nso large": "an override of diff-budget needs a reason",
+    "/rlm-ci override diff-budget: x (until 2020-01-01)": "does not hold: it ended on 2020-01-01",
+    "/rlm-ci override diff-budget: x (until soon)": "its end 'soon' is not a day YYYY-MM-DD",
     "/rlm-ci override diff-budget because": "'diff-budget because' cannot be overridden",
     "/rlm-ci override doc-archive: x": "'doc-archive' cannot be overridden",
     "/rlm-ci override delegation-guard: x": "'delegation-guard' cannot be overridden",
