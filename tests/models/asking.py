@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci.models import Request
@@ -15,6 +16,10 @@ TOOL = {
     "type": "function",
     "function": {"name": "read", "parameters": {"type": "object", "properties": {}}},
 }
+#: Makes a client of a server; it is closed when the test ends.
+Client = Callable[..., OpenAIModel]
+#: What is called at each piece of an answer: whole, and as a stream.
+WAYS: list[Any] = [None, lambda _count: None]
 
 
 def question(text: str = "What is wrong?", **more: Any) -> Request:

@@ -10,12 +10,13 @@ from models.asking import client_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from llm.server import ModelServer
 
     from rlm_ci.models.openai_api import OpenAIModel
 
-__all__ = ["client", "llm"]
+__all__ = ["client", "llm", "path"]
 
 
 @pytest.fixture
@@ -28,3 +29,9 @@ def client() -> Iterator[Callable[..., OpenAIModel]]:
             return stack.enter_context(client_of(served, **more))
 
         yield make
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a run records its calls."""
+    return tmp_path / "calls.jsonl"

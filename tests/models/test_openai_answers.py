@@ -1,0 +1,195 @@
+"""Answers of a service that are none: refused by name, and known whether they cost something."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llm.replies import (
+    Answer,
+    Raw,
+    Reply,
+    deep_json,
+    html,
+)
+from llm.server import ModelServer
+from models.asking import Client, question
+
+from rlm_ci.errors import RemoteError
+from rlm_ci.models import SpentError, Usage, answers
+
+TALK = Answer("a longer answer, in several chunks of a stream")
+SPENT: list[tuple[str, Reply, str, bool]] = [
+    ("cut JSON", Raw(200, b'{"choices": [{"message": {"content": "hi'), "cut, or none", True),
+    ("nothing", Raw(200, b""), "with nothing", True),
+    ("deep JSON", deep_json(40_000), "nested too deeply", False),
+    ("no choices", Answer("hi", more={"choices": []}), "no choices", True),
+    ("choices null", Answer("hi", more={"choices": None}), "no choices", True),
+    ("choices of texts", Answer("hi", more={"choices": ["hi"]}), "no choices", True),
+    ("no message", Answer("hi", more={"choices": [{}]}), "no message", True),
+    ("length", Answer(None, finish_reason="length"), "used up its tokens", False),
+    ("null", Answer(None), "empty", True),
+    ("filter", Answer("part", finish_reason="content_filter"), "content filter", False),
+    (
+        "refusal",
+        Answer("", more={"choices": [{"message": {"content": None, "refusal": "I won't"}}]}),
+        "refused: I won't",
+        False,
+    ),
+    ("error with 200", Raw(200, {"error": {"message": "upstream"}}), "error: upstream", True),
+    (
+        "call without a name",
+        Answer("", more={"choices": [{"message": {"tool_calls": [{"function": {}}]}}]}),
+        "malformed",
+        True,
+    ),
+    ("gateway timeout", html(504), "gave up waiting", True),
+    ("cut body", Raw(200, b'{"choices": [', cut=5), "broke before", True),
+    ("dropped", Raw(drop=True), "broke before", True),
+    ("endless", Raw(200, b"[1, " * 4096, endless=True), "larger than 100,000 bytes", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("reply", "words", "again"), [case[1:] for case in SPENT], ids=[case[0] for case in SPENT]
+)
+def test_what_is_no_answer_says_so_and_may_have_been_paid(
+    client: Client, llm: ModelServer, reply: Reply, words: str, again: bool
+) -> None:
+    llm.script([reply])
+    with pytest.raises(SpentError, match=words) as caught:
+        client(llm, answer_limit=100_000).complete(question())
+    assert caught.value.again is again
+    assert caught.value.hint
+    assert caught.value.where == f"{llm.url}, model m-1"
+    assert len(llm.asked) == 1, "what may have been paid for is not asked again behind one's back"
+
+
+@pytest.mark.parametrize("reply", [html(), html(404), Raw(200, b"[]"), Raw(200, b'"hi"')])
+def test_what_is_no_api_at_all_costs_nothing(
+    client: Client, llm: ModelServer, reply: Reply
+) -> None:
+    llm.script([reply])
+    with pytest.raises(RemoteError) as caught:
+        client(llm).complete(question())
+    assert not isinstance(caught.value, SpentError)
+    assert "base URL" in caught.value.hint
+
+
+def test_what_the_endpoint_counted_of_a_useless_answer_is_known(
+    client: Client, llm: ModelServer
+) -> None:
+    llm.script([Answer(None, finish_reason="length", usage=(20, 100))])
+    with pytest.raises(SpentError) as caught:
+        client(llm).complete(question())
+    assert caught.value.usage == Usage(20, 100)
+
+
+STREAMS: list[tuple[str, Reply, str, bool]] = [
+    ("closed as if at its end", Answer(TALK.text, cut_after=3), "cut before its end", True),
+    ("closed before its first chunk", Answer(TALK.text, cut_after=0), "cut before", True),
+    ("reset", Answer(TALK.text, cut_after=3, reset=True), "broke before", True),
+    ("half a line", Raw(200, b'data: {"choices"', kind="text/event-stream"), "cut before", True),
+    (
+        "half JSON",
+        Raw(200, b'data: {"choices": [\n\ndata: [DONE]\n\n', kind="text/event-stream"),
+        "cut, or none",
+        True,
+    ),
+    (
+        "an error",
+        Raw(200, b'data: {"error": {"message": "overloaded"}}\n\n', kind="text/event-stream"),
+        "overloaded",
+        True,
+    ),
+    ("too long a line", Raw(200, b"data: " + b"x" * 200_000, kind="text/event-stream"),
+     "larger than 20,000 bytes", False),
+    ("too long a text", Answer("x" * 24_000), "larger than 20,000 characters", False),
+    ("a filter", Answer("part", finish_reason="content_filter"), "content filter", False),
+    (
+        "a call that is none",
+        Raw(200, b'data: {"choices":[{"delta":{"tool_calls":[{"index":-1}]}}]}\n\n',
+            kind="text/event-stream"),
+        "malformed",
+        True,
+    ),
+    (
+        "calls that are no list",
+        Raw(200, b'data: {"choices":[{"delta":{"tool_calls":5}}]}\n\n', kind="text/event-stream"),
+        "malformed",
+        True,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reply", "words", "again"), [case[1:] for case in STREAMS], ids=[case[0] for case in STREAMS]
+)
+def test_a_stream_counts_only_with_its_finish_reason(
+    client: Client, llm: ModelServer, reply: Reply, words: str, again: bool
+) -> None:
+    llm.script([reply])
+    with pytest.raises(SpentError, match=words) as caught:
+        client(llm, progress=lambda _: None, answer_limit=20_000).complete(question())
+    assert caught.value.again is again
+    assert caught.value.hint
+    assert len(llm.asked) == 1
+
+
+def test_a_stream_without_done_is_whole_with_its_finish_reason(
+    client: Client, llm: ModelServer
+) -> None:
+    whole = len(TALK.text or "") // 12 + 1 + 2  # the role, the text, the finish reason
+    llm.script([Answer(TALK.text, cut_after=whole)])
+    completion = client(llm, progress=lambda _: None).complete(question())
+    assert (completion.text, completion.usage) == (TALK.text, None)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["index", "id", "name", "arguments", "function", "text", "content"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+MESSAGE = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("content", "refusal", "tool_calls"), ANYTHING)
+)
+CHOICE = st.fixed_dictionaries(
+    {}, optional={"message": MESSAGE | ANYTHING, "delta": MESSAGE | ANYTHING,
+                  "finish_reason": st.just("stop") | ANYTHING},
+)  # fmt: skip
+BODY = st.fixed_dictionaries(
+    {},
+    optional={
+        "choices": st.lists(CHOICE | ANYTHING, max_size=2) | ANYTHING,
+        "usage": ANYTHING
+        | st.fixed_dictionaries({"prompt_tokens": ANYTHING, "completion_tokens": ANYTHING}),
+        "model": ANYTHING,
+        "error": ANYTHING,
+    },
+)
+
+
+@given(st.lists(BODY, min_size=1, max_size=4))
+@settings(max_examples=80, deadline=None)
+def test_whatever_an_answer_holds_it_is_an_answer_or_named(bodies: list[Any]) -> None:
+    lines = [b"data: " + json.dumps(body).encode() + b"\n" for body in bodies]
+    for read in (
+        partial(answers.whole, bodies[0], "m"),
+        partial(answers.streamed, lines, "m", lambda _count: None, 1000),
+    ):
+        with suppress(RemoteError):
+            completion = read()
+            assert completion.text or completion.tool_calls
+            json.dumps(completion.to_dict())
