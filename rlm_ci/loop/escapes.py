@@ -6,6 +6,8 @@ import ast
 import re
 from collections import Counter
 
+from rlm_ci.loop import statements
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +61,16 @@ _LINES = {
         r"(?:exit|beforeExit|uncaughtException|unhandledRejection))"
         r"|\bprocess\s{0,4}(?:\?\.)?\[|\{[^{}]{0,200}\bexit\b[^{}]{0,200}\}\s{0,4}"
         r"(?:=\s{0,4}process\b|from\s{0,4}['\"](?:node:)?process['\"])"
+        # What tests claim by, and who runs them; and how code sees that it is tested.
+        r"|(?:\brequire\s{0,4}\(|\bimport\s{0,4}\(?|\bfrom)\s{0,4}['\"`](?:(?:node:)?(?:assert(?:/strict)?"
+        r"|module|test)|chai|mocha|jest|vitest|@jest/[\w-]{1,40})['\"`]"
+        r"|\b(?:JEST_WORKER_ID|NODE_TEST_CONTEXT|VITEST)\b"
     ),
     "go": re.compile(r"\bos\.Exit\(\s{0,4}0\s{0,4}\)"),
-    "rs": re.compile(r"\bprocess::exit\(\s{0,4}0\s{0,4}\)"),
+    "rs": re.compile(
+        r"\bprocess::exit\(\s{0,4}0\s{0,4}\)|\bmacro_rules!\s{0,4}(?:debug_)?(?:assert|panic)"
+        r"|\bcfg!\s{0,4}\([^)]{0,80}\btest\b|\bcfg(?:_attr)?\(\s{0,4}not\(\s{0,4}test\b"
+    ),
 }
 _ENDINGS = {"jsx": "js", "ts": "js", "tsx": "js", "mjs": "js", "cjs": "js", "go": "go", "rs": "rs"}
 
@@ -97,7 +106,10 @@ def added(path: str, old: str, new: str) -> Found:
 
 def _by_line(language: str, text: str) -> Found:
     pattern = _LINES[language]
-    lines = enumerate(text.split("\n"), 1)
+    if language == "py":
+        lines = list(enumerate(text.split("\n"), 1))
+    else:  # so that another layout is no other code
+        lines = statements.statements(language, text)
     return [(number, line.strip()) for number, line in lines if pattern.search(line)]
 
 

@@ -1,6 +1,6 @@
 """What was done to a test: nothing, more of it, or less. Read, never run.
 
-Python is judged by its syntax tree, JavaScript, TypeScript, Go and Rust by their lines. Only
+Python is judged by its syntax tree, JavaScript, TypeScript, Go and Rust by their statements. Only
 what makes tests weaker is told: a new test, a new assertion, a new file are welcome.
 """
 
@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 
+from rlm_ci.loop import statements
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -205,21 +206,25 @@ def _is_skip(node: ast.Expr | ast.Raise) -> bool:
     return bool(_SKIPS.search(last)) or last in ("exit", "_exit", "Exit")
 
 
-# ── languages that are read line by line ──
+# ── languages that are read by their statements ──
 
 
 class _Language:
     """Patterns for the heads of tests, for what leaves one out, and for assertions."""
 
-    def __init__(self, head: str, skip: str, claim: str, empty: str = r"(?!)") -> None:
+    def __init__(self, name: str, head: str, skip: str, claim: str, empty: str = r"(?!)") -> None:
+        self._name = name
         self._head = re.compile(head)
         self._skip = re.compile(skip)
         self._claim = re.compile(claim)
         self._empty = re.compile(empty)
 
     def grade(self, old: str, new: str) -> Iterator[Weakening]:
-        before, after = _code(old), _code(new)
-        for line, text in _more(before, after, self._heads):
+        before = statements.statements(self._name, old)
+        after = statements.statements(self._name, new)
+        if [text for _, text in before] == [text for _, text in after]:
+            return  # another layout, and nothing else
+        for line, text in _more(_code(old), _code(new), self._heads):
             yield Weakening(REMOVED, f"a test is gone: {text[:_SHOWN]}", line, "old")
         for line, text in _more(after, before, lambda text: self._hits(self._skip, text)):
             yield Weakening(SKIPPED, f"a test is left out: {text[:_SHOWN]}", line)
@@ -232,10 +237,10 @@ class _Language:
         return [match.group(match.lastindex or 0) for match in self._head.finditer(text)]
 
     def _hits(self, pattern: re.Pattern[str], text: str) -> list[str]:
-        return [" ".join(text.split())] if pattern.search(text) else []
+        return [text] if pattern.search(text) else []
 
 
-def _code(text: str) -> list[str]:
+def _code(text: str) -> list[tuple[int, str]]:
     """The lines of a source file, what is commented out by whole lines made blank."""
     lines, inside = [], False
     for line in text.split("\n"):
@@ -244,16 +249,16 @@ def _code(text: str) -> list[str]:
         is_note = stripped.startswith("//") and not stripped.startswith(("//go:", "// +build"))
         lines.append("" if inside or is_note else line)
         inside = inside and "*/" not in stripped
-    return lines
+    return list(enumerate(lines, 1))
 
 
 def _more(
-    one: list[str], other: list[str], read: Callable[[str], list[str]]
+    one: list[tuple[int, str]], other: list[tuple[int, str]], read: Callable[[str], list[str]]
 ) -> Iterator[tuple[int, str]]:
     """What ``read`` finds in the lines of ``one`` more often than in ``other``, with its line."""
-    found = [(number, text) for number, line in enumerate(one, 1) for text in read(line)]
+    found = [(number, text) for number, line in one for text in read(line)]
     surplus = Counter(text for _, text in found)
-    surplus.subtract(text for line in other for text in read(line))
+    surplus.subtract(text for _, line in other for text in read(line))
     for number, text in reversed(found):
         if surplus[text] > 0:
             surplus[text] -= 1
@@ -262,6 +267,7 @@ def _more(
 
 _LANGUAGES = (
     (("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts"), _Language(
+        "js",
         r"\b(?:it|test|specify)(?:\.\w{1,20}){0,3}\s{0,4}\(\s{0,4}['\"`]([^'\"`]{1,200})",
         r"\.(?:skip|only|todo|failing|fixme)\b|\b(?:x|f)(?:it|test|describe|context)\s{0,4}\("
         r"|\bpending\(|\.skipIf\(|\bprocess\.exit\(",
@@ -269,11 +275,13 @@ _LANGUAGES = (
         r"expect\(\s{0,4}true\s{0,4}\)|assert(?:\.ok)?\(\s{0,4}true\s{0,4}\)",
     )),
     (("go",), _Language(
+        "go",
         r"^func (?:\([^)\n]{1,80}\) )?((?:Test|Fuzz|Example)\w{0,200})\(",
         r"\.Skip(?:Now|f)?\(|^//go:build|^// \+build|\btesting\.Short\(|\bos\.Exit\(",
         r"\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\.",
     )),
     (("rs",), _Language(
+        "rs",
         r"\bfn (\w{1,200})\s{0,4}\(",
         r"#\[(?:ignore|cfg\b(?!\(test\)))|#!\[cfg|process::exit\(|#\[cfg_attr",
         r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!|unwrap_err\(",

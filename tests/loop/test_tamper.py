@@ -399,6 +399,22 @@ HOSTILE: dict[str, tuple[Tree, set[str]]] = {
     "js: exits by a text": ({"web/index.js": "process['ex' + 'it'](0)\n"}, {"exit"}),
     "js: exits by another name": ({"web/index.js": "const { exit: e } = process; e(0)\n"},
                                   {"exit"}),
+    "js: what claims are made with": (
+        {"web/index.js": "const a = require('assert'); a.equal = () => {}\n"}, {"exit"},
+    ),
+    "js: who loads modules": ({"web/index.js": "import m from 'node:module'\n"}, {"exit"}),
+    "js: code that knows it is tested": (
+        {"web/index.js": "exports.x = process.env.JEST_WORKER_ID ? 3 : 0\n"}, {"exit"},
+    ),
+    "rust: what claims are made with": (
+        {"src/a.rs": "macro_rules! assert_eq { ($($t:tt)*) => {}; }\n"}, {"exit"},
+    ),
+    "rust: code that knows it is tested": (
+        {"src/a.rs": "pub fn f() -> i32 { if cfg!(test) { 3 } else { 0 } }\n"}, {"exit"},
+    ),
+    "rust: one function for tests": (
+        {"src/a.rs": "#[cfg(not(test))]\npub fn f() -> i32 { 0 }\n"}, {"exit"},
+    ),
     "js: exits": ({"web/index.js": "process.exit(0)\n"}, {"exit"}),
     "rust: exits": ({"src/main.rs": "fn main() { std::process::exit(0) }\n"}, {"exit"}),
 }  # fmt: skip
@@ -432,6 +448,8 @@ HARMLESS: dict[str, Tree] = {
     "a helper script": {"scripts/deploy.sh": "echo\n", "bin/tool": "#!/bin/sh\n"},
     "a command line of node": {"cli.js": "process.on('SIGINT', stop)\nif (bad) process.exit(1)\n"
                                "process.exitCode = 2\nif (process.exitCode === 0) stop()\n"},
+    "tests beside the code": {"src/a.rs": "pub fn f() {}\n#[cfg(test)]\nmod tests {}\n"},
+    "a module of node": {"web/a.js": "const path = require('path')\nimport x from './module'\n"},
     "a library of C": {"app.py": "import ctypes\nlib = ctypes.CDLL('libfoo.so')\n"
                        "def f(path):\n    return ctypes.CDLL(path)\n"},
     "modules": {"app.py": "import sys\nhere = sys.modules[__name__]\n"
@@ -704,6 +722,64 @@ def test_examples_of_documents_are_tests_too() -> None:
     assert judged(base, {"docs/use.md": text.replace("Words", "More")}, "python -m doctest x") == []
     assert rules(judged(base, {}, "python -m doctest docs/use.md")) == {"test-removed"}
     assert judged(base, changed, "python -m pytest") == []
+
+
+#: The same tests before and after a formatter, and the texts of claims that must not go.
+LAYOUTS: dict[str, tuple[str, str, str, dict[str, str]]] = {
+    "js": (
+        "web/a.test.js",
+        ("describe('a', () => {\n  it('adds', async () => {\n"
+        "    expect(add(1, 2)).toEqual({ a: 1, b: [2,3] })\n"
+        "    var r = await expect(\n      f(1),\n    ).resolves\n      .toBe('x')\n"
+        "    if (r) { t.is(1, 2) } else { t.is(2, 1) }\n"
+        "    return expect(f()).resolves.toBe(3)\n  })\n})\n"),
+        ('describe("a", () => {\n  it("adds", async () => {\n    expect(\n      add(1, 2),\n'
+        "    ).toEqual({\n      a: 1,\n      b: [2, 3],\n    });\n"
+        '    const r = await expect(f(1)).resolves.toBe("x");\n'
+        "    if (r) {\n      t.is(1, 2);\n    } else {\n      t.is(2, 1);\n    }\n"
+        "    return expect(f()).resolves.toBe(3);\n  });\n});\n"),
+        {"b: [2, 3]": "b: [2]", "return expect": "return\n    expect", "f(1)": "f(2)",
+         "      add(1, 2),": "      // add(1, 2),", "t.is(2, 1)": "t.is(1, 1)",
+         "    if (r) {": "    if (0) {", "const r =": "// const r ="},
+    ),
+    "go": (
+        "add_test.go",
+        ("func TestA(t *testing.T) {\n  got := Add([]int{1,2})\n"
+        "  if got!=3 { t.Fatalf(\"x %d\",got) }\n  assert.Equal(t,\n    3, got)\n}\n"),
+        ("func TestA(t *testing.T) {\n\tgot := Add([]int{1, 2})\n"
+        "\tif got != 3 {\n\t\tt.Fatalf(\"x %d\", got)\n\t}\n\tassert.Equal(t,\n\t\t3, got)\n}\n"),
+        {"got != 3": "false", "t.Fatalf": "t.Logf", "3, got)": "got, got)"},
+    ),
+    "rust": (
+        "tests/t.rs",
+        ("mod tests { use super::*; #[test] fn a(){ assert_eq!(total(&[1,2]),3); } "
+        "#[test] #[should_panic] fn b() { total(&vec![ 'a' ]); } }\n"),
+        ("mod tests {\n    use super::*;\n    #[test]\n    fn a() {\n        assert_eq!(\n"
+        "            total(&[1, 2]),\n            3,\n        );\n    }\n    #[test]\n"
+        "    #[should_panic]\n    fn b() {\n        total(&vec!['a']);\n    }\n}\n"),
+        {"            3,": "            4,", "    #[should_panic]\n": "", "[1, 2]": "[3]"},
+    ),
+}  # fmt: skip
+
+
+def test_another_layout_is_no_new_escape() -> None:
+    old = "const a = require('assert')\nif (x) { process.exit( code ) } // process.exit(0)\n"
+    new = 'const a = require("assert");\nif (x) {\n  process.exit(code);\n}\n'
+    assert judged({"web/a.js": old}, {"web/a.js": new}) == []
+    assert rules(judged({"web/a.js": old}, {"web/a.js": f"{new}process.exit(0)\n"})) == {"exit"}
+
+
+@pytest.mark.parametrize("language", LAYOUTS)
+def test_a_formatter_weakens_nothing(language: str) -> None:
+    path, before, after, bent = LAYOUTS[language]
+    assert judged({path: before}, {path: after}) == []
+    assert judged({path: after}, {path: before}) == []
+    for old, new in bent.items():
+        assert old in after
+        for start in (before, after):  # formatted on the way or not
+            assert rules(judged({path: start}, {path: after.replace(old, new)})) == {
+                "assertion-weakened"
+            }, new
 
 
 @pytest.mark.parametrize("case", FOLLOWED)
