@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.checks._body import fence_of
 from rlm_ci.dates import is_day
 from rlm_ci.texts import count
 from rlm_ci.values import Value
@@ -277,7 +278,7 @@ def _scan(lines: list[str]) -> tuple[list[int], bool]:
         elif fence:
             if text.startswith(fence) and not text.strip(fence[0]):
                 fence = ""
-        elif opened := _fence(text):
+        elif opened := fence_of(text):
             fence = opened
         elif text.startswith(marker):
             marked.append(number)
@@ -285,15 +286,6 @@ def _scan(lines: list[str]) -> tuple[list[int], bool]:
             comment = "-->" not in text  # in a comment nothing opens a fence
     hashes = len(first) - len(first.lstrip("#")) if first else 0
     return marked, 1 <= hashes <= 6 and (first or "")[hashes : hashes + 1] == " "
-
-
-def _fence(text: str) -> str:
-    """The backticks or tildes by which ``text`` opens a block of code; "" if it opens none."""
-    if not text.startswith(("```", "~~~")):
-        return ""
-    run = text[: len(text) - len(text.lstrip(text[0]))]
-    # With a backtick behind them, backticks open no fence but inline code.
-    return "" if text[0] == "`" and "`" in text[len(run) :] else run
 
 
 def _malformed(what: str, index: int, hint: str = "") -> Flaw:
@@ -346,5 +338,5 @@ def open_items(data: bytes) -> list[tuple[int, str]]:
         elif lead and lead.group(1) and opens(text):
             found.append((number, line))
         else:
-            fence = _fence(text)
+            fence = fence_of(text)
     return found

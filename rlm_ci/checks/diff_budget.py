@@ -360,10 +360,13 @@ def _override(
     pull_request = changes.pull_request
     if pull_request is None:
         return None, None
-    lines = (line.strip() for line in pull_request.body.splitlines())
+    from rlm_ci.checks._body import shown_lines
+
+    lines = (line.strip() for line in shown_lines(pull_request.body))
     stated = [line[len(BODY_LINE) :] for line in lines if line.lower().startswith(BODY_LINE)]
-    # A template may bring the line without a reason.
-    text = next((line.strip() for line in stated if line.strip()), "")
+    # A template may bring the line without a reason, or with a `<reason>` to be filled in.
+    given = (line.strip() for line in stated)
+    text = next((one for one in given if one and not (one[0] == "<" and one[-1] == ">")), "")
     labelled = LABEL in pull_request.labels
     if not labelled and not stated:
         return None, None

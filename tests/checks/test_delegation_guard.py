@@ -492,6 +492,8 @@ def test_an_index_that_cannot_be_read_does_not_turn_it_off(cli: Cli, repo: GitRe
         (f"Task:\nTask: {TASK}-docs", f"{TASK}-docs"),
         (f"Task: mend the taxes\nTask: {TASK}-docs", f"{TASK}-docs"),
         (f"My Task: {TASK}-docs", None),
+        (f"<!--\nTask: {TASK}-docs\n-->\n```\nTask: {TASK}-docs\n```\nTask: <!-- x -->", None),
+        (f"Task: {TASK}-docs <!-- which one -->", f"{TASK}-docs"),
         (None, None),
     ],
 )
@@ -521,7 +523,7 @@ def test_a_hostile_task_line_is_none(cli: Cli, shop: GitRepo, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "rest", ["fix the login page", "N/A", "#12", "[JIRA-1](http://x)", "<!-- id -->", "ø"]
+    "rest", ["fix the login page", "N/A", "#12", "[JIRA-1](http://x)", "<id>", "ø"]
 )
 def test_a_sentence_after_task_turns_nothing_on(
     cli: Cli, repo: GitRepo, tmp_path: Path, rest: str

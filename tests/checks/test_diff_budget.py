@@ -600,6 +600,28 @@ def test_what_belongs_to_one_run_stands_in_no_config(key: str) -> None:
         judge(plain(), {key: "x"})
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<!--\nDiff budget override: explain why here\n-->",
+        "```\nDiff budget override: x\n```",
+        "~~~ md\n<!--\n```\nDiff budget override: x\n~~~",
+        "Diff budget override: <!-- why -->",
+        "Diff budget override: <reason>",
+        "<!-- a --> <!-- b\nDiff budget override: x",
+    ],
+)
+def test_what_a_reader_of_the_body_does_not_see_is_no_reason(body: str) -> None:
+    part = asked(body, LABEL)
+    assert rules(part) == ["files", "override-incomplete"]
+    assert "gives no reason" in part.findings[-1].message
+
+
+def test_comments_and_code_around_a_reason_do_not_hide_it() -> None:
+    body = "<!-- a --> ```x``` <!-- b\n-->\n```\ncode\n```\n  Diff budget override: so <!-- c -->\n"
+    assert {one.suppression for one in asked(body, LABEL).findings} == {"so"}
+
+
 def test_a_hostile_reason_stays_one_line() -> None:
     part = asked("Diff budget override: \x1b[31m<!-- x --> @everyone\u202e", LABEL)
     assert part.summary.isprintable()
