@@ -67,6 +67,10 @@ def run(arguments: Arguments) -> int:
             "init takes no arguments", where="rlm-ci init", hint=f"rlm-ci init {USAGE}"
         )
     settings = Settings((*PROGRAM, *OWN), arguments.flags)
+    if settings.format != "text":
+        raise UsageError(
+            f"init has no form {settings.format!r}", where="--format", hint="leave it out: text"
+        )
     repository = open_repository(settings)
     if repository.git_dir is None:
         raise ConfigError(

@@ -138,7 +138,11 @@ def asker(settings: Settings, progress: Progress) -> Callable[[str], str] | None
         with progress.paused():
             sys.stderr.write(question)
             sys.stderr.flush()
-            answer = sys.stdin.readline()
+            try:
+                answer = sys.stdin.readline()
+            except BaseException:  # Ctrl-C leaves the cursor behind the question
+                sys.stderr.write("\n")
+                raise
             if not answer:
                 has_left = True
                 sys.stderr.write("\n")

@@ -68,8 +68,14 @@ def _refused(what: str, where: str) -> UsageError:
     return UsageError(
         f"it cannot be run: {printable(what[:200])}",
         where=where,
-        hint='give one command, such as --validator "python -m pytest"',
+        hint=f"give one command, such as {_example(where)}",
     )
+
+
+def _example(where: str) -> str:
+    if "agent" in where.lower():
+        return '--agent "python3 mend.py"'
+    return '"npm ci"' if "setup" in where else '--validator "python -m pytest"'
 
 
 def _needs_shell(text: str, words: list[str]) -> bool:

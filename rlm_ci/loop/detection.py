@@ -259,6 +259,8 @@ def _answered(answer: str, candidates: tuple[Candidate, ...]) -> Selection | str
         return f"{answer} is none of the numbers, {bounds}"
     if not answer:
         return "nothing was answered"
+    if not answer.isprintable():  # an arrow key, for instance
+        return "the answer has a character that is no part of a command"
     if answer == AUTO:
         return f"{AUTO} was tried already"
     try:

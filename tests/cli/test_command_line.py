@@ -115,6 +115,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (["config", "x"], "config takes no arguments", ""),
         (["config", "--format", "sarif"], "config has no form 'sarif'", "text or json"),
         (["init", "x"], "init takes no arguments", ""),
+        (["init", "--format", "json"], "init has no form 'json'", "text"),
         (["verify"], "verify takes one report or run", "REPORT"),
         (["verify", "a", "b"], "verify takes one report or run", ""),
         (["verify", "a", "--format", "html"], "verify has no form 'html'", ""),

@@ -172,10 +172,13 @@ def test_a_person_is_told_why_the_question_comes_again() -> None:
         select("auto", TWO, person)
     assert person.asked[1].startswith("9 is none of the numbers, which go from 1 to 2.\n")
     assert person.asked[2].startswith("nothing was answered.\n")
+    person = Person("\x1b[A", "", "")
+    assert choose(TWO, person, "none") is None
+    assert "a character that is no part of a command" in person.asked[1]
     person = Person("1", "", "")
     assert choose(Detection(), person, "none") is None
     assert person.asked[1].startswith("1 is none of the numbers, as there are none.\n")
-    person = Person("auto", "echo '\x1b", "")
+    person = Person("auto", "echo '", "")
     assert choose(Detection(), person, "none") is None
     assert person.asked[1].startswith("auto was tried already.\n")
     assert person.asked[2].startswith("it cannot be run: ")
@@ -299,3 +302,19 @@ def test_a_program_is_found_as_the_sandbox_would(tmp_path: Path) -> None:
         "/repo/../nowhere", "./loop", str(copy / "nowhere"),
     ):  # fmt: skip
         assert find(name) is None, name
+
+
+@pytest.mark.parametrize(
+    ("where", "example"),
+    [
+        ("--validator", '--validator "python'),
+        ("--agent", '--agent "python3'),
+        ("loop.setup", '"npm'),
+    ],
+)
+def test_a_command_that_cannot_be_read_is_told_by_an_example_of_its_own(
+    where: str, example: str
+) -> None:
+    with pytest.raises(errors.UsageError) as caught:
+        Command.parse("'unbalanced x", where=where)
+    assert example in caught.value.hint
