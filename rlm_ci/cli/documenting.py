@@ -293,8 +293,10 @@ class Documenting(Solving):
             state, summary = NOT_RUN, result.summary
         elif result is not None and (result.status == PARTIAL or result.uncovered):
             state = INCOMPLETE
-            missing = len({path for path, _ in result.uncovered})
-            summary += f"; {count(missing, 'file')} not looked at in full"
+            missing = len({path for path, _ in result.uncovered if path})
+            summary += f"; {count(missing, 'file')} not looked at in full" if missing else ""
+            whole = [why.partition(": ")[2] for path, why in result.uncovered if not path]
+            summary += f"; no words about the whole: {printable(whole[0])}" if whole else ""
         metrics = {
             "pages": len(made.pages),
             "new": new,

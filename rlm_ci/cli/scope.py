@@ -71,7 +71,15 @@ class Scope(Value):
 def select(settings: Settings, repository: Repository) -> Scope:
     """What the settings say. Raises ConfigError, UsageError."""
     recursion = settings.recursion
-    base = settings.values.get("base")
+    base, wanted = settings.values.get("base"), settings.values.get("head")
+    if recursion.worktree and (base or wanted):
+        told = "a change is between commits" if base else "--head names a commit"
+        flag = "--base" if base else "--head"
+        raise UsageError(
+            f"{told}, and --worktree is none",
+            where="--worktree",
+            hint=f"leave one of {flag} and --worktree out",
+        )
     found = pipelines.changes_of(settings, repository)
     about = {
         **looks(settings),
@@ -80,13 +88,9 @@ def select(settings: Settings, repository: Repository) -> Scope:
         "from_outside": from_outside(settings, found),
     }
     head = repository.head_commit() if repository.git_dir else None
+    if wanted and not base:  # the whole of that commit
+        head = changes.require(repository, wanted, "head", settings.sources["head"])
     if base:
-        if recursion.worktree:
-            raise UsageError(
-                "a change is between commits, and --worktree is none",
-                where="--worktree",
-                hint="leave one of --base and --worktree out",
-            )
         change = found[0]
         return Scope(
             commit=change.head,

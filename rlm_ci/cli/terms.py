@@ -74,7 +74,8 @@ class Done(Value):
         uncovered = self.result.uncovered if self.result else ()
         counts = self.result.counts if self.result else Evidence()
         eligible = len(self.corpus.files)
-        missing = len({path for path, _ in (*uncovered, *unseen)})
+        missing = len({path for path, _ in (*uncovered, *unseen) if path})
+        uncovered = tuple((path or "the whole", why) for path, why in uncovered)
         return Report(
             self.agreed.scope.subject(),
             fail_level,

@@ -116,6 +116,17 @@ def test_a_change_in_its_context(stage: Stage) -> None:
     assert (wrong.code, "a change is between commits" in wrong.stderr) == (2, True)
 
 
+def test_a_commit_that_is_named_is_the_one_that_is_looked_at(stage: Stage) -> None:
+    first = stage.repo.sha()
+    stage.repo.write("src/later.py", HOLE).commit()
+    report = stage.cli("review", "--head", "HEAD~1", "--format", "json").json()
+    assert report["subject"]["head"] == first
+    assert {one["path"] for one in report["findings"][0]["evidence"]} == {"src/hole.py"}
+    both = stage.cli("review", "--head", "HEAD~1", "--worktree")
+    assert (both.code, "--head names a commit" in both.stderr) == (2, True)
+    assert stage.cli("review", "--head", "gone").code == 5
+
+
 def test_a_fault_that_a_change_makes_elsewhere_in_a_file_is_its_own(stage: Stage) -> None:
     used = "import os\nimport sys\n\nlost\n\n\ndef g():\n    return os.getcwd(), sys.path\n"
     broken = "def f(:\n    pass\n\n\ndef h():\n    return gone\n"

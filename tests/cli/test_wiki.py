@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from histories import GitRepo
 from hub.plugin import github
+from llm.plugin import llm
+from llm.replies import Answer
 from runs_stage import Stage
 
 if TYPE_CHECKING:
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
 
     from conftest import Cli
     from hub.server import GitHub
+    from llm.server import Asked, ModelServer
 
-__all__ = ["github"]
+__all__ = ["github", "llm"]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 
@@ -40,6 +43,17 @@ def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
 def tree(folder: Path) -> dict[str, bytes]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_the_name_of_the_folder_changes_nothing(stage: Stage, tmp_path: Path, cli: Cli) -> None:
+    made = []
+    for name in ("one", "two"):
+        subprocess.run(["git", "clone", "-q", stage.repo.path, tmp_path / name], check=True)
+        subprocess.run(["git", "remote", "remove", "origin"], cwd=tmp_path / name, check=True)
+        assert cli("wiki", "--out", "docs/wiki", cwd=tmp_path / name).code == 0
+        made.append(tree(tmp_path / name / "docs" / "wiki"))
+    assert made[0] == made[1]
+    assert made[0]["index.md"].startswith(b"# Shop\n")
 
 
 def test_pages_and_no_diff_where_nothing_changed(stage: Stage) -> None:
@@ -65,6 +79,30 @@ def test_pages_and_no_diff_where_nothing_changed(stage: Stage) -> None:
     assert b"refund" in b"".join(tree(out).values())
     replayed = stage.cli("replay", stage.ids()[-1], "--check")
     assert replayed.code == 0, replayed.stderr
+
+
+def test_what_was_not_said_of_the_whole_is_told(stage: Stage, llm: ModelServer) -> None:
+    said = {
+        "text": "Prices are net.",
+        "path": "shop/__init__.py",
+        "line_start": 4,
+        "line_end": 4,
+        "quote": "def price(net):",
+    }
+
+    def says(asked: Asked) -> Answer:
+        prompt = json.dumps(asked.body)
+        if "rests_on" in prompt:
+            return Answer("no")
+        return Answer(json.dumps({"sentences": [said] if "def price" in prompt else []}))
+
+    llm.script(says)
+    reach = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    ended = stage.cli("wiki", "--model", "m-1", "--out", "docs/wiki", env=reach)
+    why = "what the model said could not be read, twice"
+    assert f"no words about the whole: {why}" in " ".join(ended.stdout.split())
+    assert "not looked at in full" not in ended.stdout
+    assert "(empty)" not in ended.stdout
 
 
 def test_a_page_of_somebody_else_is_not_overwritten(stage: Stage) -> None:

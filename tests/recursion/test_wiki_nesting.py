@@ -166,3 +166,29 @@ def test_what_a_pattern_takes_is_exported() -> None:
     )
     found = outline("a.ts", source)
     assert [one.name for one in found.symbols if one.is_public] == ["a", "c", "e", "f"]
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "is_one"),
+    [
+        ("bin/rackup", "#!/usr/bin/env ruby\nstart\n", True),
+        ("bin/serve", "#!/bin/sh\nserve\n", True),
+        ("bin/serve.sh", "#!/bin/sh\nserve\n", False),
+        ("bin/NOTICE", "Ours.\n", False),
+        ("tests/run", "#!/bin/sh\nserve\n", False),
+    ],
+)
+def test_what_is_called_by_its_name_alone_is_where_one_begins(
+    path: str, source: str, *, is_one: bool
+) -> None:
+    expected = [("script", path, 1, 1)] if is_one else []
+    assert list(map(tuple, outline(path, source.encode()).entries)) == expected
+
+
+def test_a_wiki_does_not_tell_of_itself_what_was_left_out() -> None:
+    from rlm_ci.recursion.wiki.overview import _omitted
+
+    own = ["docs/wiki/index.md", "docs/wiki/wiki.json", "docs/wiki/modules/a.md"]
+    others = ["docs/modules/a.md", "docs/more.md"]
+    (row,) = _omitted([(path, "excluded: by a pattern") for path in (*own, *others)])
+    assert (row["count"], row["names"]) == ("2", "`docs/modules/a.md`, `docs/more.md`")

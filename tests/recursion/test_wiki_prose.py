@@ -13,6 +13,7 @@ from rlm_ci.models import Completion
 from rlm_ci.recursion.nodes import Text
 from rlm_ci.recursion.wiki.claims import quote_hash
 from rlm_ci.recursion.wiki.prose import sum_up, tell
+from rlm_ci.recursion.wiki.readme import heading
 from rlm_ci.recursion.wiki.state import Said, State
 
 if TYPE_CHECKING:
@@ -258,3 +259,20 @@ def test_answers_that_are_none_are_asked_for_once_more() -> None:
     assert [path for path, _ in told.uncovered] == [""]
     assert ask.places == ["tell-whole", "tell-whole-repair"]
     assert tell(ask, ()).said == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "name"),
+    [
+        ("README.md", "\n# Shop #\n\nSells.\n", "Shop"),
+        ("README.md", "---\na: b\n---\n[![x](y)](z)\n<br>\n# *The* `Shop`\n", "The `Shop`"),
+        ("README.rst", "Shop\n====\n\nSells.\n", "Shop"),
+        ("README.md", "Sells.\n# Shop\n", ""),
+        ("README.md", "## Shop\n", ""),
+        ("README.md", "# A heading that is a whole sentence\n", ""),
+        ("docs/README.md", "# Shop\n", ""),
+        ("README.md", "", ""),
+    ],
+)
+def test_a_readme_names_the_project_by_its_first_heading(path: str, text: str, name: str) -> None:
+    assert heading(text.encode(), path) == name

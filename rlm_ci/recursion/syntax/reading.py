@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.recursion.syntax import UNPARSED, Outline, manifests, python
+from rlm_ci.recursion.syntax import UNPARSED, Entry, Outline, manifests, python
 from rlm_ci.recursion.syntax.languages import language
-from rlm_ci.recursion.syntax.wording import line_count, paragraph
+from rlm_ci.recursion.syntax.trials import is_trial
+from rlm_ci.recursion.syntax.wording import clipped, line_count, paragraph
 
 #: What no header of C has.
 _CPP = re.compile(
@@ -34,7 +35,16 @@ def outline(path: str, content: bytes) -> Outline:
     found = found or manifests.outline(path, name, content)
     if found is None:
         found = _by_grammar(path, name, content)
-    return found or Outline(path, name, UNPARSED, line_count(content), *_remark(name, content))
+    found = found or Outline(path, name, UNPARSED, line_count(content), *_remark(name, content))
+    return found if found.entries else found.replace(entries=_command(path, content))
+
+
+def _command(path: str, content: bytes) -> tuple[Entry, ...]:
+    """A file that is called by its name alone, and says by what it is run."""
+    is_bare = "." not in path.rpartition("/")[2]
+    if not is_bare or not content.startswith(b"#!") or is_trial(path):
+        return ()
+    return (Entry.of(("script", clipped(path, 300), 1, 1)),)
 
 
 def _remark(name: str, content: bytes) -> tuple[str, int, int]:

@@ -13,7 +13,7 @@ from rlm_ci.recursion.wiki.notes import Note
 from rlm_ci.recursion.wiki.other_notes import other_notes
 from rlm_ci.recursion.wiki.paths import is_test
 from rlm_ci.recursion.wiki.python_notes import python_notes
-from rlm_ci.recursion.wiki.readme import introduction, is_readme
+from rlm_ci.recursion.wiki.readme import heading, introduction, is_readme
 from rlm_ci.redaction import SIGN, Redactor
 from rlm_ci.values import Row, Value
 
@@ -39,7 +39,8 @@ class Facts(Value):
     """One file. ``heads`` are, for each symbol of the outline, the lines of its head.
 
     ``about`` is how a README introduces the project; ``declared`` what a manifest says is needed:
-    the name, and as ``text`` of its place how it is written. ``project`` is the name that it gives.
+    the name, and as ``text`` of its place how it is written. ``project`` is the name that it gives,
+    a README by its heading.
     """
 
     outline: Outline
@@ -71,6 +72,7 @@ class Facts(Value):
                 one.replace(text=mask(one.text), detail=mask(one.detail)) for one in self.notes
             ),
             about=None if about is None else about.replace(text=mask(about.text)),
+            project=mask(self.project),
             declared=tuple(
                 (mask(name), place.replace(text=mask(place.text))) for name, place in self.declared
             ),
@@ -133,9 +135,8 @@ def _facts(path: str, content: bytes) -> Facts:
     else:
         notes = other_notes(read.language, content)
     about = introduction(content, path) if is_readme(path) else None
-    return Facts(
-        *_sound(read, notes, content), about, declared(path, content), project(path, content)
-    )
+    named = project(path, content) or heading(content, path)
+    return Facts(*_sound(read, notes, content), about, declared(path, content), named)
 
 
 def _sound(

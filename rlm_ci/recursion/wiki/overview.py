@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.markdown import code, prose
-from rlm_ci.recursion.eligibility import OWN
+from rlm_ci.recursion.eligibility import EXCLUDED, OWN
 from rlm_ci.recursion.syntax.grammars import lacking
 from rlm_ci.recursion.wiki import notes as kinds
 from rlm_ci.recursion.wiki.chapter import (
@@ -16,7 +16,7 @@ from rlm_ci.recursion.wiki.chapter import (
     said,
 )
 from rlm_ci.recursion.wiki.modules import api, api_size
-from rlm_ci.recursion.wiki.paths import is_beside, is_test
+from rlm_ci.recursion.wiki.paths import folder_of, is_beside, is_test
 from rlm_ci.recursion.wiki.state import WHOLE
 from rlm_ci.recursion.wiki.surroundings import ALL, architecture
 from rlm_ci.recursion.wiki.wording import listed, sentence
@@ -297,9 +297,13 @@ def _folders(groups: Mapping[str, Sequence[Facts]]) -> list[dict[str, str]]:
 def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """What was not looked at, by the word of its reason; what we wrote ourselves is no news."""
     groups: dict[str, list[str]] = {}
+    wikis = {folder_of(path) for path, _ in pairs if path.rpartition("/")[2] == "wiki.json"}
     for path, reason in pairs:
-        word = reason.partition(":")[0]
-        if word != OWN:
+        word, folder = reason.partition(":")[0], folder_of(path)
+        is_page = folder in wikis or (
+            folder.rpartition("/")[2] == "modules" and folder_of(folder) in wikis
+        )
+        if word != OWN and not (word == EXCLUDED and is_page):
             groups.setdefault(word, []).append(path)
     rows = []
     for word in sorted(groups):

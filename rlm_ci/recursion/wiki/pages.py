@@ -14,6 +14,7 @@ from rlm_ci.recursion.wiki.chapter import LARGE, World, chapter
 from rlm_ci.recursion.wiki.claims import COMMIT, Register, Target, claim_of, opened
 from rlm_ci.recursion.wiki.modules import laid_out
 from rlm_ci.recursion.wiki.overview import overview
+from rlm_ci.recursion.wiki.readme import is_readme
 from rlm_ci.recursion.wiki.state import NAME, WHOLE, Kept, State
 from rlm_ci.recursion.wiki.surroundings import surroundings
 from rlm_ci.resources import load_template
@@ -41,7 +42,8 @@ _ACTS = 10
 class Options(Value):
     """``title`` is the project's name; ``target`` says where links lead.
 
-    ``is_guess``: the title is only a folder's name, and what a manifest says is better.
+    ``is_guess``: the title is only a folder's name. What a manifest or a README says is better,
+    and another folder of that name is no reason to make pages anew.
     """
 
     title: str
@@ -50,7 +52,7 @@ class Options(Value):
 
     def digest(self) -> str:
         target = [self.target.server, self.target.repository, self.target.base]
-        text = json.dumps([VERSION, self.title, self.is_guess, *target])
+        text = json.dumps([VERSION, "" if self.is_guess else self.title, self.is_guess, *target])
         return sha256(text.encode()).hexdigest()
 
 
@@ -223,7 +225,8 @@ def _drafts(world: World, options: Options) -> list[tuple[str, str, Register]]:
 def _title(world: World, options: Options) -> str:
     from rlm_ci.markdown import prose
 
-    named = [one.project for path, one in sorted(world.files.items()) if one.project]
+    every = sorted(world.files.items(), key=lambda pair: (is_readme(pair[0]), pair[0]))
+    named = [one.project for _, one in every if one.project]
     return prose((named[0] if options.is_guess and named else options.title) or "This repository")
 
 

@@ -37,6 +37,8 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
 #: Lines that are looked at, and characters of what is quoted.
 _FAR = 200
 _LONGEST = 700
+#: Characters of a heading that is a name.
+_NAMED = 60
 
 
 def is_readme(path: str) -> bool:
@@ -73,6 +75,23 @@ def introduction(content: bytes, path: str = "") -> Saying | None:
             return Saying(shown, start + 1, number)
         start = None
     return None
+
+
+def heading(content: bytes, path: str) -> str:
+    """What a README at the top calls the project by its first heading, "" where it has none."""
+    if "/" in path or not is_readme(path):
+        return ""
+    lines = content.decode("utf-8", "replace").split("\n")[:_FAR]
+    lines = [row.rstrip() for row in _prepared(lines, is_markdown=True)]
+    for row, below in zip(lines, [*lines[1:], ""], strict=True):
+        underlined = re.fullmatch(r"={3,}", below)
+        found = re.match(r"#\s+(.+?)[\s#]*$", row)
+        if found or (underlined and row.strip("= ")):
+            name = plain(found[1] if found else row).strip()
+            return name if len(name) <= _NAMED and len(name.split()) <= 5 else ""
+        if not _is_before(row) or row.startswith(("#", ">")):
+            return ""
+    return ""
 
 
 def _prepared(lines: list[str], *, is_markdown: bool) -> list[str]:
