@@ -120,10 +120,13 @@ class ChangeSet(Value):
             moved = [{one.path for one in some if one.status == "R"} for some in (found, other)]
             found = beyond(found, other, moved[0] ^ moved[1])
         if self.trigger == "worktree":
-            untracked = self.repository.untracked()
-            if untracked:
-                new = [_untracked(self.repository.root, path) for path in untracked]
-                found = _merge(found, new)
+            root = self.repository.root
+            found = [_looked_at(root, one) if one.status == "D" else one for one in found]
+            with self.repository.start_untracked() as pending:
+                paths = _decode(pending.finish()).split("\0")[:-1]
+            new = [_untracked(root, path) for path in paths]
+            new += map(_closed, _not_opened(pending.warned))
+            found = _merge(found, new) if new else found
         return found
 
     def _trees(self) -> tuple[str, str]:
@@ -226,6 +229,30 @@ def _size(path: str) -> int:
         return os.lstat(path).st_size
     except OSError:
         return 0
+
+
+def _looked_at(root: str, change: FileChange) -> FileChange:
+    """A file that git takes for deleted; it may stand in a folder that cannot be opened."""
+    try:
+        os.lstat(os.path.join(root, change.path))
+    except PermissionError as error:
+        return change.replace(unmeasured=error.strerror)
+    except OSError:
+        pass
+    return change
+
+
+def _not_opened(warned: bytes) -> list[str]:
+    """The folders that git says it could not open."""
+    said = (line.partition("warning: could not open directory '") for line in
+            _decode(warned).split("\n"))  # fmt: skip
+    return [rest.rpartition("':")[0] for before, _, rest in said if rest and not before]
+
+
+def _closed(folder: str) -> FileChange:
+    """A folder that git passes over: what is in it nobody knows."""
+    why = "the folder cannot be opened"
+    return FileChange(folder, 0, 0, why, old_path=folder, status="A", new_mode="040000")
 
 
 def _untracked(root: str, path: str) -> FileChange:

@@ -371,9 +371,9 @@ class Repository:
         every = ("--cached", "--others", "--exclude-standard")
         return self.start("ls-files", "-z", "--full-name", *every)
 
-    def untracked(self) -> list[str]:
-        """The paths that are neither in the index nor ignored; a folder ends with ``/``."""
-        return _names(self.run("ls-files", "-z", "--full-name", "-o", "--exclude-standard"))
+    def start_untracked(self) -> Pending:
+        """List what is neither in the index nor ignored, NUL after each; folders end with ``/``."""
+        return self.start("ls-files", "-z", "--full-name", "-o", "--exclude-standard")
 
     # ── differences ──
 

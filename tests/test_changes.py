@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -399,6 +401,39 @@ def test_an_untracked_file_that_cannot_be_read_is_said(repo: GitRepo) -> None:
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs to be somebody else")
+def test_a_folder_that_cannot_be_opened_is_said(repo: GitRepo) -> None:
+    """Git passes over it with a warning, and takes for deleted what it has in there."""
+    repo.write("tracked/file", "x\n").write("a", "1\n").write(".gitignore", "ours/\n").commit()
+    repo.write("new/file", "x\n").write("ours/file", "x\n").remove("a")
+    with tempfile.TemporaryDirectory() as place:  # that of the tests is closed to others
+        copy = os.path.join(place, "copy")
+        shutil.copytree(repo.path, copy)
+        for folder, _, names in os.walk(place):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                os.chown(path, 65534, 65534)
+        for name in ("new", "tracked", "ours"):
+            os.chmod(os.path.join(copy, name), 0)
+        pid = os.fork()
+        if pid == 0:
+            os.seteuid(65534)
+            try:
+                home = {"HOME": copy, "XDG_CONFIG_HOME": copy, "GIT_CONFIG_GLOBAL": os.devnull}
+                here = Repository(*discover(copy), {**os.environ, **home})
+                found = changes.from_local(here, "worktree").files()
+                why = {one.path: one.unmeasured for one in found}
+                expected = {
+                    "a": None,
+                    "new/": "the folder cannot be opened",
+                    "tracked/": "the folder cannot be opened",
+                    "tracked/file": "Permission denied",
+                }
+                os._exit(0 if why == expected else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_a_giant_untracked_file_is_not_read_to_its_end(repo: GitRepo) -> None:

@@ -108,6 +108,11 @@ def find_archive(repository: Repository, branch: str, refs: bytes) -> str | None
     return (known.get(reachable) or known.get(local) or (None,))[0]
 
 
+def tips(refs: bytes) -> frozenset[str]:
+    """The commits that any branch of the archive's name stands at."""
+    return frozenset(commit for commit, _ in parse_refs(refs).values())
+
+
 def fetch_archive(repository: Repository, branch: str) -> str | None:
     """Fetch the archive, and find it; raises RemoteError when the remote does not give it."""
     remote = repository.remote()

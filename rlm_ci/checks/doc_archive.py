@@ -21,6 +21,7 @@ from rlm_ci.checks._archive import (
     find_archive,
     missing_archive,
     read_policy,
+    tips,
 )
 from rlm_ci.checks._documents import in_git, on_disk
 from rlm_ci.checks._stub import Flaw, Form, Stub, Target, open_items, parse
@@ -81,9 +82,10 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
         branch, target = read_policy(changes)
         asking = running.enter_context(ask_archive(repository, branch))
         places = _places(changes, options.paths, listing) if changes.worktree else {}
-        archive = find_archive(repository, branch, asking.finish())
+        refs = asking.finish()
+        archive = find_archive(repository, branch, refs)
         if not changes.worktree:
-            if _is_of_archive(changes, branch, archive):
+            if _is_of_archive(changes, branch, tips(refs)):
                 return _judge_archive(changes, branch, target)
             places = _places(changes, options.paths, listing)
         archived = None
@@ -118,12 +120,15 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
     return part
 
 
-def _is_of_archive(changes: ChangeSet, branch: str, archive: str | None) -> bool:
-    """Whether the change is one of the archive branch, by its target or because it leads there."""
-    if changes.target is not None or changes.head != archive:
+def _is_of_archive(changes: ChangeSet, branch: str, ends: frozenset[str]) -> bool:
+    """Whether the change is one of the archive branch, by its target or because it leads there.
+
+    ``ends`` are the commits that a branch of that name stands at, here or on a remote.
+    """
+    if changes.target is not None or changes.head not in ends:
         return changes.target == branch
     default = changes.repository.default_branch()
-    return default is not None and default[1] != archive
+    return default is not None and default[1] != changes.head
 
 
 # ── which documents there are, and which are judged ──

@@ -629,6 +629,16 @@ def test_a_commit_on_the_archive_branch_is_judged_by_what_it_orphans(
         assert findings(check(cli, repo, *args)) == {PATH: "dangling"}, args
 
 
+def test_a_commit_on_the_local_archive_branch_is_one_before_it_is_pushed(
+    cli: Cli, repo: GitRepo, tmp_path: Path
+) -> None:
+    archive(repo, {PATH: stub(PATH)})
+    clone = repo.clone(tmp_path / "clone").checkout(BRANCH).remove(PATH)
+    clone.commit()
+    for args in (("--commit", "HEAD"), ("--base", f"origin/{BRANCH}")):
+        assert findings(check(cli, clone, *args)) == {PATH: "dangling"}, args
+
+
 def test_open_items_are_those_of_the_last_full_text(cli: Cli, repo: GitRepo) -> None:
     texts: dict[Any, Any] = {"docs/o.md": "# O\n\nNothing.\n", "docs/p.md": "# P\n\n- [ ] open\n"}
     archive(repo, {}, texts)
