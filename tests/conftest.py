@@ -77,6 +77,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, obj: object
+) -> list[pytest.Item] | None:
+    """Of a test that is ``full`` in all its cases none is made where all would be sorted out."""
+    if collector.config.option.markexpr != "not full":
+        return None
+    marks = [*getattr(obj, "pytestmark", ()), *collector.iter_markers("full")]
+    return [] if any(mark.name == "full" for mark in marks) else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest sorts out by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of a test marked ``sample(n)``, all cases but the first n are ``full``."""
