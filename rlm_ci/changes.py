@@ -12,7 +12,7 @@ from itertools import chain
 from rlm_ci import files
 from rlm_ci.counting import Count, Counting, beyond, parse
 from rlm_ci.errors import ConfigError
-from rlm_ci.objects import is_object_id
+from rlm_ci.objects import is_object_id, parse_closed
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -125,7 +125,7 @@ class ChangeSet(Value):
             with self.repository.start_untracked() as pending:
                 paths = _decode(pending.finish()).split("\0")[:-1]
             new = [_untracked(root, path) for path in paths]
-            new += map(_closed, _not_opened(pending.warned))
+            new += map(_closed, parse_closed(pending.warned))
             found = _merge(found, new) if new else found
         return found
 
@@ -240,13 +240,6 @@ def _looked_at(root: str, change: FileChange) -> FileChange:
     except OSError:
         pass
     return change
-
-
-def _not_opened(warned: bytes) -> list[str]:
-    """The folders that git says it could not open."""
-    said = (line.partition("warning: could not open directory '") for line in
-            _decode(warned).split("\n"))  # fmt: skip
-    return [rest.rpartition("':")[0] for before, _, rest in said if rest and not before]
 
 
 def _closed(folder: str) -> FileChange:

@@ -70,11 +70,27 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
             where=root,
             hint="fetch them: git fetch --refetch --no-filter",
         )
+    if "must be run in a work tree" in said:
+        return ConfigError(
+            "git takes the repository for a bare one, and rlm-ci needs its work tree",
+            where=root,
+            hint="git config core.bare false",
+        )
+    if "git repo version" in said or "unknown repository extension" in said:
+        return ConfigError(
+            "the repository is of a kind that this git does not know", where=root, hint="update git"
+        )
     if result.timed_out or result.truncated:
         why = "took too long" if result.timed_out else "printed more than can be handled"
         return UnavailableError(f"git {subcommand} {why}", where=root, hint="try a smaller range")
     lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
     first = printable((lines or said.splitlines() or ["no message"])[0])
+    if "bad config" in said:
+        return ConfigError(
+            f"git cannot read its configuration: {first[:300]}",
+            where=root,
+            hint="mend the file that it names",
+        )
     if any(words in said for words in _OF_THE_DISK):
         return StorageError(
             f"git {subcommand} failed: {first[:300]}",

@@ -83,3 +83,10 @@ def parse_refs(rows: bytes) -> dict[str, tuple[str, str]]:
             name, oid, target = row.split("\0")
             found[name] = (oid, target)
     return found
+
+
+def parse_closed(warned: bytes) -> list[str]:
+    """The folders, each with a slash behind it, that git could not open and has passed over."""
+    rows = warned.decode("utf-8", "surrogateescape").split("\n")
+    said = [row.partition("warning: could not open directory '") for row in rows]
+    return [rest.rpartition("':")[0] for before, _, rest in said if rest and not before]

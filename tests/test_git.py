@@ -24,7 +24,7 @@ from histories_shapes import (
 )
 from traces import Belongings
 
-from rlm_ci import process
+from rlm_ci import changes, process
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
 from rlm_ci.git import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED, Repository, discover
 from rlm_ci.objects import Entry
@@ -312,6 +312,26 @@ def test_what_git_complains_of_is_told_in_one_harmless_line(repo: GitRepo) -> No
         opened(repo).run("rev-parse", "--verify", "\x1b[31m\n::error::x\u202e" * 200)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("lines", "hint"),
+    [
+        ("[core]\n\tbare = true\n", "git config core.bare false"),
+        ("[core]\n\trepositoryformatversion = 9\n", "update git"),
+        ("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tnope = 1\n", "update git"),
+        ("[broken\n", "mend the file that it names"),
+    ],
+)
+def test_a_configuration_that_git_cannot_work_with_is_no_damage(
+    repo: GitRepo, lines: str, hint: str
+) -> None:
+    repo.write("a", "1\n").commit()
+    with open(repo.path / ".git" / "config", "a", encoding="utf-8") as file:
+        file.write(lines)
+    with pytest.raises(ConfigError) as caught:
+        changes.from_local(opened(repo), "worktree").files()
+    assert caught.value.hint == hint
 
 
 def test_a_git_that_takes_too_long_is_said(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,9 +83,12 @@ def _require_no_stub(path: str, error: files.UnreadableError) -> None:
     """Deleted, a link, or larger than any stub is fine; a file that nobody may read is not."""
     try:
         status = os.lstat(path)
+        is_small_file = stat.S_ISREG(status.st_mode) and status.st_size <= LIMIT
+    except PermissionError:  # it may be there, in a folder that is closed to us
+        is_small_file = True
     except OSError:
         return
-    if stat.S_ISREG(status.st_mode) and status.st_size <= LIMIT:
+    if is_small_file:
         raise ConfigError(
             f"a document cannot be read: {error}", where=path, hint="make it readable"
         )

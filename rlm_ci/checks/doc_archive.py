@@ -27,6 +27,7 @@ from rlm_ci.checks._documents import in_git, on_disk
 from rlm_ci.checks._stub import Flaw, Form, Stub, Target, open_items, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain
+from rlm_ci.objects import parse_closed
 from rlm_ci.settings import Setting
 from rlm_ci.texts import count, printable
 from rlm_ci.values import Row
@@ -154,6 +155,7 @@ def _places(
         oids: dict[str, str | None] = dict.fromkeys(only)
         if listing:
             present = listing.finish().decode("utf-8", "surrogateescape").split("\0")
+            _require_open(parse_closed(listing.warned), wanted)
             if only:
                 _require_known(only, frozenset(present), repository.root)
             oids.update(dict.fromkeys(present))
@@ -191,6 +193,17 @@ def _is_wanted(path: str, wanted: frozenset[str]) -> bool:
     while path and path not in wanted:
         path = path.rpartition("/")[0]
     return bool(path)
+
+
+def _require_open(closed: Sequence[str], wanted: frozenset[str]) -> None:
+    """Raise ConfigError for a folder in which git could not look for documents."""
+    for folder in closed:
+        if not wanted or _is_wanted(folder.rstrip("/"), wanted):
+            raise ConfigError(
+                "a folder cannot be opened, and may hold documents",
+                where=printable(folder)[:200],
+                hint="make it readable, or have .gitignore name it",
+            )
 
 
 def _require_known(only: Sequence[str], tracked: frozenset[str], root: str) -> None:

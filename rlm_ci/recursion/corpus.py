@@ -8,14 +8,13 @@ blob, and reading it later gives that content or an error.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from hashlib import sha256
 
 from rlm_ci import files as opened
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.git import Repository
-from rlm_ci.objects import parse_tree
+from rlm_ci.objects import parse_closed, parse_tree
 from rlm_ci.recursion import eligibility as why
 from rlm_ci.recursion.context.own import Own
 from rlm_ci.recursion.worktree import LITTER
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 #: Bytes, and objects, that one git is asked for.
 _BATCH_BYTES = 32 << 20
 _BATCH_COUNT = 20_000
-#: What git says of a folder that it passes over.
-_CLOSED = re.compile(rb"^warning: could not open directory '(.*)':", re.MULTILINE)
 
 
 class File(Row):
@@ -175,8 +172,7 @@ def in_worktree(
         listed = dict.fromkeys(listing.finish().split(b"\0"))
     passed = Own(own)
     omitted: Omitted = {}
-    for raw in _CLOSED.findall(listing.warned):
-        path = os.fsdecode(raw)
+    for path in parse_closed(listing.warned):
         if _is_under(path, under) and not passed.holds(path, top):
             omitted[path] = f"{why.UNREADABLE}: the folder cannot be opened"
     names = []
