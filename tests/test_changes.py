@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import tempfile
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -44,6 +42,7 @@ from histories_shapes import (
     unborn_head,
     unrelated_histories,
 )
+from strangers import closed_copy, holds_for_nobody, needs_root
 
 from rlm_ci import changes, pushes
 from rlm_ci.changes import ChangeSet
@@ -403,37 +402,24 @@ def test_an_untracked_file_that_cannot_be_read_is_said(repo: GitRepo) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs to be somebody else")
+@needs_root
 def test_a_folder_that_cannot_be_opened_is_said(repo: GitRepo) -> None:
     """Git passes over it with a warning, and takes for deleted what it has in there."""
     repo.write("tracked/file", "x\n").write("a", "1\n").write(".gitignore", "ours/\n").commit()
     repo.write("new/file", "x\n").write("ours/file", "x\n").remove("a")
-    with tempfile.TemporaryDirectory() as place:  # that of the tests is closed to others
-        copy = os.path.join(place, "copy")
-        shutil.copytree(repo.path, copy)
-        for folder, _, names in os.walk(place):
-            for path in (folder, *(os.path.join(folder, name) for name in names)):
-                os.chown(path, 65534, 65534)
-        for name in ("new", "tracked", "ours"):
-            os.chmod(os.path.join(copy, name), 0)
-        pid = os.fork()
-        if pid == 0:
-            os.seteuid(65534)
-            try:
-                home = {"HOME": copy, "XDG_CONFIG_HOME": copy, "GIT_CONFIG_GLOBAL": os.devnull}
-                here = Repository(*discover(copy), {**os.environ, **home})
-                found = changes.from_local(here, "worktree").files()
-                why = {one.path: one.unmeasured for one in found}
-                expected = {
-                    "a": None,
-                    "new/": "the folder cannot be opened",
-                    "tracked/": "the folder cannot be opened",
-                    "tracked/file": "Permission denied",
-                }
-                os._exit(0 if why == expected else 1)
-            finally:
-                os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    expected = {
+        "a": None,
+        "new/": "the folder cannot be opened",
+        "tracked/": "the folder cannot be opened",
+        "tracked/file": "Permission denied",
+    }
+
+    def is_said(here: Repository) -> bool:
+        found = changes.from_local(here, "worktree").files()
+        return {one.path: one.unmeasured for one in found} == expected
+
+    with closed_copy(repo, "new", "tracked", "ours") as copy:
+        assert holds_for_nobody(copy, is_said)
 
 
 def test_a_giant_untracked_file_is_not_read_to_its_end(repo: GitRepo) -> None:

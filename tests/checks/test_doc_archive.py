@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +23,11 @@ from histories_archive import (
     stub,
 )
 from histories_events import actions_environment, pull_request, push, write_event
+from strangers import closed_copy, holds_for_nobody, needs_root
 
 from rlm_ci import changes
 from rlm_ci.checks import doc_archive
 from rlm_ci.errors import ConfigError
-from rlm_ci.git import Repository, discover
 from rlm_ci.runs.store import Store
 from rlm_ci.settings import Settings
 from rlm_ci.table import CORE
@@ -37,6 +35,8 @@ from rlm_ci.table import CORE
 if TYPE_CHECKING:
     from conftest import Cli, Ended
     from histories import Change, Name
+
+    from rlm_ci.git import Repository
 
 CHECK = ("check", "doc-archive")
 PATH = "docs/PRD-1.md"
@@ -516,31 +516,22 @@ def test_a_document_that_nobody_may_read_is_not_clean(cli: Cli, repo: GitRepo) -
     assert check(cli, repo).code == 5
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs to be somebody else")
+@needs_root
 @pytest.mark.parametrize("name", ["docs", "new"])
 def test_a_folder_that_cannot_be_opened_is_not_clean(repo: GitRepo, name: str) -> None:
     """Be it one that git has documents in, or one that it does not know."""
     archive(repo, {PATH: stub(PATH)}).write("new/a.md", stub("new/a.md"))
-    with tempfile.TemporaryDirectory() as place:  # that of the tests is closed to others
-        copy = os.path.join(place, "copy")
-        shutil.copytree(repo.path, copy)
-        for folder, _, names in os.walk(place):
-            for path in (folder, *(os.path.join(folder, name) for name in names)):
-                os.chown(path, 65534, 65534)
-        os.chmod(os.path.join(copy, name), 0)
-        options = Settings((*CORE, *doc_archive.OPTIONS), {}, {})
-        pid = os.fork()
-        if pid == 0:
-            os.seteuid(65534)
-            try:
-                home = {"HOME": copy, "XDG_CONFIG_HOME": copy, "GIT_CONFIG_GLOBAL": os.devnull}
-                here = Repository(*discover(copy), {**os.environ, **home})
-                doc_archive.run(changes.from_local(here, "worktree"), options, Store("", ""))
-            except ConfigError as error:
-                os._exit(0 if name in (error.where or "") else 1)
-            finally:
-                os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    options = Settings((*CORE, *doc_archive.OPTIONS), {}, {})
+
+    def is_refused(here: Repository) -> bool:
+        try:
+            doc_archive.run(changes.from_local(here, "worktree"), options, Store("", ""))
+        except ConfigError as error:
+            return name in (error.where or "")
+        return False
+
+    with closed_copy(repo, name) as copy:
+        assert holds_for_nobody(copy, is_refused)
 
 
 # -- the archive branch itself ------------------------------------------------------------------
