@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: How deep scripts start scripts, and how many files one command can come to.
 _DEPTH, _MOST = 6, 200
+#: Commands that are looked at, in all: nobody writes as many, unless he wants to be looked at long.
+_COMMANDS = 20_000
 #: Folders that a word is looked up from.
 _MOST_FOLDERS = 8
 #: Characters of a script that is no shell's.
@@ -135,12 +137,24 @@ class _Search:
         self._tree = tree
         self._meant = Lookup(tree.files).meant
         self._done: set[str] = set()
+        #: Texts and commands that were looked at, from which folders, and how deep at the least.
+        self._seen: dict[tuple[object, Folders], int] = {}
+        self._left = _COMMANDS
+        self._rules: dict[tuple[str, Folders], makefiles.Rules] = {}
+        self._scripts: dict[str, dict[str, object]] = {}
+
+    def _is_new(self, what: object, folders: Folders, depth: int) -> bool:
+        """Whether something is looked at for the first time, or less deep than before."""
+        if self._seen.get((what, folders), _DEPTH + 2) <= depth:
+            return False
+        self._seen[what, folders] = depth
+        return True
 
     # ── commands ──
 
     def shell(self, text: str, folders: Folders, depth: int) -> None:
         """Look at every command of a text that a shell would read."""
-        if depth > _DEPTH:
+        if depth > _DEPTH or not self._is_new(text, folders, depth):
             return
         listed: list[str] = []  # what a find before has listed, for the next command to take
         for words in commands(text):
@@ -154,6 +168,9 @@ class _Search:
                 folders = _moved(folders, rest[1])
 
     def _command(self, words: list[str], folders: Folders, depth: int) -> None:
+        if not self._left or not self._is_new(tuple(words), folders, depth):
+            return
+        self._left -= 1
         for value in settings(words):
             self.settings.update(self._meant(value, folders))
         words = program(words)
@@ -315,24 +332,34 @@ class _Search:
         for move in moves:
             folders = _moved(folders, move)
         for folder in folders:
-            own = (folder, *folders)
+            own = tuple(dict.fromkeys((folder, *folders)))
             for path in (
                 self._meant_any(names, (folder,)) or self._meant_any(makefiles.NAMES, (folder,))[:1]
             ):
                 self._makefile(path, rest, own, depth)
         self._handed_on("make", rest, folders, depth)
 
-    def _makefile(self, path: str, rest: list[str], folders: Folders, depth: int) -> None:
-        self.found[path] = None
+    def _rules_of(self, path: str, folders: Folders) -> makefiles.Rules:
+        """The rules of a Makefile, with those that it includes: each file of these once."""
+        read = {path}
 
         def include(word: str) -> list[str]:
             near = list(self._meant(word, folders))
             if not near and re.fullmatch(r"[\w./-]+", word):
                 near = [joined(folders[0], word)]  # it may come to be
             self.found.update(dict.fromkeys(near))
-            return [text for text in map(self._tree.read, near) if text is not None]
+            fresh = [one for one in near if one not in read]
+            read.update(fresh)
+            return [text for text in map(self._tree.read, fresh) if text is not None]
 
-        known = makefiles.rules(self._tree.read(path) or "", include)
+        if (path, folders) not in self._rules:
+            text = self._tree.read(path) or ""
+            self._rules[path, folders] = makefiles.rules(text, include)
+        return self._rules[path, folders]
+
+    def _makefile(self, path: str, rest: list[str], folders: Folders, depth: int) -> None:
+        self.found[path] = None
+        known = self._rules_of(path, folders)
         self.shell(known.anyway, folders, depth + 1)
         wanted = [word for word in rest if any(known.of(word))] or [known.first]
         while wanted:
@@ -372,8 +399,10 @@ class _Search:
 
     def _script_of(self, path: str, name: str, folders: Folders, depth: int) -> None:
         name = {"t": "test", "tst": "test"}.get(name, name)
+        if path not in self._scripts:
+            self._scripts[path] = _scripts(self._tree.read(path) or "")
         for one in (f"pre{name}", name, f"post{name}"):
-            text = _scripts(self._tree.read(path) or "").get(one)
+            text = self._scripts[path].get(one)
             if isinstance(text, str) and f"{path} {one}" not in self._done:
                 self._done.add(f"{path} {one}")
                 self.shell(text, _around(folders, path.rpartition("/")[0]), depth + 1)
