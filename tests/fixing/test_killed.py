@@ -49,16 +49,13 @@ def begun(stage: Stage) -> tuple[Child, Callable[[], int]]:
 def goes_on(stage: Stage, run: Outcome, expected: dict[str, str]) -> None:
     """Resume it, to the same end, without asking for what is known."""
     known = run.facts()
-    before = len(stage.llm.completions)
-    open_calls = before - len(known)  # answered or not, it is not in the journal
-    assert open_calls in (0, 1)
     resumed = stage.cli("resume", run.id)
     assert resumed.code == 0, resumed
     facts = run.facts()
-    after = stage.llm.completions[before:]
-    assert len(after) == len(facts) - len(known)
-    asked = [str(one.body) for one in stage.llm.completions[: len(known)]]
-    assert not {str(one.body) for one in after} & set(asked)
+    # The call in flight at the kill, which may reach the server after it, is asked again: no other.
+    calls = [str(one.body) for one in stage.llm.completions]
+    assert len(calls) - len(facts) in (0, 1)
+    assert not set(calls[len(known) :]) & set(calls[: len(known)])
     places = [one["place"] for one in facts]
     assert len(places) == len(set(places))
     report = run.report
@@ -70,7 +67,7 @@ def goes_on(stage: Stage, run: Outcome, expected: dict[str, str]) -> None:
     assert run.manifest["status"] == "succeeded"
     again = stage.cli("resume", run.id)
     assert (again.code, "nothing to resume" in again.stderr) == (0, True)
-    assert len(stage.llm.completions) == before + len(after)
+    assert len(stage.llm.completions) == len(calls)
 
 
 def killed_at(stage: Stage, calm: dict[str, dict[str, str]], number: int) -> None:
@@ -133,7 +130,8 @@ def test_killed_again_and_again(stage: Stage, calm: dict[str, dict[str, str]]) -
     before = len(stage.llm.completions)
     resumed = stage.cli("resume", run.id)
     assert resumed.code == 0, resumed
-    assert len(stage.llm.completions) - before == len(run.facts()) - known
+    repeated = len(stage.llm.completions) - before - (len(run.facts()) - known)
+    assert repeated in (0, 1)  # the call in flight at the last kill may be counted only now
     assert alike(run) == expected
 
 
