@@ -159,7 +159,7 @@ class Payloads:
                 rest.append(row)
                 continue
             size = head.rpartition(" ")[2]
-            if size.isdigit() and size != "0" and head.startswith("100"):
+            if size.isdigit() and size != "0" and head[:3] == "100":
                 self._whole[path] = head
                 sizes.append(size)
             else:

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from itertools import islice
 
 from rlm_ci.checks._archive import (
+    DEFAULT_BRANCH,
     ENDINGS,
     IS_STUB,
     POLICY,
@@ -76,22 +77,22 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
     """One part; ``not_run`` when stubs are to be judged and the archive is not in the clone."""
     repository = changes.repository
     with ExitStack() as running:
-        # git lists the files and reads the archive while we read the stubs.
+        # git lists the files and reads the archive while we read the policy and the stubs.
         listing = _start_listing(changes, options.paths)
         if listing:
             running.enter_context(listing)
+        asking = running.enter_context(ask_archive(repository, DEFAULT_BRANCH))
         branch, target = read_policy(changes)
-        asking = running.enter_context(ask_archive(repository, branch))
-        places = _places(changes, options.paths, listing) if changes.worktree else {}
+        if branch != DEFAULT_BRANCH:
+            asking = running.enter_context(ask_archive(repository, branch))
         refs = asking.finish()
         archive = find_archive(repository, branch, refs)
-        if not changes.worktree:
-            if _is_of_archive(changes, branch, tips(refs)):
-                return _judge_archive(changes, branch, target)
-            places = _places(changes, options.paths, listing)
+        if not changes.worktree and _is_of_archive(changes, branch, tips(refs)):
+            return _judge_archive(changes, branch, target)
         archived = None
         if archive:
             archived = running.enter_context(repository.start_tree(archive, sizes=True))
+        places = _places(changes, options.paths, listing)
         reading = _documents(repository, places, Form(branch, target))
         # Git lists the archive while we read the first files, its full texts during the others.
         ahead = len(places) // _AHEAD if changes.trigger == "worktree" else 0
