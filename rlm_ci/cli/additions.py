@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 
 from rlm_ci.cli import failure, privileged, running
 from rlm_ci.cli.progress import Progress
-from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
+from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
 from rlm_ci.findings import CLEAN, INCOMPLETE, NOT_RUN, Evidence, Finding, Part, Severity, Usage
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
@@ -199,7 +200,8 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
     try:
         from rlm_ci.cli import delivery
 
-        path = f"{delivery.folder(settings)}/wiki.json"
+        folder = delivery.folder(settings)
+        path = f"{folder}/wiki.json"
         data = change.read(path, _STATE_LIMIT, old=True)
         if data is None:
             if wanted == _AUTO:
@@ -209,11 +211,18 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
                 where=path,
                 hint="make one: rlm-ci wiki --out DIR; or name its folder: wiki.folder",
             )
-        from rlm_ci.recursion.wiki.staleness import stale
+        from rlm_ci.recursion.wiki.staleness import renewed, stale
         from rlm_ci.recursion.wiki.state import State
 
         state = State.from_bytes(data, path)
         found = () if state is None else stale(state, change)
+        after = change.read(path, _STATE_LIMIT) if found else None
+        brought: frozenset[str] = frozenset()
+        if after is not None and after != data:  # the change brings pages, too
+            with suppress(DamagedError):
+                pages_of = [one.page for one in found]
+                brought = renewed(pages_of, State.from_bytes(after, path), change, folder)
+        found = tuple(one for one in found if one.page not in brought)
     except RlmCiError as error:
         return Part.from_error(WIKI, error)
     findings = tuple(
@@ -232,6 +241,7 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
     told = f"{count(len(found), 'page')} of {pages:,} will be stale" if found else (
         f"none of {count(pages, 'page')} goes stale"
     )  # fmt: skip
+    told += f"; {count(len(brought), 'page')} brought up to date by it" if brought else ""
     places = sum(len(one.evidence) for one in findings)
     return Part(
         WIKI,

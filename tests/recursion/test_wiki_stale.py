@@ -8,7 +8,7 @@ import pytest
 from recursion import wiki_stage as stage
 
 from rlm_ci.changes import ChangeSet
-from rlm_ci.recursion.wiki.staleness import stale
+from rlm_ci.recursion.wiki.staleness import renewed, stale
 from rlm_ci.recursion.wiki.state import State
 
 if TYPE_CHECKING:
@@ -92,3 +92,58 @@ def test_a_removed_file_makes_its_pages_stale(repo: GitRepo, tmp_path: Path, fir
         {"modules/src.shop.md"} if "modules/src.shop.md" not in pages else set()
     )
     assert "def heat(degrees: int) -> None:" in "\n".join(pages["modules/src.shop.oven.md"])
+
+
+# ── a change that brings the pages, too ──
+
+FOLDER = "docs/wiki"
+
+
+def with_pages(repo: GitRepo, tmp_path: Path, commit: str) -> str:
+    """A commit with the pages as they are made of ``commit``."""
+    stage.wiki(stage.corpus_of(repo, commit), tmp_path / "wiki", tmp_path)
+    pages = stage.texts(tmp_path / "wiki")
+    repo.run("rm", "-rq", "--ignore-unmatch", FOLDER)
+    return stage.commit_all(repo, {f"{FOLDER}/{name}": text for name, text in pages.items()})
+
+
+def left(repo: GitRepo, base: str, head: str) -> tuple[set[str], set[str]]:
+    """The pages that a change makes stale, and those of them that it does not bring."""
+    change = ChangeSet(stage.opened(repo), "range", base, head, base)
+    sides = [change.read(f"{FOLDER}/wiki.json", 1 << 20, old=old) for old in (True, False)]
+    states = [State.from_bytes(data) for data in sides if data is not None]
+    assert states[0] is not None
+    pages = {one.page for one in stale(states[0], change)}
+    return pages, pages - renewed(pages, states[-1], change, FOLDER)
+
+
+def test_a_change_that_brings_the_pages_makes_none_of_them_stale(
+    repo: GitRepo, tmp_path: Path, first: str
+) -> None:
+    base = with_pages(repo, tmp_path, first)
+    source = edited(repo, "LIMIT: Final = 40", "LIMIT: Final = 60")
+    repo.run("rm", "-q", "src/shop/oven/control.py")
+    repo.commit("cold")
+    head = with_pages(repo, tmp_path, source)  # made before the oven went
+    every = {"index.md", "modules/src.shop.md", "modules/src.shop.oven.md"}
+    assert left(repo, base, head) == (every, every)
+    assert left(repo, base, with_pages(repo, tmp_path, head)) == (every, set())
+
+
+@pytest.mark.parametrize("case", ["edited page", "edited source", "no pages", "other state"])
+def test_pages_that_do_not_fit_what_comes_with_them_are_stale(
+    repo: GitRepo, tmp_path: Path, first: str, case: str
+) -> None:
+    base = with_pages(repo, tmp_path, first)
+    head = edited(repo, "LIMIT: Final = 40", "LIMIT: Final = 60")
+    if case != "no pages":
+        head = with_pages(repo, tmp_path, head)
+    if case == "edited page":
+        head = repo.append(f"{FOLDER}/modules/src.shop.md", "All is well.\n").commit()
+    elif case == "edited source":
+        text = repo.read(ORDERS).decode()
+        head = repo.write(ORDERS, text.replace("Final = 60", "Final = 80")).commit()
+    elif case == "other state":
+        text = repo.text("show", f"{base}:{FOLDER}/wiki.json")
+        head = repo.write(f"{FOLDER}/wiki.json", text.replace('"pages": {', '"pages": { ')).commit()
+    assert left(repo, base, head) == ({"modules/src.shop.md"}, {"modules/src.shop.md"})

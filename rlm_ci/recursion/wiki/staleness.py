@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from rlm_ci.findings import Location
 from rlm_ci.recursion.wiki.claims import QUOTED, lines_in, quote_hash
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from rlm_ci.changes import ChangeSet
+    from rlm_ci.changes import ChangeSet, FileChange
     from rlm_ci.recursion.wiki.claims import Claim
     from rlm_ci.recursion.wiki.state import State
 
@@ -50,6 +52,59 @@ def stale(state: State, change: ChangeSet) -> tuple[Stale, ...]:
             for name in wanted[path][claim]:
                 found.setdefault(name, []).append(place)
     return tuple(Stale(name, tuple(found[name])) for name in sorted(found))
+
+
+def renewed(
+    pages: Iterable[str], brought: State | None, change: ChangeSet, folder: str
+) -> frozenset[str]:
+    """Those of ``pages`` that the change itself brings, in ``folder``, as its new side has it.
+
+    ``brought`` is the state that comes with it. Not its word counts, but that a page is the one
+    that it speaks of, and that every changed line which that cites stands where it says. A page
+    that neither side has any more is none that could be stale.
+    """
+    if brought is None:
+        return frozenset()
+    changed = {one.path: one for one in change.files()}
+    there = {path for path, one in changed.items() if one.status != "D"}
+    gone = {one.old_path or one.path for one in changed.values() if one.status in "DR"} - there
+    known: dict[str, Sequence[str] | None] = {}
+    found = set()
+    for name in pages:
+        page = brought.pages.get(name)
+        text = change.read(f"{folder}/{name}", _LIMIT)
+        if page is None or text is None:
+            is_right = page is None and text is None
+        else:
+            is_right = sha256(text).hexdigest() == page.sha256 and all(
+                _stands(claim, changed, gone, known, change) for claim in page.claims
+            )
+        if is_right:
+            found.add(name)
+    return frozenset(found)
+
+
+def _stands(
+    claim: Claim,
+    changed: Mapping[str, FileChange],
+    gone: set[str],
+    known: dict[str, Sequence[str] | None],
+    change: ChangeSet,
+) -> bool:
+    """Whether what is cited of a changed file stands there; of another nothing has changed."""
+    path, start, end = claim.place
+    if path not in changed or path in gone:
+        return path not in gone
+    if path not in known:
+        data = change.read(path, _LIMIT)
+        known[path] = None if data is None else lines_in(data)
+    lines = known[path]
+    if lines is None or not 1 <= start <= end <= len(lines):
+        return False
+    quote = "\n".join(lines[start - 1 : end])
+    if end - start >= QUOTED:
+        quote = f"\0{changed[path].new_oid}"
+    return quote_hash(quote) == claim.quote
 
 
 def _gone(
