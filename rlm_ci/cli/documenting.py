@@ -23,8 +23,9 @@ from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.recursion.objectives.wiki import NAME, Wiki
 from rlm_ci.recursion.syntax.grammars import lacking
 from rlm_ci.recursion.syntax.languages import language
-from rlm_ci.recursion.wiki import refresh, site
+from rlm_ci.recursion.wiki import outside, refresh, site
 from rlm_ci.recursion.wiki.claims import Target
+from rlm_ci.recursion.wiki.outside import Outside
 from rlm_ci.recursion.wiki.pages import Options
 from rlm_ci.recursion.wiki.state import NAME as STATE
 from rlm_ci.recursion.wiki.state import State
@@ -261,7 +262,23 @@ class Documenting(Solving):
         known = (here.repository or "").rpartition("/")[2]
         name = known or os.path.basename(self._root())
         title = f"{name}: {here.under}" if here.under else name
-        return Options(title, self._target(here), is_guess=not (known or here.under))
+        return Options(
+            title,
+            self._target(here),
+            is_guess=not (known or here.under),
+            outside=self._outside(here) if here.under else None,
+        )
+
+    def _outside(self, here: Scope) -> Outside:
+        """The names of what is not looked at: they are no packages of others."""
+        if here.commit is not None:
+            return Outside.at_commit(self.repository, here.commit, here.under)
+        if self.repository.git_dir:
+            every = outside.listed(self.repository)
+        else:
+            found = scope.corpus(here.replace(under=""), self.repository, self.skipped)
+            every = [file.path for file in found.files]
+        return Outside.on_disk(self.repository, every, here.under)
 
     def _target(self, here: Scope) -> Target:
         server = self.settings.github.server_url or "https://github.com"

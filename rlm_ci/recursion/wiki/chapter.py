@@ -39,7 +39,11 @@ LARGE = 300
 
 
 class World(Value):
-    """All that pages are written from; each needs to know something of the others."""
+    """All that pages are written from; each needs to know something of the others.
+
+    ``beyond`` are the repository's files outside of the one folder that is looked at, None where
+    all of it is; ``needed`` what the manifests out there declare.
+    """
 
     files: Mapping[str, Facts]
     layout: Layout
@@ -51,6 +55,8 @@ class World(Value):
     untested: frozenset[str]
     prose: Mapping[str, tuple[Said, ...]]
     graph: Graph
+    beyond: frozenset[str] | None = None
+    needed: frozenset[str] = frozenset()
 
     def inner(self, path: str) -> Sequence[Edge]:
         """The files of the repository that one imports."""
@@ -71,6 +77,8 @@ def chapter(module: Module, world: World, register: Register) -> dict[str, Any]:
         "diagram": neighbourhood(module, world.around, world.titles),
         "uses": _others(world.around.out.get(module.key, {}), world, register),
         "used_by": _others(world.around.into.get(module.key, {}), world, register),
+        "is_part": world.beyond is not None,
+        "elsewhere": _elsewhere(module, world, register),
         "packages": _packages(module, world, register),
         "library": _library(module, world, register),
         "entries": entries(files, register),
@@ -210,6 +218,21 @@ def _others(found: Mapping[str, Place], world: World, register: Register) -> lis
         }
         for key in sorted(found)
     ]
+
+
+def _elsewhere(module: Module, world: World, register: Register) -> str:
+    """The repository's own files outside of the folder that is looked at, which a module uses."""
+    found: dict[str, tuple[str, int]] = {}
+    for one in module.files if world.beyond else ():
+        for edge in world.inner(one.path):
+            if world.beyond is not None and edge.target in world.beyond:
+                found.setdefault(edge.target, (one.path, edge.line))
+    shown = [
+        f"{code(printable(target))} {register.link(path, line, line)}"
+        for target, (path, line) in sorted(found.items())[:_NOTES]
+    ]
+    more = f" and {len(found) - _NOTES:,} more" if len(found) > _NOTES else ""
+    return ", ".join(shown) + more
 
 
 def _packages(module: Module, world: World, register: Register) -> list[dict[str, str]]:

@@ -24,7 +24,7 @@ from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.recursion.chronicle import Chronicle
@@ -62,6 +62,7 @@ def overview(world: World, register: Register) -> dict[str, Any]:
         "packages": _packages(files, world, register),
         "library": _library(world),
         "declared": _declared(files, world, register),
+        "is_part": world.beyond is not None,
         "languages": _languages(files),
         "hot": [] if world.chronicle is None else _hot(world, world.chronicle, register),
         "invariants": _where(layout, world, kinds.INVARIANTS),
@@ -106,27 +107,28 @@ def _module(module: Module, world: World, register: Register) -> dict[str, str]:
         "files": f"{len(module.files):,}",
         "lines": f"{sum(one.outline.lines for one in module.files):,}",
         "names": f"{size:,}",
-        "used_by": f"{len(world.around.into.get(module.key, ())):,}",
+        "used_by": "" if module.is_shared else f"{len(world.around.into.get(module.key, ())):,}",
     }
 
 
 def _by_kind(files: Mapping[str, Facts], layout: Layout) -> list[Facts]:
     """The program's files and the manifests, whose entries are how a user starts something."""
-    order = ("script", "command", "main", "route", "task")
+    order = ("package", "script", "command", "main", "route", "task")
+    aside = {one.path for inner in layout.beside.values() for one in inner}
 
     def key(one: Facts) -> tuple[int, str]:
         found = [order.index(e.kind) for e in one.outline.entries if e.kind in order]
         return min(found, default=len(order)), one.path
 
     return sorted(
-        (one for one in files.values() if one.outline.entries and _begins(one, layout)),
+        (one for one in files.values() if one.outline.entries and _begins(one, layout, aside)),
         key=key,
     )
 
 
-def _begins(one: Facts, layout: Layout) -> bool:
+def _begins(one: Facts, layout: Layout, aside: Collection[str]) -> bool:
     """Whether a user may start with it: no test, nor what builds the documentation."""
-    if one.path in layout.owner or not is_beside(one.path):
+    if one.path in layout.owner or not (one.path in aside or is_beside(one.path)):
         return not is_test(one.path)
     installs = any(entry.kind == "script" for entry in one.outline.entries)
     return one.path.startswith(".github/") or ("/" not in one.path and installs)
@@ -149,7 +151,8 @@ def _without_demos(begins: list[Facts]) -> tuple[list[Facts], int]:
 
 
 def _packages(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
-    named = {_key(name) for one in files.values() for name, _ in one.declared}
+    every = (name for one in files.values() for name, _ in one.declared)
+    named = {_key(name) for name in (*every, *world.needed)}
     return [
         {
             "name": code(printable(one.package), cell=True),
@@ -174,6 +177,8 @@ def _library(world: World) -> str:
 
 def _declared(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
     """What manifests name and no import shows: tools, plugins, what is loaded by its name."""
+    if world.beyond is not None:  # whose imports are not looked at
+        return []
     used = {_key(one.package) for one in world.around.packages.get(ALL, ())}
     found: dict[str, dict[str, str]] = {}
     for path in sorted(files, key=lambda path: (path.count("/"), path)):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.syntax.graph import Graph
     from rlm_ci.recursion.wiki.facts import Facts, Mask
     from rlm_ci.recursion.wiki.modules import Layout
+    from rlm_ci.recursion.wiki.outside import Outside
     from rlm_ci.recursion.wiki.state import Prose, Said
 
 INDEX = "index.md"
@@ -43,15 +44,19 @@ class Options(Value):
     """``title`` is the project's name; ``target`` says where links lead.
 
     ``is_guess``: the title is only a folder's name. What a manifest or a README says is better,
-    and another folder of that name is no reason to make pages anew.
+    and another folder of that name is no reason to make pages anew. ``outside`` is what stands
+    around a folder, where only that is looked at.
     """
 
     title: str
     target: Target = Target()
     is_guess: bool = False
+    outside: Outside | None = None
 
     def digest(self) -> str:
         target = [self.target.server, self.target.repository, self.target.base]
+        if self.outside is not None:
+            target.append(self.outside.digest())
         text = json.dumps([VERSION, "" if self.is_guess else self.title, self.is_guess, *target])
         return sha256(text.encode()).hexdigest()
 
@@ -153,6 +158,7 @@ def build(
         facts = {path: one.masked(mask) for path, one in facts.items()}
         prose = {key: _masked(one, mask) for key, one in (prose or {}).items()}
     layout = laid_out(facts.values())
+    outside = options.outside
     names = {module.key: module.name for module in layout.modules}
     titles = {module.key: module.title for module in layout.modules}
     world = World(
@@ -163,9 +169,11 @@ def build(
         titles=titles,
         names=names,
         around=surroundings(layout, graph),
-        untested=_untested(layout, graph),
+        untested=_untested(layout, graph) if outside is None else frozenset(),
         prose=_placed(prose or {}, facts, layout),
         graph=graph,
+        beyond=None if outside is None else frozenset(outside.paths),
+        needed=frozenset() if outside is None else outside.needed(),
     )
     options = options.replace(target=options.target.at(corpus.commit))
     drafts = _drafts(world, options)

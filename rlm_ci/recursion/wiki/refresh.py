@@ -123,10 +123,12 @@ def finish(
         # What is not finished is asked again, and so is of no digest.
         digest = "" if key in data["unfinished"] else work.digests.get(key, "")
         prose[key] = Prose(digest, model or "", said)
-    graph = Graph.of(
-        [facts[file.path].outline for file in work.corpus.files if file.path in facts],
-        [file.path for file in work.corpus.files],
-    )
+    outlines = [facts[file.path].outline for file in work.corpus.files if file.path in facts]
+    paths = [file.path for file in work.corpus.files]
+    if options.outside is not None:
+        outlines += options.outside.outlines()
+        paths += options.outside.paths
+    graph = Graph.of(outlines, paths)
     pages = build(
         facts,
         work.corpus,

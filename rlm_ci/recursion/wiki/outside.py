@@ -1,0 +1,105 @@
+"""What stands around a folder that has a wiki of its own: names, and what manifests say."""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+
+from rlm_ci import files
+from rlm_ci.objects import parse_tree
+from rlm_ci.recursion.wiki.paths import folder_of
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rlm_ci.git import Repository
+    from rlm_ci.recursion.syntax import Outline
+
+#: They say what a project needs, and by which name its parts are imported.
+_MANIFEST = re.compile(
+    r"pyproject\.toml|setup\.(?:py|cfg)|package\.json|Cargo\.toml|go\.mod"
+    r"|requirements[\w.-]*\.txt|(?:ts|js)config(?:\.[\w.-]+)?\.json"
+)
+#: So many of them are read, the nearest to the top, and so many bytes of each.
+_MOST, _LONGEST = 500, 1 << 20
+
+
+class Outside(Value):
+    """The rest of the repository around the folder ``under``; nothing else of it is looked at.
+
+    ``paths`` are its files, ``manifests`` the contents of those among them that name packages.
+    """
+
+    under: str
+    paths: tuple[str, ...] = ()
+    manifests: Mapping[str, bytes] = {}
+
+    @classmethod
+    def at_commit(cls, repository: Repository, commit: str, under: str) -> Outside:
+        """Raises what git raises."""
+        with repository.start_tree(commit, sizes=True) as listing:
+            tree = parse_tree(listing.finish())
+        paths = _beyond((path for path, entry in tree.items() if entry.is_file), under)
+        wanted = [one for one in _manifests(paths) if 0 <= tree[one].size <= _LONGEST]
+        contents = repository.read(*(tree[path].oid for path in wanted)) if wanted else []
+        return cls(under, paths, _found(zip(wanted, contents, strict=True)))
+
+    @classmethod
+    def on_disk(cls, repository: Repository, every: Iterable[str], under: str) -> Outside:
+        """``every``: the files of the work tree."""
+        paths = _beyond(every, under)
+        contents = ((path, _content(repository.root, path)) for path in _manifests(paths))
+        return cls(under, paths, _found(contents))
+
+    def digest(self) -> str:
+        """A hash of all of it."""
+        told = [self.under, *self.paths]
+        told += [f"{path}\0{sha256(data).hexdigest()}" for path, data in self.manifests.items()]
+        return sha256("\0".join(told).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def outlines(self) -> list[Outline]:
+        """Those of the manifests."""
+        from rlm_ci.recursion.syntax.reading import outline
+
+        return [outline(path, data) for path, data in self.manifests.items()]
+
+    def needed(self) -> frozenset[str]:
+        """The packages that the manifests above the folder declare."""
+        from rlm_ci.recursion.wiki.declarations import declared
+
+        above = [
+            (path, data)
+            for path, data in self.manifests.items()
+            if not (folder := folder_of(path)) or f"{self.under}/".startswith(f"{folder}/")
+        ]
+        return frozenset(name for path, data in above for name, _ in declared(path, data))
+
+
+def _beyond(every: Iterable[str], under: str) -> tuple[str, ...]:
+    return tuple(sorted(one for one in every if one != under and not one.startswith(f"{under}/")))
+
+
+def _manifests(paths: Sequence[str]) -> list[str]:
+    found = [path for path in paths if _MANIFEST.fullmatch(path.rpartition("/")[2])]
+    return sorted(found, key=lambda path: (path.count("/"), path))[:_MOST]
+
+
+def _found(pairs: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
+    return {path: data for path, data in pairs if data is not None}
+
+
+def _content(root: str, path: str) -> bytes | None:
+    try:
+        return files.read_inside(root, path, _LONGEST)
+    except files.UnreadableError:
+        return None
+
+
+def listed(repository: Repository) -> list[str]:
+    """The files of a work tree that git knows or does not ignore. Raises what git raises."""
+    with repository.start_listing() as listing:
+        names = dict.fromkeys(listing.finish().split(b"\0"))
+    return [os.fsdecode(name).replace(os.sep, "/") for name in names if name]
