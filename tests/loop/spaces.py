@@ -1,0 +1,43 @@
+"""Workspaces of a small project, and what lies in them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from histories import GitRepo
+
+from rlm_ci.git import Repository, discover
+from rlm_ci.loop.workspace import Workspace
+
+
+def opened(root: Path) -> Repository:
+    top, git_dir = discover(str(root))
+    return Repository(top, git_dir, dict(os.environ))
+
+
+def workspace(root: GitRepo | Path, place: Path, **options: object) -> Workspace:
+    where = root.path if isinstance(root, GitRepo) else root
+    return Workspace.create(str(place), opened(where), dict(os.environ), **options)  # type: ignore[arg-type]
+
+
+def everything(root: Path) -> dict[bytes, tuple[int, bytes, int]]:
+    """Mode, content and time of all files below a folder."""
+    found = {}
+    for folder, _, names in os.walk(os.fsencode(root)):
+        for name in names:
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
+            is_link = stat.S_ISLNK(status.st_mode)
+            content = os.readlink(path) if is_link else Path(os.fsdecode(path)).read_bytes()
+            found[path] = (status.st_mode, content, status.st_mtime_ns)
+    return found
+
+
+def held(copy: str) -> set[str]:
+    """The files of a copy, without what only stands there for the sandbox."""
+    found = set()
+    for folder, _, names in os.walk(copy):
+        found |= {os.path.relpath(os.path.join(folder, name), copy) for name in names}
+    return found

@@ -1,0 +1,85 @@
+"""What the sandbox shows of the repository, and what stands alone without one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from histories import GitRepo
+from loop.spaces import everything, held, workspace
+
+from rlm_ci.loop.workspace import Workspace
+
+
+def git_in(space: Workspace, *args: str) -> str:
+    """Git as somebody inside would run it, with the folders put where the mounts say."""
+    folders = {mount.target: mount.source for mount in space.mounts()}
+    root = space.mounts()[0].target
+    env = {**os.environ, "GIT_DIR": folders[f"{root}/.git"], "GIT_WORK_TREE": space.path,
+           "GIT_OBJECT_DIRECTORY": folders[f"{root}/.git/objects"],
+           "GIT_OPTIONAL_LOCKS": "0"}  # fmt: skip
+    return subprocess.run(["git", *args], env=env, cwd=space.path, check=True,
+                          capture_output=True, text=True).stdout  # fmt: skip
+
+
+def test_the_shown_git_knows_the_history_and_no_credential(
+    project: GitRepo, tmp_path: Path
+) -> None:
+    project.run("tag", "-a", "v1", "-m", "one")
+    project.run("remote", "add", "origin", "https://user:hunter2@example.com/x.git")
+    project.run("config", "http.extraHeader", "Authorization: hunter2")
+    project.write("app.py", "x = 2\n")
+    space = workspace(project, tmp_path / "run")
+    assert git_in(space, "describe", "--tags").strip() == "v1"
+    assert git_in(space, "rev-parse", "HEAD", "--abbrev-ref", "HEAD").split() == [
+        project.sha(), "main",
+    ]  # fmt: skip
+    assert git_in(space, "status", "--porcelain") == " M app.py\n"
+    for mount in space.mounts():
+        if mount.target.startswith(f"{project.path}/.git") and "objects" not in mount.target:
+            assert not mount.writable
+            for _, content, _ in everything(Path(mount.source)).values():
+                assert b"hunter2" not in content
+
+
+def test_dependencies_are_shown_read_only_and_are_no_part(project: GitRepo, tmp_path: Path) -> None:
+    project.write("vendor/tracked.go", "1\n").write("web/index.js", "1\n").commit()
+    for name in ("web/node_modules/x/i.js", ".venv/bin/python", "vendor/new.go", "a/b/.venv/x"):
+        project.write(name, "1\n")
+    os.symlink("/etc", project.path / "node_modules")
+    space = workspace(project, tmp_path / "run")
+    assert space.snapshot.dependencies == (".venv", "web/node_modules")
+    assert "vendor/new.go" in held(space.path)
+    shown = {mount.target: mount for mount in space.mounts()}
+    place = str(project.path / "web/node_modules")
+    assert shown[place].source == place
+    assert not shown[place].writable
+    assert [mount.target for mount in shown.values() if mount.writable] == [str(project.path)]
+    # A mount needs a folder to stand on, and it is no part of the tree.
+    assert Path(space.path, "web/node_modules").is_dir()
+    assert space.tree() == space.snapshot.tree
+
+
+def test_without_a_sandbox_the_copy_stands_alone(project: GitRepo) -> None:
+    project.write(".venv/bin/python", "1\n")
+    space = workspace(project, project.path / ".runs" / "run", isolated=False)
+    assert os.readlink(os.path.join(space.path, ".venv")) == str(project.path / ".venv")
+    answer = subprocess.run(["git", "rev-parse", "--show-toplevel", "HEAD"], cwd=space.path,
+                            check=True, capture_output=True, text=True).stdout  # fmt: skip
+    assert answer.split() == [space.path, project.sha()]
+    assert space.tree() == space.snapshot.tree
+    # Whatever git the agent ran there, it was not that of the user.
+    subprocess.run(["git", "-C", space.path, "add", "-A"], check=True)
+    assert project.text("status", "--porcelain", "--ignored") == "?? .runs/\n?? .venv/"
+
+
+def test_a_worktree_and_a_shallow_clone_are_shown_too(project: GitRepo, tmp_path: Path) -> None:
+    project.write("app.py", "x = 3\n").commit()
+    project.run("worktree", "add", "-q", str(tmp_path / "side"), "-b", "side")
+    clone = tmp_path / "clone"
+    project.run("clone", "-q", "--depth", "1", f"file://{project.path}", str(clone))
+    for number, root in enumerate((tmp_path / "side", clone)):
+        space = workspace(root, tmp_path / f"run{number}")
+        assert git_in(space, "log", "--format=%H").split()[0] == project.sha()
+        assert git_in(space, "status", "--porcelain") == ""
