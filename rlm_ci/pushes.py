@@ -8,14 +8,102 @@ ref takes anything away: where else a commit has been pushed says little of who 
 from __future__ import annotations
 
 from rlm_ci import changes
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from rlm_ci.changes import ChangeSet
     from rlm_ci.git import Repository
+
+
+#: So many refs of one change are named, the rest counted.
+_NAMED = 3
+
+
+class Pushed(Value):
+    """A ref that is pushed, as git tells it to a hook: the names and objects of both sides."""
+
+    local_ref: str
+    local: str
+    remote_ref: str
+    remote: str
+
+    @property
+    def name(self) -> str:
+        """The branch that it goes to, or the ref's full name."""
+        return self.remote_ref.removeprefix("refs/heads/")
+
+
+def from_refs(
+    repository: Repository, refs: Sequence[Pushed], note: Callable[[str], None]
+) -> list[ChangeSet]:
+    """The changes of a push hook, each once, whatever number of refs brings it.
+
+    A tag of a tree or of a file brings no commit: it is passed over, and ``note`` told.
+    """
+    kinds = _kinds(repository, refs)
+    special = _special(repository) if len(refs) > 1 else frozenset()
+    made: dict[tuple[Any, ...], ChangeSet] = {}
+    names: dict[tuple[Any, ...], list[str]] = {}
+    judged: dict[tuple[Any, ...], ChangeSet] = {}
+    for ref in refs:
+        kind = kinds.get(ref.local, "commit")
+        if kind in ("tree", "blob"):
+            note(f"{printable(ref.local_ref)} names a {kind}, no commit: it is not judged")
+            continue
+        # Where it goes says what is new in it only of a tag and of a default branch.
+        place = ref.name if ref.name in special else ""
+        came = (ref.local, ref.remote, ref.name.startswith("refs/tags/"), place)
+        if came not in made:
+            known = kinds.get(ref.remote, "commit") == "commit"
+            made[came] = _of_ref(repository, ref, first=not (known and ref.remote.strip("0")))
+        change = made[came]
+        sides = (change.base, change.head, change.merge_base, change.also)
+        judged.setdefault(sides, change)
+        names.setdefault(sides, []).append(ref.name)
+    return [change.replace(label=_listed(names[sides])) for sides, change in judged.items()]
+
+
+def _of_ref(repository: Repository, ref: Pushed, *, first: bool) -> ChangeSet:
+    source = f"the push of {printable(ref.local_ref)}"
+    fields = {"trigger": "push", "target": ref.name}
+    if first:
+        return from_first(repository, ref.local, None, source, **fields)
+    return from_update(repository, ref.remote, ref.local, source, **fields)
+
+
+def _kinds(repository: Repository, refs: Sequence[Pushed]) -> dict[str, str]:
+    """What the objects on both sides of refs that are no branches come to: commit, tree, blob."""
+    others = [ref for ref in refs if not ref.remote_ref.startswith("refs/heads/")]
+    oids = [oid for ref in others for oid in (ref.local, ref.remote) if oid.strip("0")]
+    if not oids:
+        return {}
+    asked = "".join(f"{oid}^{{}}\n" for oid in oids).encode("utf-8", "surrogateescape")
+    answer = repository.run("cat-file", "--batch-check=%(objecttype)", stdin=asked)
+    lines = answer.decode("utf-8", "surrogateescape").split("\n")
+    # One that is not in the clone is told as such where its commit is looked for.
+    return {
+        oid: line
+        for oid, line in zip(oids, lines, strict=False)
+        if line in ("commit", "tree", "blob")
+    }
+
+
+def _special(repository: Repository) -> frozenset[str]:
+    """The branches of which all is new: those that are a default one."""
+    default = repository.default_branch()
+    names = [name for name, _ in _defaults(repository)]
+    return frozenset([*names, default[0]] if default else names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - _NAMED
+    shown = ", ".join(names[:_NAMED])
+    return f"{shown} and {rest} more" if rest > 0 else shown
 
 
 def from_first(

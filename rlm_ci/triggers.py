@@ -36,14 +36,16 @@ def select(
     repository: Repository,
     default: Callable[[Repository], ChangeSet],
     read_stdin: Callable[[], bytes] = lambda: b"",
+    note: Callable[[str], None] = lambda _: None,
 ) -> list[ChangeSet]:
-    """The changes to judge: one, or for a push hook one for each ref that is pushed.
+    """The changes to judge: one, or for a push hook those of the refs that are pushed.
 
-    ``default`` makes the change where nothing tells one. Raises ConfigError.
+    ``default`` makes the change where nothing tells one; ``note`` is told of each ref that is
+    passed over. Raises ConfigError.
     """
     given = getattr(settings, "commit", None), getattr(settings, "staged", False)
     if getattr(settings, "hook", None) == "pre-push":
-        return _pushed(repository, read_stdin())
+        return _pushed(repository, read_stdin(), note)
     if given[0]:
         return [changes.from_commit(repository, given[0])]
     if given[1] or getattr(settings, "hook", None) == "pre-commit":
@@ -125,8 +127,8 @@ def _pushed_through(hook: Any, repository: Repository) -> ChangeSet:
     return pushes.from_first(repository, branch, hook.remote_name, source, **fields)
 
 
-def _pushed(repository: Repository, stdin: bytes) -> list[ChangeSet]:
-    """One change for each ref that is pushed: lines ``local-ref sha remote-ref sha``."""
+def _pushed(repository: Repository, stdin: bytes, note: Callable[[str], None]) -> list[ChangeSet]:
+    """The changes that a push brings: git tells lines ``local-ref sha remote-ref sha``."""
     from rlm_ci import pushes
 
     found = []
@@ -140,17 +142,9 @@ def _pushed(repository: Repository, stdin: bytes) -> list[ChangeSet]:
                 where="--hook pre-push",
                 hint="give standard input as git gives it to a pre-push hook",
             )
-        local_ref, local, remote_ref, remote = words
-        if not local.strip("0"):
-            continue  # the ref is deleted: nothing comes in
-        label = remote_ref.removeprefix("refs/heads/")
-        source = f"the push of {printable(local_ref)}"
-        fields = {"trigger": "push", "label": label, "target": label}
-        if remote.strip("0"):
-            found.append(pushes.from_update(repository, remote, local, source, **fields))
-        else:
-            found.append(pushes.from_first(repository, local, None, source, **fields))
-    return found
+        if words[1].strip("0"):  # else the ref is deleted: nothing comes in
+            found.append(pushes.Pushed(*words))
+    return pushes.from_refs(repository, found, note)
 
 
 # ── GitHub events ──

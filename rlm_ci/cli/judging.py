@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci import changes, checks, files, suppressions, triggers
-from rlm_ci.cli import configuration, policy, warn
+from rlm_ci.cli import configuration, policy, say, warn
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.git import HOOK_VARIABLES, Repository, discover
@@ -49,13 +49,32 @@ def open_repository(options: Settings) -> Repository:
             environ.pop(name, None)  # they tell of the repository that a hook runs in
     start = _start(options)
     try:
-        return Repository(*discover(start), environ)
+        return Repository(*_located(start, environ), environ)
     except OSError as error:
         raise ConfigError(
             f"the repository cannot be read: {error.strerror}",
             where=start,
             hint="see that .git is there and readable",
         ) from None
+
+
+def _located(start: str, environ: Mapping[str, str]) -> tuple[str, str | None]:
+    """The top level and the git directory, where git would take them from its variables too."""
+    root, git_dir = discover(start)
+    told = environ.get("GIT_DIR")
+    if not told:
+        return root, git_dir
+    told = os.path.abspath(told)
+    if environ.get("GIT_WORK_TREE"):
+        return os.path.abspath(environ["GIT_WORK_TREE"]), told
+    if git_dir and os.path.realpath(git_dir) == os.path.realpath(told):
+        return root, git_dir
+    if not os.path.exists(os.path.join(told, "HEAD")):
+        raise ConfigError(
+            "GIT_DIR names no git repository", where=told, hint="unset GIT_DIR, or set it right"
+        )
+    found = Repository(start, told, environ).run("rev-parse", "--show-toplevel")
+    return os.fsdecode(found.removesuffix(b"\n")), told
 
 
 def _start(options: Settings) -> str:
@@ -145,8 +164,8 @@ def judge(
         levels.append(Severity.from_label(options.fail_level))
     for doubt in doubts.values():
         warn(doubt)
-    if not found:  # a push that only deletes
-        off = "off: nothing is pushed"
+    if not found:  # a push that only deletes, or that brings no commit
+        off = "off: no commit is pushed"
         parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
     judged = tuple(task.change for task in found)
     name = repository_name(judged, options, repository, look=with_repository_name)
@@ -217,7 +236,9 @@ def _select(
         defaulted.append(True)
         return default(repository)
 
-    found = triggers.select(options, repository, by_default, read_stdin)
+    found = triggers.select(
+        options, repository, by_default, read_stdin, lambda text: say(f"note: {text}")
+    )
     base = options.values.get("diff_budget.base")
     if defaulted and base and "diff-budget" in selected:
         # DIFF_BUDGET_BASE speaks to this one check, and is the last to be asked.

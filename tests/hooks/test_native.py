@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -164,6 +165,30 @@ def test_several_refs_are_each_judged(
     assert "large: 26 files changed, 1 more than the budget" in " ".join(said.split())
 
 
+def test_refs_of_one_change_are_judged_once_and_what_is_no_commit_is_passed_over(
+    hooked: GitRepo, path: dict[str, str], tmp_path: Path
+) -> None:
+    GitRepo(tmp_path / "remote", bare=True)
+    hooked.remote(tmp_path / "remote").write("a.py", "a\n")
+    hooked.commit("Start")
+    assert push(hooked, path, "origin", "main")[0] == 0
+    hooked.write("b.py", "b\n").commit("More", stage=True)
+    for number in range(5):
+        hooked.branch(f"b{number}")
+    hooked.tag("a-tree", "HEAD^{tree}").tag("a-blob", "HEAD:a.py", "of a file")
+    code, said = push(hooked, path, "--all", "origin")
+    assert code == 0, said
+    assert said.count("diff-budget") == 1
+    assert "main, b0, b1 and 3 more: 1 of 25 files, 1 of 1,200 lines" in " ".join(said.split())
+    code, said = push(hooked, path, "--tags", "origin")
+    assert code == 0, said
+    assert "note: refs/tags/a-tree names a tree, no commit: it is not judged" in said
+    assert "note: refs/tags/a-blob names a blob, no commit: it is not judged" in said
+    hooked.run("tag", "-f", "a-tree", "HEAD")
+    code, said = push(hooked, path, "--force", "origin", "a-tree")
+    assert code == 0, said
+
+
 def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
     hooked: GitRepo, path: dict[str, str], tmp_path: Path
 ) -> None:
@@ -189,6 +214,60 @@ def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
     code, said = push(hooked, path, "--force", "origin", "other:topic")
     assert code == 0, said
     assert "topic: 1 of 25 files, 1 of 1,200 lines" in said
+
+
+def test_a_repository_that_git_knows_by_its_variables_alone(
+    hooked: GitRepo, path: dict[str, str], tmp_path: Path
+) -> None:
+    """Dotfiles: the work tree has no .git, and stands in a folder that may have another one."""
+    hooked.write("a.py", "a\n").commit("Another repository")
+    for place in (tmp_path / "home", hooked.path / "home"):
+        place.joinpath("sub").mkdir(parents=True)
+        dot = tmp_path / f"dot-{place.parent.name}"
+        both = (f"--git-dir={dot}", f"--work-tree={place}")
+        hooked.run("init", "-q", "--bare", os.fspath(dot))
+        for key, value in {
+            "core.bare": "false", "core.hooksPath": str(HOOKS), "user.name": "A",
+            "user.email": "a@example.com",
+        }.items():  # fmt: skip
+            hooked.run(*both, "config", key, value)
+        for name, text in (*MANY.items(), ("rlm-ci.toml", "[diff_budget]\nmax_files = 27\n")):
+            place.joinpath(name).parent.mkdir(exist_ok=True)
+            place.joinpath(name).write_text(text)
+        hooked.run(*both, "add", "--", str(place))
+        ended = hooked.attempt(*both, "commit", "-q", "-m", "Start", env=path)
+        said = (ended.stdout + ended.stderr).decode()
+        assert ended.returncode == 0, said
+        assert "27 of 27 files" in said
+        place.joinpath("src/file_0.py").write_text("1\n2\n")
+        variables = {"GIT_DIR": str(dot), "GIT_WORK_TREE": str(place)}
+        for folder in (tmp_path, place / "sub"):
+            ended_here = subprocess.run(
+                ["rlm-ci", "check", "diff-budget"], cwd=folder, env={**path, **variables},
+                capture_output=True, check=False,
+            )  # fmt: skip
+            assert b"1 of 27 files, 3 of 1,200 lines" in ended_here.stdout
+        # Without the work tree's name it is the current folder, or where core.worktree leads.
+        del variables["GIT_WORK_TREE"]
+        for folder in (place, tmp_path):
+            ended_here = subprocess.run(
+                ["rlm-ci", "check", "diff-budget"], cwd=folder, env={**path, **variables},
+                capture_output=True, check=False,
+            )  # fmt: skip
+            assert b"1 of 27 files, 3 of 1,200 lines" in ended_here.stdout
+            hooked.run(*both, "config", "core.worktree", str(place))
+
+
+def test_a_variable_that_leads_nowhere_is_named(
+    repo: GitRepo, path: dict[str, str], tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        ["rlm-ci", "check"], cwd=repo.path, env={**path, "GIT_DIR": str(tmp_path / "gone")},
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 5
+    assert b"gone)" in ended.stderr
+    assert b"hint: unset GIT_DIR" in ended.stderr
 
 
 def test_without_rlm_ci_the_hook_says_so(hooked: GitRepo) -> None:
