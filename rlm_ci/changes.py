@@ -124,10 +124,25 @@ class ChangeSet(Value):
             found = [_looked_at(root, one) if one.status == "D" else one for one in found]
             with self.repository.start_untracked() as pending:
                 paths = _decode(pending.finish()).split("\0")[:-1]
-            new = [_untracked(root, path) for path in paths]
+            new = self._new(paths)
             new += map(_closed, parse_closed(pending.warned))
             found = _merge(found, new) if new else found
         return found
+
+    def _new(self, paths: Sequence[str]) -> list[FileChange]:
+        """The untracked files of a work tree, each as it would be once added."""
+        if not paths:
+            return []
+        from rlm_ci import untracked
+
+        known = untracked.converted(self.repository, paths)
+        root = self.repository.root
+        return [
+            _new_file(path).replace(added=known[path].added, deleted=known[path].deleted)
+            if path in known
+            else _untracked(root, path)
+            for path in paths
+        ]
 
     def _trees(self) -> tuple[str, str]:
         if self.merge_base is None or self.head is None:
@@ -248,11 +263,15 @@ def _closed(folder: str) -> FileChange:
     return FileChange(folder, 0, 0, why, old_path=folder, status="A", new_mode="040000")
 
 
-def _untracked(root: str, path: str) -> FileChange:
-    """A file that git does not know yet, counted as it would be once added."""
-    full = os.path.join(root, path)
+def _new_file(path: str) -> FileChange:
     name = path.rstrip("/")
-    change = FileChange(name, 1, 0, old_path=name, status="A", new_mode="100644")
+    return FileChange(name, 1, 0, old_path=name, status="A", new_mode="100644")
+
+
+def _untracked(root: str, path: str) -> FileChange:
+    """A file that git does not know yet, counted by the bytes that it has."""
+    full = os.path.join(root, path)
+    change = _new_file(path)
     if path.endswith("/"):  # another repository: added, it would be one line, the submodule
         return change.replace(new_mode="160000")
     if os.path.islink(full):

@@ -83,8 +83,21 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
     if result.timed_out or result.truncated:
         why = "took too long" if result.timed_out else "printed more than can be handled"
         return UnavailableError(f"git {subcommand} {why}", where=root, hint="try a smaller range")
+    return _by_first_line(said, f"git {subcommand} failed", result.returncode, root)
+
+
+def _by_first_line(said: str, failed: str, returncode: int | None, root: str) -> RlmCiError:
+    """The error of a git whose own words belong into it."""
     lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
     first = printable((lines or said.splitlines() or ["no message"])[0])
+    if any("clean filter '" in line for line in lines):
+        # The last line names the filter, the one before it what did not run.
+        name = printable(next(one for one in reversed(lines) if "clean filter '" in one))
+        return UnavailableError(
+            f"{failed}: {name.partition(': ')[2][:300]}",
+            where=root,
+            hint="install the program that it runs: git config --get-regexp ^filter",
+        )
     if "bad config" in said:
         return ConfigError(
             f"git cannot read its configuration: {first[:300]}",
@@ -93,12 +106,12 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
         )
     if any(words in said for words in _OF_THE_DISK):
         return StorageError(
-            f"git {subcommand} failed: {first[:300]}",
+            f"{failed}: {first[:300]}",
             where=root,
             hint="make sure that there is room, and that it may be written to",
         )
     return DamagedError(
-        f"git {subcommand} failed with {result.returncode}: {first[:300]}",
+        f"{failed} with {returncode}: {first[:300]}",
         where=root,
         hint="look at the repository with: git fsck",
     )

@@ -391,10 +391,10 @@ class Repository:
         # Without the dashes, a file that is named like a commit would be taken for neither.
         return self.start("diff", *DIFF_OPTIONS, *asked, "--", *within, **where)
 
-    def diff_worktree(self, *options: str) -> bytes:
+    def diff_worktree(self, *options: str, env: Mapping[str, str] | None = None) -> bytes:
         """``git diff`` of the index (``--cached``) or the work tree against a tree of ours."""
         self._require_trust()  # outside of a repository it would compare files
-        return self.run("diff", *DIFF_OPTIONS, *options, "--")
+        return self.run("diff", *DIFF_OPTIONS, *options, "--", env=env)
 
     def attributes(
         self, names: Sequence[str], paths: Iterable[str], folder: str

@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sandbox",),
     ("git",),
     ("counting",),
+    ("untracked",),
     ("changes",),
     ("pushes",),
     ("triggers", "evidence", "suppressions", "repository"),

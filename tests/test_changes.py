@@ -46,7 +46,7 @@ from strangers import closed_copy, holds_for_nobody, needs_root
 
 from rlm_ci import changes, pushes
 from rlm_ci.changes import ChangeSet
-from rlm_ci.errors import ConfigError
+from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.git import Repository, discover
 from rlm_ci.patches import parse
 
@@ -385,6 +385,40 @@ def test_untracked_files_count_as_they_would_once_added(repo: GitRepo) -> None:
         one.path: one.new_mode for one in changes.from_local(repository(repo), "worktree").files()
     }
     assert (modes["link"], modes["embedded"], modes["empty"]) == (SYMLINK, "160000", "100644")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="filters of a shell")
+def test_untracked_files_are_counted_as_attributes_would_have_them_added(repo: GitRepo) -> None:
+    rules = (
+        "*.up filter=up\n*.u16 text working-tree-encoding=UTF-16\n*.min -diff\n"
+        "*.dat diff\n*.crlf text eol=crlf\nkept* filter=up\n*.none filter=nowhere\n"
+    )
+    repo.write(".gitattributes", rules).write("kept", "1\n").commit()
+    repo.config("filter.up.clean", "head -n 2")
+    files: dict[str, str | bytes] = {
+        "n.up": numbered(2000), "sub/new\nline.up": numbered(9), "short.up": "1\n",
+        "n.u16": "1\n2\n3\n".encode("utf-16"), "a.min": "1\n", "a.dat": b"1\n\0\n",
+        "a.crlf": b"1\r\n2\r\n", "plain": numbered(5), "a.none": numbered(4), "empty.up": "",
+    }  # fmt: skip
+    repo.write_all(files).symlink("link.up", "plain").run("rm", "-q", "--cached", "kept")
+    before = {path.name for path in repo.path.joinpath(".git").iterdir()}
+    here = local(repo, "worktree")
+    assert {path.name for path in repo.path.joinpath(".git").iterdir()} == before
+    repo.run("add", "kept")
+    assert here.pop("kept") == (1, 1)  # it has left the index, and stays
+    assert here == added_all(repo)
+    assert (here["n.up"], here["n.u16"], here["a.min"]) == ((2, 0), (3, 0), (None, None))
+
+
+def test_a_filter_that_is_not_there_is_said_by_name(repo: GitRepo) -> None:
+    repo.write(".gitattributes", "*.up filter=up\n").commit()
+    repo.config("filter.up.clean", "no-such-program").config("filter.up.required", "true")
+    repo.write("n.up", "1\n")
+    for _ in ("untracked", "in the index"):
+        with pytest.raises(UnavailableError, match="clean filter 'up' failed") as caught:
+            local(repo, "worktree")
+        assert "install" in (caught.value.hint or "")
+        repo.run("add", "-N", "n.up")
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs to be somebody else")

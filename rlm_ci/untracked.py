@@ -1,0 +1,69 @@
+"""Untracked files that git would convert on the way in: counted by git, as it would add them.
+
+A clean filter (Git LFS has one), another encoding, or an attribute that says what is binary:
+then the bytes on disk are not what a commit would hold.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.counting import counts
+from rlm_ci.files import storage_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.counting import Count
+    from rlm_ci.git import Repository
+
+#: What changes the lines that git counts; ends of lines do not.
+_ATTRIBUTES = ("filter", "working-tree-encoding", "diff")
+
+
+def converted(repository: Repository, paths: Sequence[str]) -> dict[str, Count]:
+    """Those of the untracked ``paths`` that git would convert, counted as once added.
+
+    Without what can be counted by nobody: a link, another repository, a file that is closed to us.
+    """
+    asked = "".join(f"{path}\0" for path in paths if path[-1:] != "/")
+    if not asked:
+        return {}
+    answer = repository.run("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=_encode(asked))
+    fields = answer.decode("utf-8", "surrogateescape").split("\0")
+    touched = dict.fromkeys(
+        path
+        for path, value in zip(fields[:-1:3], fields[2::3], strict=True)
+        if value != "unspecified"
+    )
+    root = repository.root
+    return _count(repository, [path for path in touched if _is_open(os.path.join(root, path))])
+
+
+def _is_open(path: str) -> bool:
+    return os.access(path, os.R_OK) and not os.path.islink(path)
+
+
+def _count(repository: Repository, paths: Sequence[str]) -> dict[str, Count]:
+    """What git counts of files that an index of their own holds, against nothing."""
+    if not paths:
+        return {}
+    from tempfile import TemporaryDirectory
+
+    empty = repository.empty_tree()
+    try:
+        holder = TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise storage_error(error, "the folder of temporary files") from None
+    with holder as folder:
+        index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
+        # Of what stands in the work tree git reads no object: any id will do.
+        rows = "".join(f"100644 {empty}\t{path}\0" for path in paths)
+        repository.run("update-index", "-z", "--index-info", stdin=_encode(rows), env=index)
+        counted = counts(repository.diff_worktree("--numstat", "--no-renames", empty, env=index))
+    return {one.path: one for one in counted}
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
