@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 EVERYTHING = 10**9
 #: Rules that are named beside the hint that all of them give.
 _RULES = 5
+#: Hints of findings that are not shown; where each finding has its own, they have no room.
+_UNSHOWN = 10
+#: So long a path stands in a pattern as a whole.
+_PATTERN = 200
 
 
 class Limits(Value):
@@ -71,6 +75,12 @@ class View:
         findings = words.worst_first(report.findings)
         self.live = [one for one in findings if one.suppression is None]
         self.suppressed = [one for one in findings if one.suppression is not None]
+        #: Each hint, with how many findings of each rule it is for.
+        self._fixes: dict[str, dict[str, int]] = {}
+        for finding in self.live:
+            if finding.hint:
+                rules = self._fixes.setdefault(finding.hint, {})
+                rules[finding.rule] = rules.get(finding.rule, 0) + 1
 
     def build(self, limits: Limits) -> dict[str, Any]:
         """The variables of a template."""
@@ -95,7 +105,7 @@ class View:
             "folded_count": words.count(len(live[limits.opened :]), "more finding"),
             "suppressed": self._groups(suppressed, limits),
             "suppressed_count": words.count(len(self.suppressed), "suppressed finding"),
-            "hints": self._hints(live, limits),
+            "hints": self._hints(limits),
             "unseen": self._unseen(limits),
             "overrides": self._overrides() if limits.overrides else None,
             "shed": self._shed(limits),
@@ -209,13 +219,11 @@ class View:
         path = f"{place.path}:{lines}" if lines else place.path
         return {"path": self._surface.code(path), "url": self._links.place(place)}
 
-    def _hints(self, findings: Sequence[Finding], limits: Limits) -> list[dict[str, Any]]:
-        """Each hint once, with the rules that give it and how many findings shown it is for."""
-        counts: dict[str, dict[str, int]] = {}
-        for finding in findings:
-            if finding.hint:
-                rules = counts.setdefault(finding.hint, {})
-                rules[finding.rule] = rules.get(finding.rule, 0) + 1
+    def _hints(self, limits: Limits) -> list[dict[str, Any]]:
+        """Each hint once, with the rules that give it and how many findings it is for.
+
+        First those of the findings that are shown.
+        """
         return [
             {
                 "rules": [
@@ -223,10 +231,17 @@ class View:
                 ],
                 "rules_more": max(0, len(rules) - _RULES),
                 "hint": self._text(hint, limits),
-                "count": sum(rules.values()),
+                "count": (number := sum(rules.values())),
+                "times": words.count(number, "time") if number > len(rules) else None,
             }
-            for hint, rules in list(counts.items())[: limits.hints]
+            for hint, rules in list(self._fixes.items())[: self._hinted(limits)]
         ]
+
+    def _hinted(self, limits: Limits) -> int:
+        """How many of the hints are shown."""
+        # They stand in the order of the findings, so that those of the first ones come first.
+        shown = {one.hint for one in self.live[: limits.findings] if one.hint}
+        return min(len(self._fixes), limits.hints, len(shown) + _UNSHOWN)
 
     def _unseen(self, limits: Limits) -> dict[str, Any]:
         """What was ignored, left out, not run or off: no reader shall believe it was judged."""
@@ -269,7 +284,7 @@ class View:
         first = next((finding for finding in failing if finding.evidence), failing[0])
         example = ["[[suppressions]]", f"rule = {_toml(neutral.clip(first.rule, 120))}"]
         if first.evidence:
-            example.append(f"path = {_toml(_pattern(neutral.clip(first.evidence[0].path, 200)))}")
+            example.append(f"path = {_toml(_pattern(first.evidence[0].path))}")
         return {
             "checks": [
                 {
@@ -298,8 +313,10 @@ class View:
         findings = self.live + self.suppressed
         if not limits.quote_lines and any(p.quote for one in findings for p in one.evidence[:1]):
             shed.append("quoted lines")
-        if not limits.hints and any(one.hint for one in self.live):
-            shed.append("how to fix")
+        hidden = len(self._fixes) - self._hinted(limits)
+        if hidden:
+            ways = f"{hidden:,} of {len(self._fixes):,} ways to fix them"
+            shed.append(ways if limits.hints else "how to fix")
         if not limits.overrides and self._report.failing():
             shed.append("how to override")
         return shed
@@ -312,9 +329,13 @@ def _toml(text: str) -> str:
 
 
 def _pattern(path: str) -> str:
-    """The pattern, as in ``.gitignore``, of this one path."""
+    """The pattern, as in ``.gitignore``, of this one path; of a very long one, of its beginning.
+
+    A character that nobody can type or see is any one, as is a byte that is no text.
+    """
     special = {**{char: f"\\{char}" for char in "\\*?[]"}, " ": "\\ "}
-    return "/" + "".join(special.get(char, char if char.isprintable() else "?") for char in path)
+    chars = (special.get(char, char if char.isprintable() else "?") for char in path[:_PATTERN])
+    return f"/{''.join(chars)}{'*' if len(path) > _PATTERN else ''}"
 
 
 #: The marks of the surfaces that have emoji.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import tomllib
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +11,7 @@ from markdown_it import MarkdownIt
 from publishing import reports
 from publishing.judges import LINKED, github_html
 
-from rlm_ci import errors
+from rlm_ci import errors, suppressions
 from rlm_ci.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
 from rlm_ci.publishing import Options, names, neutral, render, words
 from rlm_ci.publishing.renderers import markdown, summary
@@ -165,6 +166,43 @@ def test_how_to_override_names_every_way() -> None:
     assert "DELEGATION_GUARD_OVERRIDE_REASON" not in text
     assert "DELEGATION_GUARD_OVERRIDE_REASON" in render(reports.guarded(), "markdown")
     assert "How to override" not in render(reports.clean(), "markdown")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["docs/a [x] *?.md", "docs/bad\udcff\udcfe.md", "docs/new\nline .md ", "#a", "!a",
+     "docs/\u202eb\\.md", f"docs/{'long/' * 60}a.md", f"docs/{'b' * 250}.md", "c" * 200],
+)  # fmt: skip
+def test_what_to_paste_covers_the_finding(path: str) -> None:
+    finding = Finding("policy/edited", Severity.HIGH, "m", evidence=(Location(path),))
+    report = Report(reports.subject(), Severity.HIGH, (Part("policy", "s", {}, (finding,)),))
+    text = render(report, "markdown").partition("```toml\n")[2].partition("```")[0]
+    [entry] = tomllib.loads(text)["suppressions"]
+    entries = ({"until": None, **entry},)
+    marked = suppressions.apply(report.parts[0], entries, "rlm-ci.toml")
+    assert marked.findings[0].suppression == "why this may stay"
+    other = finding.replace(evidence=(Location(f"x{path}"),))
+    apart = suppressions.apply(report.parts[0].replace(findings=(other,)), entries)
+    assert apart.findings[0].suppression is None
+
+
+def test_how_to_fix_counts_findings_that_there_is_no_room_for() -> None:
+    report = reports.many(3000)
+    [part] = report.parts
+    last = Finding("policy/edited", Severity.HIGH, "m", "Ask the owner.")
+    report = report.replace(parts=(part.replace(findings=(*part.findings, last)),))
+    text = " ".join(render(report, "markdown").partition("### How to fix")[2].split())
+    assert "(3,000 times): Restore the payload." in text
+    assert "`policy/edited`: Ask the owner." in text
+
+
+def test_how_to_fix_leaves_the_room_to_the_findings() -> None:
+    report = reports.many(3000)
+    [part] = report.parts
+    each = [one.replace(hint=f"Restore the payload {at}.") for at, one in enumerate(part.findings)]
+    text = render(report.replace(parts=(part.replace(findings=tuple(each)),)), "markdown")
+    assert text.count("The stub points to nothing.") >= 50
+    assert "of 3,000 ways to fix them" in text
 
 
 def test_suppressed_findings_carry_their_justification() -> None:
