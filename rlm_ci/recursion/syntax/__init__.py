@@ -54,7 +54,10 @@ class Import(Row):
 
 
 class Entry(Row):
-    """Where something begins to run: ``kind`` is main, script, command, route, test or task."""
+    """Where something begins to run: ``kind`` is main, script, command, route, test or task.
+
+    Or it is package: what a program that imports the package by this name enters it by.
+    """
 
     kind: str
     name: str

@@ -15,7 +15,8 @@ from rlm_ci.recursion.syntax.wording import clipped, line_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
 #: A longer file is none that a person writes.
 _MAX_BYTES = 1 << 20
@@ -178,6 +179,7 @@ def _package(found: _Found, lines: list[str]) -> None:
             module = main if main.startswith(".") else f"./{main}"
             found.imports.append(Import.of((module, (), _line_of(lines, key, 0), 1, ())))
     _alias(found, lines, "imports", record.get("imports"), "")
+    _doors(found, lines, name, record)
     bins = record.get("bin")
     if isinstance(bins, str) and name:
         found.enter("script", name.rpartition("/")[2], _line_of(lines, "bin", 0))
@@ -187,6 +189,24 @@ def _package(found: _Found, lines: list[str]) -> None:
         for key in list(inner)[:_MOST] if isinstance(inner, dict) else ():
             number = _line_of(lines, key, number - 1)
             found.enter(kind, key, number)
+
+
+def _doors(found: _Found, lines: list[str], name: str, record: Mapping[str, Any]) -> None:
+    """By which names others import the package: ``exports``, else what it begins with."""
+    inner = record.get("exports")
+    number = _line_of(lines, "exports", 0)
+    if isinstance(inner, dict) and any(key.startswith(".") for key in inner):
+        for key in list(inner)[:_MOST]:
+            if key.startswith(".") and inner[key] is not None and key != "./package.json":
+                number = _line_of(lines, key, number - 1)
+                found.enter("package", f"{name}{key[1:]}", number)
+    elif name and inner:
+        found.enter("package", name, number)
+    elif name:
+        keys = ("main", "module", "browser", "types", "typings")
+        begins = next((key for key in keys if isinstance(record.get(key), str)), None)
+        if begins is not None:
+            found.enter("package", name, _line_of(lines, begins, 0))
 
 
 #: A text; one that does not end goes on to the end, so that each byte is looked at once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.recursion.syntax.languages import language
-from rlm_ci.recursion.wiki.paths import folder_of, is_beside, is_test, page_names
+from rlm_ci.recursion.wiki.paths import folder_of, is_beside, is_test, is_told, page_names
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -51,6 +51,11 @@ class Module(Value):
     @property
     def title(self) -> str:
         return self.key or "top level"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is a file of a package whose files need not import each other."""
+        return self.is_file and self.files[0].outline.language == "Go"
 
 
 class Layout(Value):
@@ -202,7 +207,8 @@ def laid_out(files: Iterable[Facts]) -> Layout:
     code = sorted((one for one in files if is_code(one)), key=lambda one: one.path)
     tests = [one for one in code if is_test(one.path)]
     rest = [one for one in code if not is_test(one.path)]
-    beside = [one for one in rest if is_beside(one.path)]
+    scripts = {folder_of(one.path) for one in rest if _is_script(one)}
+    beside = [one for one in rest if is_beside(one.path) or folder_of(one.path) in scripts]
     if len(beside) == len(rest):  # a repository of examples is about them
         beside = []
     aside = {one.path for one in beside}
@@ -231,6 +237,15 @@ def laid_out(files: Iterable[Facts]) -> Layout:
     modules.sort(key=lambda module: module.key)
     owner = {one.path: module for module in modules for one in module.files}
     return Layout(tuple(modules), owner, _by_folder(tests), _by_folder(beside), given)
+
+
+def _is_script(one: Facts) -> bool:
+    """Whether a file of Go is run to make the documentation that it stands with."""
+    return (
+        is_told(one.path)
+        and one.outline.language == "Go"
+        and any(entry.kind == "main" for entry in one.outline.entries)
+    )
 
 
 def _folded(groups: dict[str, list[Facts]]) -> dict[str, list[Facts]]:

@@ -21,6 +21,8 @@ _BESIDE = frozenset((
     ".circleci", ".buildkite", ".devcontainer", ".github", ".gitlab",
     "requirements",
 ))  # fmt: skip
+#: What stands there in Go is imported as it is everywhere, but for what is run.
+_TOLD = frozenset(("doc", "docs", "documentation"))
 #: The same wherever it stands.
 _MEASURING = frozenset(("bench", "benches", "benchmark", "benchmarks"))
 #: Files at the top with which a project is built and checked.
@@ -43,7 +45,14 @@ def is_beside(path: str) -> bool:
     top, inside, _ = path.partition("/")
     if any(part.lower() in _MEASURING for part in path.split("/")[:-1]):
         return True
+    if path.endswith(".go") and top.lower() in _TOLD:
+        return False
     return top.lower() in _BESIDE if inside else bool(_BUILDING.fullmatch(top))
+
+
+def is_told(path: str) -> bool:
+    """Whether a file stands where documentation is, at the top."""
+    return path.partition("/")[0].lower() in _TOLD
 
 
 def folder_of(path: str) -> str:

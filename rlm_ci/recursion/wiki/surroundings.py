@@ -51,16 +51,21 @@ def surroundings(layout: Layout, graph: Graph) -> Surroundings:
     out: dict[str, dict[str, Place]] = {}
     into: dict[str, dict[str, Place]] = {}
     weights: dict[tuple[str, str], int] = {}
+    keys = {module.key for module in layout.modules}
     for path in sorted(layout.owner):
         own = layout.owner[path].key
         for edge in graph.internal.get(path, ()):
-            other = layout.owner.get(edge.target)
-            if other is None or other.key == own:
+            found = layout.owner.get(edge.target)
+            if found is None or found.key == own:
+                continue
+            # Of a package of Go all is imported, not the one file that stands for it.
+            other = found.folder if found.is_shared and found.folder in keys else found.key
+            if other == own:
                 continue
             place = Place(path, edge.line, edge.line)
-            out.setdefault(own, {}).setdefault(other.key, place)
-            into.setdefault(other.key, {}).setdefault(own, place)
-            weights[own, other.key] = weights.get((own, other.key), 0) + 1
+            out.setdefault(own, {}).setdefault(other, place)
+            into.setdefault(other, {}).setdefault(own, place)
+            weights[own, other] = weights.get((own, other), 0) + 1
     return Surroundings(out, into, weights, _packages(layout, graph))
 
 
@@ -113,13 +118,19 @@ def architecture(layout: Layout, around: Surroundings) -> Map:
     arrows are drawn.
     """
     keys = [module.key for module in layout.modules]
+    # Within a package of Go nothing is imported: the package is what others lean on.
+    packages = {
+        module.key: module.folder
+        for module in layout.modules
+        if module.is_shared and module.folder in keys
+    }
     linked = {key for pair in around.weights for key in pair}
     if not linked:
         return Map()
-    standing = {key: key for key in keys}
+    standing = {key: packages.get(key, key) for key in keys}
     depth = max((key.count("/") for key in keys), default=0)
     while len(set(standing.values())) > _BOXES and depth > 0:
-        standing = {key: "/".join(key.split("/")[:depth]) for key in keys}
+        standing = {key: "/".join(packages.get(key, key).split("/")[:depth]) for key in keys}
         depth -= 1
     weights: dict[tuple[str, str], int] = {}
     for (source, target), weight in around.weights.items():
