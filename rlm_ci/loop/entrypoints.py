@@ -111,11 +111,15 @@ class Tree(Value):
 
 
 class Started(Value):
-    """``scripts`` are run, ``tests`` are handed to a runner, ``settings`` to any other tool."""
+    """``scripts`` are run, ``tests`` are handed to a runner, ``settings`` to any other tool.
+
+    ``made`` are the files that make has rules for, on its way to what is asked for.
+    """
 
     scripts: frozenset[str]
     tests: frozenset[str]
     settings: frozenset[str]
+    made: frozenset[makefiles.Made]
 
 
 def started(command: str, tree: Tree) -> Started:
@@ -126,6 +130,7 @@ def started(command: str, tree: Tree) -> Started:
         frozenset(search.found).difference(search.tests),
         frozenset(search.tests),
         frozenset(search.settings).difference(search.found),
+        frozenset(search.made),
     )
 
 
@@ -134,6 +139,7 @@ class _Search:
         self.found: dict[str, None] = {}
         self.tests: set[str] = set()
         self.settings: set[str] = set()
+        self.made: set[makefiles.Made] = set()
         self._tree = tree
         self._meant = Lookup(tree.files).meant
         self._done: set[str] = set()
@@ -367,6 +373,7 @@ class _Search:
             if f"{path}:{target}" in self._done:
                 continue
             self._done.add(f"{path}:{target}")
+            self.made.update(known.made(target, folders[0], self._tree.files))
             for name in known.of(target):
                 needs, recipe = known.known[name]
                 wanted += needs

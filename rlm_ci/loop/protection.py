@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from rlm_ci.loop import entrypoints, inheritance, protected, sections
+from rlm_ci.loop import entrypoints, inheritance, protected, sections, snapshot
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from rlm_ci.loop.makefiles import Made
     from rlm_ci.objects import Entry
 
     Read = Callable[[Iterable[str]], list[bytes | None]]
@@ -43,8 +44,9 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 class Protection(Value):
     """``scripts`` are what the validator starts, ``tests`` files known to be some.
 
-    ``patterns`` of names and ``folders`` hold tests, too. ``settings`` are what its tools obey;
-    ``doctests`` tells whether examples in documentation are run.
+    ``patterns`` of names and ``folders`` hold tests, too. ``settings`` are what its tools obey,
+    ``made`` the files that it makes by itself where they are not; ``doctests`` tells whether
+    examples in documentation are run.
     """
 
     scripts: frozenset[str] = frozenset()
@@ -53,6 +55,7 @@ class Protection(Value):
     folders: tuple[str, ...] = ()
     settings: frozenset[str] = frozenset()
     doctests: bool = False
+    made: frozenset[Made] = frozenset()
 
     @classmethod
     def of(cls, entries: Mapping[str, Entry], read: Read, command: str) -> Protection:
@@ -83,6 +86,7 @@ class Protection(Value):
             tuple(one for one in patterns if one not in _ANY),
             doctests=any("doctest" in one for one in (command, *known.values())),
             settings=started.settings | inheritance.settings(started.settings, files, texts),
+            made=started.made,
         )
         folders = tuple(path for path in paths if told._is_of_tests(path, patterns, entries))
         return told.replace(folders=folders)
@@ -127,6 +131,26 @@ class Protection(Value):
         """
         kind = self.kind_of(path)
         return bool(kind) and not (allow_test_edits and kind in (protected.TESTS, protected.HOOKS))
+
+    def made_in(self, now: Iterable[str], base: Mapping[str, Entry]) -> frozenset[str]:
+        """The new ones among the paths ``now`` that the validator makes itself where they are not.
+
+        To make, a file or a folder that stands there is as good as its rule having run.
+        """
+        if not self.made:
+            return frozenset()
+        paths = frozenset(now)
+        known = base.keys() | snapshot.folders(base)
+        return frozenset(
+            path
+            for path in paths.difference(base)
+            if any(
+                one.covers(name, paths)
+                for name in (path, *snapshot.parents(path))
+                if name not in known
+                for one in self.made
+            )
+        )
 
     def _is_of_tests(
         self, folder: str, patterns: tuple[str, ...], entries: Mapping[str, Entry]

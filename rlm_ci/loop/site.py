@@ -106,6 +106,8 @@ class Site:
         self._label = ""
         self._prepared = ""
         self._prepared_badly = False
+        #: A file that make makes by itself, and that the last fresh tree was without.
+        self._unmade = ""
         #: Folders of dependencies that the fresh tree lacks, where a program was not found in it.
         self._missing: tuple[str, ...] = ()
         #: The tests that ran: of the snapshot, and last.
@@ -157,7 +159,10 @@ class Site:
     def confirm(self) -> Judged:
         self._on_step(f"iteration {self._iteration}: last verdict, in a fresh tree")
         tree = self._tree()
-        copy = self._cell.workspace.fresh(tree, self._is_protected)
+        space = self._cell.workspace
+        made = self._protection.made_in(space.entries(tree), space.entries(self._base))
+        self._unmade = min(made, default="")
+        copy = space.fresh(tree, lambda path: path in made or self._is_protected(path))
         try:
             verdict = self._validate(f"{self._iteration}-final", tree, copy)
         except UnavailableError as error:  # it could be started a moment ago, in the other copy
@@ -178,6 +183,9 @@ class Site:
 
     def _in_fresh(self) -> str:
         """How the validator fails in the fresh tree alone, and what could help."""
+        if self._unmade:
+            made = printable(self._redactor.text(self._unmade))[:200]
+            return f"{_FRESH}, nor {made}, which make has a rule for"
         return f"{_FRESH} ({self._prepared or 'loop.setup can install what it needs there'})"
 
     def tests(self, names: tuple[str, ...]) -> str:
