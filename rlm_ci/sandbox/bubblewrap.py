@@ -91,7 +91,7 @@ class Bubblewrap:
             filters = [held.data(seccomp.program(machine))] if machine else []
             # In the child they are 3 and so on, in the order of the list.
             words = [
-                *("--info-fd", "6", *words),
+                *("--json-status-fd", "6", *words),
                 *(("--seccomp", "7") if filters else ()),
                 *("--perms", "0444", "--ro-bind-data", "4", "/etc/passwd"),
                 *("--perms", "0444", "--ro-bind-data", "5", "/etc/group"),
@@ -112,8 +112,9 @@ class Bubblewrap:
                 descriptors=(arguments, passwd, group, held.other(info), *filters),
             )  # fmt: skip
             inside.wait()
+            has_run = inside.has_run()
         said = ended.output.text().strip() if ended.returncode == 1 else ""
-        if said.startswith(_SIGN) and "\n" not in said:
+        if said.startswith(_SIGN) and "\n" not in said and not has_run:
             raise ConfigError(
                 f"the sandbox could not be set up: {said[:300]}",
                 where="bwrap",
@@ -268,18 +269,27 @@ class _Descriptors:
 
 
 class _Inside:
-    """Process 1 of the sandbox, as bwrap tells it by a pipe as soon as there is one."""
+    """What bwrap tells by a pipe: process 1 of the sandbox, and then how its command ended."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
         self._told = b""
         self._pid: int | None = None
 
+    def _listen(self) -> bytes:
+        """All that was told so far."""
+        with suppress(BlockingIOError):
+            while told := os.read(self._pipe, 4096):
+                self._told += told
+        return self._told
+
+    def has_run(self) -> bool:
+        """Whether its command has run: what was printed may be bwrap's own words else."""
+        return b'"exit-code"' in self._listen()
+
     def pid(self) -> int | None:
         if self._pid is None:
-            with suppress(BlockingIOError):
-                self._told += os.read(self._pipe, 4096)
-            number = self._told.partition(b'"child-pid":')[2].strip().partition(b"\n")[0]
+            number = self._listen().partition(b'"child-pid":')[2].strip().partition(b"\n")[0]
             digits = number.split(b",")[0].split(b"}")[0].strip()
             if digits.isdigit() and b"}" in self._told:
                 self._pid = int(digits)

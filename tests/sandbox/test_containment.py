@@ -52,6 +52,12 @@ def test_a_job_ends_as_its_command_did(sandbox: Sandbox, work: Path) -> None:
     assert (work / "file").read_text() == "x\n"
 
 
+def test_a_command_may_talk_like_its_sandbox(sandbox: Sandbox, work: Path) -> None:
+    ended = shell(sandbox, "echo 'bwrap: No permissions to create new namespace'; exit 1", work)
+    assert (ended.returncode, ended.reason) == (1, "")
+    assert ended.output.text().startswith("bwrap: ")
+
+
 def test_input_and_environment_are_those_of_the_job(sandbox: Sandbox) -> None:
     job = Job(
         ("sh", "-c", "cat; env -0"), stdin=b"given\0", env={"A": "caf\udce9 =\n", "HOME": "/"}
