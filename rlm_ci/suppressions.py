@@ -10,6 +10,7 @@ from rlm_ci import dates
 from rlm_ci.errors import ConfigError
 from rlm_ci.globs import matcher
 from rlm_ci.settings import nearest
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,10 @@ def apply(
                 paths = [place.path for place in finding.evidence]
                 if matches is None or any(matches(path) for path in paths):
                     reason = why
-        marked.append(finding if reason is None else finding.replace(suppression=reason))
+        if reason is None:
+            marked.append(_doubted(finding))
+        else:
+            marked.append(finding.replace(suppression=reason))
     return part.replace(findings=tuple(marked))
 
 
@@ -119,3 +123,34 @@ def inline(finding: Finding) -> str | None:
             if bracket and text and _covers(rule.strip(), finding.rule):
                 return text
     return None
+
+
+def _doubted(finding: Finding) -> Finding:
+    """The finding, whose hint says why a comment beside it that should accept it does not."""
+    quote = (finding.evidence[0].quote if finding.evidence else None) or ""
+    lowered = quote.lower()
+    if "rlm-ci" not in lowered or "ignore" not in lowered:
+        return finding
+    import re  # seldom needed, and slow to import
+
+    pattern = r"(rlm-ci[ \t]*:[ \t]*ignore)\b((?:(?!rlm-ci[ \t]*:)[^\n])*)"
+    found = re.findall(pattern, quote, re.IGNORECASE)
+    if not found:
+        return finding
+    # Of several, the one that is nearest to the rule.
+    told = max((_fault(*one, finding.rule) for one in found), key=lambda one: one[0])
+    why = f"The comment beside it does not hold: {told[1]}."
+    return finding.replace(hint=f"{finding.hint} {why}" if finding.hint else why)
+
+
+def _fault(opening: str, rest: str, wanted: str) -> tuple[bool, str]:
+    """Whether a comment that does not hold speaks of the rule, and what is wrong with it."""
+    rule, bracket, _ = rest[1:].partition("]")
+    shown = printable(rule.strip())[:80]
+    if f"{opening}{rest[:1]}" != _INLINE or not bracket:
+        return wanted in rest, "it is not written as 'rlm-ci: ignore[RULE] reason'"
+    if _covers(rule.strip(), wanted):
+        return True, "it gives no reason behind the bracket"
+    if len(rule.replace(",", " ").split()) > 1:
+        return wanted in rule, "it takes a comment for each rule, with its reason"
+    return False, f"it is for '{shown}', not for {wanted}"

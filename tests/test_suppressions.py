@@ -122,6 +122,43 @@ def test_a_line_may_carry_its_own(quote: str | None, reason: str | None) -> None
     assert _reason(_part(quote)) == reason
 
 
+@pytest.mark.parametrize(
+    ("quote", "why"),
+    [
+        (f"# rlm-ci: ignore[{RULE}]", "it gives no reason"),
+        (f"first\n<!-- rlm-ci: ignore[{RULE}] -->", "it gives no reason"),
+        (f"# rlm-ci: ignore[{RULE}, demo/old] both", "a comment for each rule"),
+        (f"# rlm-ci: ignore[demo/old {RULE}] both", "a comment for each rule"),
+        (f"# rlm-ci:ignore[{RULE}] why", "it is not written as"),
+        (f"# RLM-CI : ignore[{RULE}] why", "it is not written as"),
+        (f"# rlm-ci: ignore [{RULE}] why", "it is not written as"),
+        ("# rlm-ci: ignore", "it is not written as"),
+        (f"# rlm-ci: ignore[{RULE} why", "it is not written as"),
+        ("# rlm-ci: ignore[demo/brokn] why", "it is for 'demo/brokn'"),
+        ("# rlm-ci: ignore[\x1b[31m] why", "it is for '\\x1b[31m'"),
+        (f"# rlm-ci: ignore[other/x] no  # rlm-ci: ignore[{RULE}]", "it gives no reason"),
+    ],
+)
+def test_a_comment_that_does_not_hold_says_why(quote: str, why: str) -> None:
+    [finding] = suppressions.apply(_part(quote, hint="Mend it."), ()).findings
+    assert finding.suppression is None
+    assert finding.hint is not None
+    assert finding.hint.startswith("Mend it. The comment beside it does not hold: ")
+    assert why in finding.hint
+    [bare] = suppressions.apply(_part(quote), ()).findings
+    assert bare.hint == finding.hint.removeprefix("Mend it. ")
+
+
+@pytest.mark.parametrize(
+    "quote", [None, "x", "rlm-ci ignores it", f"# rlm-ci: ignore[{RULE}] fine"]
+)
+def test_without_such_a_comment_nothing_is_said_of_one(quote: str | None) -> None:
+    [finding] = suppressions.apply(_part(quote, hint="Mend it."), ()).findings
+    assert finding.hint == "Mend it."
+    [finding] = suppressions.apply(_part(f"# rlm-ci: ignore[{RULE}]"), [_entry()]).findings
+    assert finding.hint is None
+
+
 def test_a_suppressed_finding_stays_and_does_not_fail() -> None:
     marked = suppressions.apply(_part(), [_entry()])
     assert len(marked.findings) == 1
