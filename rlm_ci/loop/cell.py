@@ -90,7 +90,7 @@ class Cell:
         extra = tuple(Mount(path, path) for path in launch.files)
         with tempfile.TemporaryDirectory(prefix="rlm-ci-") as nothing:
             hidden = curtains(self.root, self.place, launch.hidden, nothing)
-            return self._run(
+            ended = self._run(
                 launch.argv,
                 launch.timeout,
                 (*self._copy_mounts(None, closed=launch.read_only), *extra, *hidden),
@@ -98,6 +98,8 @@ class Cell:
                 env=launch.env,
                 network=launch.network,
             )
+        self.workspace.reopen()
+        return ended
 
     def command(
         self,
@@ -108,7 +110,9 @@ class Cell:
         network: bool = False,
     ) -> Ended:
         """Run a command of ours on the copy, or on another one. Raises UnavailableError."""
-        return self._run(argv, timeout, self._copy_mounts(copy), network=network)
+        ended = self._run(argv, timeout, self._copy_mounts(copy), network=network)
+        self.workspace.reopen(copy)
+        return ended
 
     def _copy_mounts(self, copy: Checkout | None, *, closed: bool = False) -> tuple[Mount, ...]:
         mounts = self.workspace.mounts(copy)

@@ -89,6 +89,7 @@ class Checkout:
         LimitError beyond the bounds.
         """
         mark = len(self.removed)
+        self.reopen()
         self._sweep()
         self._receive()
         every, suspects = self._listed()
@@ -105,6 +106,15 @@ class Checkout:
         found = (*self.removed_at(self._last), *self.removed[mark:])
         self._removed_at[self._last] = tuple(dict.fromkeys(found))
         return self._last
+
+    def reopen(self) -> None:
+        """Have the folder be there, and open to us, whatever was done to it."""
+        mode = os.lstat(self.path).st_mode if os.path.lexists(self.path) else 0
+        if not stat.S_ISDIR(mode):
+            files.clear(self.path)
+            files.make_folder(self.path, 0o700)
+        elif mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(self.path, stat.S_IRWXU)
 
     def removed_at(self, tree: str) -> tuple[Removed, ...]:
         """What had to be taken out of the folder for it to hold ``tree``."""

@@ -159,6 +159,10 @@ class Workspace:
         """The id of the tree that the copy holds now. Raises LimitError beyond the bounds."""
         return self._copy.tree()
 
+    def reopen(self, copy: Checkout | None = None) -> None:
+        """Have the folder of a copy be there, and open to us, whatever a command did to it."""
+        (copy or self._copy).reopen()
+
     def restore(self, tree: str) -> None:
         """Make the copy hold ``tree`` again; what is ignored stays."""
         self._copy.restore(tree)
