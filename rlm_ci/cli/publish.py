@@ -154,7 +154,7 @@ def _of_other_job(
             where="REPORT",
             hint="publish the report of this very run",
         )
-    pull = _only_pull(name, head, run, way)
+    pull = _only_pull(name, head, run, way, report.subject.pull_request)
     base = pull["base"].get("sha")
     subject = Subject(name, base if is_object_id(base) else None, head, pull_request=pull["number"])
     # What another job spent is not ours to count, and its id is not ours to trust.
@@ -162,8 +162,14 @@ def _of_other_job(
     return Destination(name, pull["number"], head), believed, pull
 
 
-def _only_pull(name: str, head: str, run: Mapping[str, Any], way: Client) -> dict[str, Any]:
-    """The one open pull request with exactly this head. Raises RemoteError."""
+def _only_pull(
+    name: str, head: str, run: Mapping[str, Any], way: Client, told: int | None
+) -> dict[str, Any]:
+    """The one open pull request with exactly this head. Raises RemoteError.
+
+    Of several, as of a branch that goes to two others, it is the one that the report has
+    ``told``: what that says decides nothing but which of these.
+    """
     source = run.get("head_repository")
     holder = source.get("owner") if isinstance(source, dict) else None
     owner = holder.get("login") if isinstance(holder, dict) else None
@@ -173,15 +179,19 @@ def _only_pull(name: str, head: str, run: Mapping[str, Any], way: Client) -> dic
     else:  # the fork is gone
         asked = way.pages(f"/repos/{name}/commits/{head}/pulls")
     found = [pull for pull in asked if _is_open_pull(pull, name, head)]
-    if len(found) != 1:
-        why = "it has moved on, or is closed" if not found else "it is not clear which is meant"
-        raise RemoteError(
-            f"{count(len(found), 'open pull request')} with the head {head[:12]}: {why}",
-            where=printable(name),
-            hint="the run of its newest commit will post",
-        )
-    pull: dict[str, Any] = found[0]
-    return pull
+    meant = found if len(found) == 1 else [pull for pull in found if pull["number"] == told]
+    if len(meant) == 1:
+        pull: dict[str, Any] = meant[0]
+        return pull
+    why, hint = "it has moved on, or is closed", "the run of its newest commit will post"
+    if found:
+        why = "the report is of none of them"
+        hint = "let each pull request be judged by a run of its own, on its own event"
+    raise RemoteError(
+        f"{count(len(found), 'open pull request')} with the head {head[:12]}: {why}",
+        where=printable(name),
+        hint=hint,
+    )
 
 
 def _is_open_pull(pull: Any, name: str, head: str) -> bool:

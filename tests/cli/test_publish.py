@@ -281,9 +281,21 @@ def test_the_pull_request_is_closed(job: Job) -> None:
 
 
 def test_two_pull_requests_of_one_branch(job: Job) -> None:
+    """The report says which of those that GitHub names, and nothing beyond these."""
     job.stage.git.run("branch", "stable", "main")
-    job.stage.github.pull(NAME, 13, head="feature", base="stable")
-    refused(job, job.publish(job.report(10), event=job.after()), 8, "not clear")
+    other = job.stage.github.pull(NAME, 13, head="feature", base="stable")
+    job.stage.github.pull(NAME, 14, head="main", base="stable")
+    for lie in (None, 14, 1):
+        path = job.report(10, subject={"pull_request": lie})
+        ended = job.publish(path, event=job.after())
+        refused(job, ended, 8, "2 open pull requests with the head")
+        assert "hint: let each pull request be judged by a run of its own" in ended.stderr
+    ended = job.publish(job.report(10, subject={"pull_request": 13}), event=job.after())
+    assert ended.code == 0, ended
+    assert (len(other.comments), len(job.stage.summaries)) == (1, 0)
+    ended = job.publish(job.report(10), event=job.after())
+    assert ended.code == 0, ended
+    assert (len(other.comments), len(job.stage.summaries)) == (1, 1)
 
 
 @pytest.mark.full
