@@ -90,6 +90,27 @@ def test_a_module_that_only_some_versions_have_is_the_librarys_unless_it_is_ther
     assert outside(files, "a/b.py") == {"distutils": True, "urllib2": True, "_typeshed": True}
 
 
+NAMESPACE: Files = {
+    "ns/ns.py": "from ns.a.deep import x\n", "ns/a/__init__.py": "x = 1\n", "ns/a/deep.py": "",
+    "ns/b/__init__.py": "from ns.a import x\nimport ns.ns\n", "lib/six.py": "",
+    "lib/x.py": "from six.moves import urllib\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("ns/b/__init__.py", ["ns/a/__init__.py", "ns/ns.py"]),
+        ("ns/ns.py", ["ns/a/deep.py"]),
+        ("lib/x.py", ["lib/six.py"]),
+    ],
+)
+def test_a_file_that_is_called_like_its_namespace_is_not_that(
+    path: str, expected: list[str]
+) -> None:
+    assert targets(NAMESPACE, path) == expected
+
+
 GUARD = "if __name__ == '__main__':\n    pass\n"
 NEIGHBOURS: Files = {
     "pkg/__init__.py": "", "pkg/__main__.py": "import git\n", "pkg/git.py": "",

@@ -76,11 +76,17 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
     if bound and word in _ROUTES and said is not None and said.startswith("/"):
         return Entry("route", clipped(f"{_methods(word, call)} {said}", 300), mark.lineno, end)
     if word in _COMMANDS and bound:
-        name = said or node.name.replace("_", "-")
+        name = said or _named(call) or node.name.replace("_", "-")
         return Entry("command", clipped(name, 300), mark.lineno, end)
     if word in _TASKS:
-        return Entry("task", clipped(said or node.name, 300), mark.lineno, end)
+        return Entry("task", clipped(said or _named(call) or node.name, 300), mark.lineno, end)
     return None
+
+
+def _named(call: ast.Call | None) -> str | None:
+    """What ``name=`` says, where that is a text."""
+    values = [one.value for one in call.keywords if one.arg == "name"] if call else []
+    return _text(values[0]) if values else None
 
 
 def _methods(word: str, call: ast.Call | None) -> str:

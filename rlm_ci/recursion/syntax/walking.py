@@ -90,6 +90,8 @@ class Walk:
         self.exported: set[str] = set()
         #: Names that such a statement lists, and that something else may bind: where it does.
         self.listed: list[tuple[str, str, Node]] = []
+        #: What is assigned to a name of the file: owner, name, statement, value and its note.
+        self.members: list[tuple[str, str, Node, Node, Note]] = []
         #: What a word alone, such as ``private``, says of what follows it.
         self.access = ""
         self._tests: list[int] = []

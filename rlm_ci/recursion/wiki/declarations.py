@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*")
 _QUOTED = re.compile(r"""(["'])(.+?)\1""")
 _MOST = 300
+_LISTED = re.compile(r"(?:^|/)requirements/(?:[\w.-]+/)*[\w.-]+\.txt$")
+#: What is needed to work on the program rather than by it.
+_TOOLS = re.compile(
+    r"(?:.*[._-])?(?:dev|develop|development|tests?|testing|docs?|lint|style|ci|tools?|pkgutils)"
+    r"(?:[._-].*)?\.txt"
+)
 
 
 def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
@@ -29,7 +35,7 @@ def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
 
     name = path.rpartition("/")[2]
     reader = _READERS.get(name) if name != "setup.py" else lambda _: _from_setup(content)
-    if reader is None and re.fullmatch(r"requirements[\w.-]*\.txt", name):
+    if reader is None and (re.fullmatch(r"requirements[\w.-]*\.txt", name) or is_listed(path)):
         reader = _requirements
     if reader is None:
         return ()
@@ -44,6 +50,11 @@ def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
         (package, Saying(_written(package, lines, number, numbers), number, number))
         for package, number in found
     )
+
+
+def is_listed(path: str) -> bool:
+    """Whether a file is one of several that list what the program itself needs."""
+    return bool(_LISTED.search(path)) and not _TOOLS.fullmatch(path.rpartition("/")[2])
 
 
 def _written(package: str, lines: Sequence[str], number: int, numbers: Sequence[int]) -> str:

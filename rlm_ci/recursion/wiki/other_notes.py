@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SCRIPT = (
     (r"\bshell:\s*true", kinds.SHELL),
-    (r"(?<![.\w])eval\(|\bnew Function\(", kinds.CODE),
+    (r"(?<![.\w])eval\(|(?<![.\w])Function\(", kinds.CODE),
     (r"\b(?:unlink|unlinkSync|rmSync|rmdir|rmdirSync|rimraf)\(", kinds.DELETES),
     (r"(?<![.\w])fetch\(|\bnew (?:XMLHttpRequest|WebSocket|EventSource)\(", kinds.NETWORK),
     (r"\b(?:https?|http2|net|tls)\.(?:request|get|connect|create\w+)\(", kinds.NETWORK),

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 from rlm_ci import files
 from rlm_ci.objects import parse_tree
+from rlm_ci.recursion.wiki.declarations import declared, is_listed
 from rlm_ci.recursion.wiki.paths import folder_of
 from rlm_ci.values import Value
 
@@ -68,14 +69,17 @@ class Outside(Value):
 
     def needed(self) -> frozenset[str]:
         """The packages that the manifests above the folder declare."""
-        from rlm_ci.recursion.wiki.declarations import declared
-
         above = [
             (path, data)
             for path, data in self.manifests.items()
-            if not (folder := folder_of(path)) or f"{self.under}/".startswith(f"{folder}/")
+            if f"{self.under}/".startswith(f"{_home(path)}/") or not _home(path)
         ]
         return frozenset(name for path, data in above for name, _ in declared(path, data))
+
+
+def _home(path: str) -> str:
+    """The folder that a manifest speaks of."""
+    return path.rpartition("requirements/")[0].rstrip("/") if is_listed(path) else folder_of(path)
 
 
 def _beyond(every: Iterable[str], under: str) -> tuple[str, ...]:
@@ -83,7 +87,9 @@ def _beyond(every: Iterable[str], under: str) -> tuple[str, ...]:
 
 
 def _manifests(paths: Sequence[str]) -> list[str]:
-    found = [path for path in paths if _MANIFEST.fullmatch(path.rpartition("/")[2])]
+    found = [
+        path for path in paths if _MANIFEST.fullmatch(path.rpartition("/")[2]) or is_listed(path)
+    ]
     return sorted(found, key=lambda path: (path.count("/"), path))[:_MOST]
 
 

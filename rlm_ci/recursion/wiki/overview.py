@@ -15,6 +15,7 @@ from rlm_ci.recursion.wiki.chapter import (
     main_names,
     said,
 )
+from rlm_ci.recursion.wiki.declarations import is_listed
 from rlm_ci.recursion.wiki.modules import api, api_size
 from rlm_ci.recursion.wiki.paths import folder_of, is_beside, is_test
 from rlm_ci.recursion.wiki.state import WHOLE
@@ -151,7 +152,7 @@ def _without_demos(begins: list[Facts]) -> tuple[list[Facts], int]:
 
 
 def _packages(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
-    every = (name for one in files.values() for name, _ in one.declared)
+    every = (name for path in files if _speaks(path) for name, _ in files[path].declared)
     named = {_key(name) for name in (*every, *world.needed)}
     return [
         {
@@ -175,6 +176,11 @@ def _library(world: World) -> str:
     return listed(names, _LIBRARY)
 
 
+def _speaks(path: str) -> bool:
+    """Whether a manifest is the program's: that of an example or a test needs what that needs."""
+    return "/" not in path or is_listed(path) or not (is_beside(path) or is_test(path))
+
+
 def _declared(files: Mapping[str, Facts], world: World, register: Register) -> list[dict[str, str]]:
     """What manifests name and no import shows: tools, plugins, what is loaded by its name."""
     if world.beyond is not None:  # whose imports are not looked at
@@ -182,7 +188,7 @@ def _declared(files: Mapping[str, Facts], world: World, register: Register) -> l
     used = {_key(one.package) for one in world.around.packages.get(ALL, ())}
     found: dict[str, dict[str, str]] = {}
     for path in sorted(files, key=lambda path: (path.count("/"), path)):
-        if path.count("/") > 1:
+        if path.count("/") > 1 or not _speaks(path):
             continue
         for name, place in files[path].declared:
             if _key(name) not in used and name.lower() != files[path].project.lower():

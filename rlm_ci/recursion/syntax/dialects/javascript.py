@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.recursion.syntax import grammars
+from rlm_ci.recursion.syntax.dialects import commonjs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,11 +32,17 @@ _MEMBERS = {
     "public_field_definition": "variable", "property_signature": "variable",
 }  # fmt: skip
 _VALUES = {"function_expression", "arrow_function", "generator_function", "class"}
-_LOADED = re.compile(r"\b(?:require|import)\s*\(\s*(['\"])([^'\"\n]{1,300})\1")
+#: One text, whole: neither put together of several, nor a part of a template.
+_LOADED = re.compile(
+    r"\b(?:require|import)\s*\(\s*(['\"])((?:(?!\$\{)[^'\"\n]){1,300})\1\s*(?=[,)/]|$)",
+    re.MULTILINE,
+)
 _ROUTE = re.compile(
     r"(?:app|router|server|api|fastify|routes?)\.(get|post|put|delete|patch|head|options|all)\("
     r"\s*(['\"`])(/[^'\"`\n]{0,200})\2"
 )
+#: What a script has that shows only some of its names.
+_GIVES = re.compile(r"^export\b|\bmodule\.exports\b|^\s*exports[.\[]", re.MULTILINE)
 #: A line that is longer was not written by a person.
 _LINE_LIMIT = 500
 #: Patterns within patterns that are followed.
@@ -132,6 +139,12 @@ def _variables(walk: Walk, scope: Scope, node: Node, note: Note, since: int | No
         if name is None or name.type != "identifier":
             continue
         text = walk.text(name)
+        if value is not None and value.type == "assignment_expression":
+            assigned = commonjs.chain(walk, value)
+            commonjs.give(walk, scope, node, note, assigned, _define)
+            value = assigned[1]
+            if commonjs.is_whole(assigned[0]):
+                walk.exported.add(text)
         if value is not None and value.type in _VALUES:
             body = walk.fields(value).get("body", value)
             head = walk.head(start, body).removesuffix("=>").rstrip()
@@ -184,7 +197,6 @@ def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
             elif child.type in _KINDS:
                 _define(walk, scope, child, note, since, "default")
         elif child.type == "export_clause" and "source" not in walk.fields(node):
-            walk.exported |= set(_names(walk, node))
             _list(walk, child)
 
 
@@ -231,40 +243,16 @@ def _expression(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.enter("route", f"{route[1].upper()} {route[3]}", node)
     elif text.startswith(_TRIALS):
         walk.test(node)
-    elif text.startswith(("module.exports", "exports.")):
-        _common(walk, scope.replace(state="export"), node, note)
     for _, child in grammars.parts(node):
         if child.type in ("internal_module", "module"):  # a namespace is parsed as an expression
             visit(walk, scope, child, note)
-
-
-def _common(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    """``module.exports = ...`` and ``exports.name = ...``."""
-    fields = next((walk.fields(one) for _, one in grammars.parts(node)), {})
-    left, right = fields.get("left"), fields.get("right")
-    if left is None or right is None:
-        return
-    name = walk.text(left).removeprefix("module.").removeprefix("exports").lstrip(".")
-    if right.type == "identifier":
-        walk.exported.add(walk.text(right))
-    elif right.type == "object" and not name:
-        for _, one in grammars.parts(right):
-            if one.type == "shorthand_property_identifier":
-                walk.exported.add(walk.text(one))
-            value = walk.fields(one).get("value") if one.type == "pair" else None
-            if value is not None and value.type == "identifier":
-                walk.exported.add(walk.text(value))
-    elif right.type in _KINDS and re.fullmatch(r"[\w$]*", name):
-        _define(walk, scope, right, note, node.start_byte, name)
+        elif child.type == "assignment_expression" and not scope.prefix:
+            commonjs.give(walk, scope, node, note, commonjs.chain(walk, child), _define)
 
 
 def finish(walk: Walk) -> None:
     """What is loaded in the middle of the code, and what a script without modules shows."""
-    from rlm_ci.recursion.syntax.walking import Note, Scope
-
-    for own, given, node in walk.listed:
-        if own not in walk.names and given != "default":  # imported, or taken out of an object
-            walk.define("variable", given, node, Scope(), Note(), walk.line(node), is_public=True)
+    commonjs.finish(walk)
     text = walk.content.decode("utf-8", "replace")
     known = {(one.line, one.module) for one in walk.imports}
     line, at = 1, 0
@@ -278,5 +266,5 @@ def finish(walk: Walk) -> None:
             continue  # what a bundle requires is in the bundle
         known.add((line, match[2]))
         walk.imports.append(walk.imported(match[2], line))
-    if not walk.imports and not walk.exported and not re.search(r"^export\b", text, re.MULTILINE):
+    if not walk.imports and not walk.exported and not _GIVES.search(text):
         walk.exported |= {one.name for one in walk.symbols if not one.name.startswith("_")}

@@ -97,7 +97,7 @@ class Resolver:
         """
         folder = folder_of(path)
         for base in self._within(folder, root):
-            hit = self._under(base, one.module)
+            hit = self._under(base, one.module, strict=True)
             if hit is None:
                 continue
             if is_trial(path) or (base == folder and path in self._started):
@@ -148,30 +148,32 @@ class Resolver:
         top = module.partition(".")[0]
         if top in ALWAYS:
             return self._under(root, module)  # only what shadows it: beside the file that asks
-        for base in ancestors(root):
-            found = self._under(base, module)
-            if found:
-                return found
         bases = self._tops.get(top, [])
         closest = nearest([joined(one, "x") for one in bases[:256]], joined(root, "x"))
-        if closest is not None:
-            found = self._under(folder_of(closest), module)
-            if found:
-                return found
-        for base in self._known:
-            found = self._under(base, module)
-            if found:
-                return found
+        near = () if closest is None else (folder_of(closest),)
+        every = (*ancestors(root), *near, *self._known)
+        for strict in (True, False):
+            # A file that makes modules of its own (six.moves) counts where nothing else is there.
+            for base in every if strict or "." in module else ():
+                found = self._under(base, module, strict=strict)
+                if found:
+                    return found
         return None
 
-    def _under(self, base: str, module: str) -> tuple[str, str] | None:
-        """The longest part of ``module`` that is a file or a folder of modules in ``base``."""
+    def _under(self, base: str, module: str, *, strict: bool = False) -> tuple[str, str] | None:
+        """The longest part of ``module`` that is a file or a folder of modules in ``base``.
+
+        Where it is ``strict``, no file that is no package stands for what is said to be below it:
+        in a folder without a door of its own, one that is called like the folder is not that.
+        """
         first = f"{base}/" if base else ""
-        rest = module.replace(".", "/")
+        whole = rest = module.replace(".", "/")
         while rest:
             stem = first + rest
-            if stem in self._modules or ("/" in rest and self._places.inside(stem)):
-                return base, stem
+            own = self._modules.get(stem)
+            if own is not None or ("/" in rest and self._places.inside(stem)):
+                is_door = own is None or own.rpartition("/")[2].startswith("__init__.")
+                return (base, stem) if is_door or rest == whole or not strict else None
             rest = rest.rpartition("/")[0]
         return None
 

@@ -1,0 +1,140 @@
+"""What a script of JavaScript gives by ``exports``, in all the forms that people have for it."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.recursion.syntax import grammars
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tree_sitter import Node
+
+    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
+
+    #: Tells of a function or class by a name: ``javascript`` knows how.
+    Define = Callable[[Walk, Scope, Node, Note, int, str], None]
+
+_NAMED = re.compile(r"(?:module\.)?exports(?:\.([\w$]+)|\[(['\"])([\w$-]+)\2\])")
+_WHOLE = ("exports", "module.exports")
+_MEMBER = re.compile(r"([\w$]+)(?:\.prototype)?\.([\w$]+)")
+_CALLED = ("function_expression", "arrow_function", "generator_function", "class")
+#: Assignments in a row that are followed.
+_DEEPEST = 12
+#: What a module is given for its ``exports`` in place of names of its own.
+_SPREAD = 300
+
+
+def chain(walk: Walk, node: Node) -> tuple[list[str], Node]:
+    """``a = b = 1``: what is assigned to, and what is."""
+    names: list[str] = []
+    while node.type == "assignment_expression" and len(names) < _DEEPEST:
+        fields = walk.fields(node)
+        if "left" not in fields or "right" not in fields:
+            break
+        left = fields["left"]
+        names.append(walk.text(left) if left.end_byte - left.start_byte < _SPREAD else "")
+        node = fields["right"]
+    return names, node
+
+
+def is_whole(names: Sequence[str]) -> bool:
+    """Whether all that the module gives is assigned."""
+    return any(name in _WHOLE for name in names)
+
+
+def give(  # noqa: PLR0917 - as everywhere, and what only an assignment has
+    walk: Walk, scope: Scope, node: Node, note: Note, assigned: tuple[list[str], Node],
+    define: Define,
+) -> None:  # fmt: skip
+    """Tell what the statement ``node`` gives by its assignments."""
+    names, value = assigned
+    shown = scope.replace(state="export")
+    for name in names:
+        given = _NAMED.fullmatch(name)
+        member = None if given else _MEMBER.fullmatch(name)
+        if given:
+            _named(walk, shown, node, note, (given[1] or given[3], value), define)
+        elif member and value.type in _CALLED:
+            walk.members.append((member[1], member[2], node, value, note))
+    if not is_whole(names):
+        return
+    if value.type == "identifier":
+        walk.exported.add(walk.text(value))
+    elif value.type == "object":
+        _object(walk, shown, value, define)
+    elif value.type in _CALLED and node.type == "expression_statement":
+        define(walk, shown, value, note, node.start_byte, "")
+
+
+def _named(  # noqa: PLR0917 - as ``give``
+    walk: Walk, scope: Scope, node: Node, note: Note, pair: tuple[str, Node], define: Define
+) -> None:
+    """``exports.name = value``."""
+    name, value = pair
+    if value.type == "identifier":
+        walk.listed.append((walk.text(value), name, node))
+    elif value.type in _CALLED:
+        define(walk, scope, value, note, node.start_byte, name)
+    elif name != "__esModule" and value.type != "undefined" and walk.text(value) != "void 0":
+        full = f"{scope.prefix}{name}"
+        if full not in walk.names:
+            walk.define("variable", name, node, scope, note, walk.line(node), is_public=True)
+
+
+def _object(walk: Walk, scope: Scope, value: Node, define: Define) -> None:
+    """``module.exports = {a, b: c, d() {}, e: 1}``."""
+    from rlm_ci.recursion.syntax.walking import Note
+
+    for _, one in grammars.parts(value):
+        fields = walk.fields(one)
+        if one.type == "shorthand_property_identifier":
+            walk.listed.append((walk.text(one), walk.text(one), one))
+        elif one.type == "method_definition" and "name" in fields:
+            head = walk.head(one, fields.get("body", one.end_byte))
+            walk.define(
+                "function", walk.text(fields["name"]), one, scope, Note(), head, is_public=True
+            )
+        elif one.type == "pair" and {"key", "value"} <= fields.keys():
+            name = walk.text(fields["key"]).strip("\"'")
+            if re.fullmatch(r"[\w$-]+", name):
+                _named(walk, scope, one, Note(), (name, fields["value"]), define)
+
+
+def finish(walk: Walk) -> None:
+    """What is listed, and what is bound elsewhere; members of what the file itself defines."""
+    from rlm_ci.recursion.syntax.walking import Note, Scope
+
+    own_names = frozenset(walk.names)
+    walk.exported |= {
+        own for own, given, _ in walk.listed if own in own_names and given in (own, "default")
+    }
+    for own, given, node in walk.listed:
+        if given in (own, "default") and (own in own_names or given == "default"):
+            continue
+        if own in own_names and own not in walk.exported:
+            _renamed(walk, own, given)
+            walk.exported.add(own)  # a further name of the same is one that stands for it
+        elif given not in walk.names:  # imported, taken out of an object, or has a name already
+            walk.define("variable", given, node, Scope(), Note(), walk.line(node), is_public=True)
+    for owner, name, node, value, note in walk.members:
+        if owner in walk.names and f"{owner}.{name}" not in walk.names:
+            body = walk.fields(value).get("body", value)
+            head = walk.head(node, body).removesuffix("=>").rstrip()
+            walk.define(
+                "method", name, node, Scope(f"{owner}."), note, head,
+                is_public=not name.startswith("_"),
+            )  # fmt: skip
+
+
+def _renamed(walk: Walk, own: str, given: str) -> None:
+    """What the file calls ``own``, others know as ``given``, with all that stands in it."""
+    for number, one in enumerate(walk.symbols):
+        if one.name == own:
+            signature = f"{one.signature} as {given}"
+            walk.symbols[number] = one.replace(name=given, signature=signature, is_public=True)
+        elif one.name.startswith(f"{own}."):
+            walk.symbols[number] = one.replace(name=given + one.name[len(own) :])
+    walk.names.add(given)

@@ -1,0 +1,82 @@
+"""What the files of a language give to others, in the forms that people write it in."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.recursion.syntax.graph import Graph
+from rlm_ci.recursion.syntax.reading import outline
+from rlm_ci.recursion.wiki.other_notes import other_notes
+
+
+def public(path: str, source: str) -> list[str]:
+    found = outline(path, source.encode())
+    return [one.name for one in found.symbols if one.is_public]
+
+
+COMMON = {
+    "exports = module.exports = make;\nfunction make() {}\nfunction inner() {}\n": ["make"],
+    "exports.Route = Route; exports.json = parser.json;\nexports['q-r'] = require('./q');\n": [
+        "Route", "json", "q-r",
+    ],
+    "module.exports = {\n  four,\n  five: 5,\n  six() {},\n  seven: four,\n  nine: a => 1,\n  ...a\n};\n"
+    "function four() {}\nfunction own() {}\n": ["five", "six", "seven", "nine", "four"],
+    "var app = exports = module.exports = {};\napp.use = function use(fn) {};\napp._in = () => 1;\n"
+    "other.go = function() {};\n": ["app", "app.use"],
+    "var proto = module.exports = function(options) {};\nproto.handle = function (req) {};\n": [
+        "proto", "proto.handle",
+    ],
+    "function View() {}\nView.prototype.show = function () {};\nmodule.exports = View;\n"
+    "function Own() {}\nOwn.prototype.show = function () {};\n": ["View", "View.show"],
+    "module.exports.two = 2;\nfunction own() {}\n": ["two"],
+    "exports.a = exports.b = void 0;\nexports.__esModule = true;\nfunction own() {}\n": [],
+    "exports.get = exports.take = function (x) {};\n": ["get", "take"],
+    "module.exports = require('./lib');\n": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", COMMON)
+def test_a_script_gives_what_it_exports(source: str) -> None:
+    assert public("a.js", source) == COMMON[source]
+
+
+def test_what_is_exported_by_another_name_has_that_name() -> None:
+    source = (
+        "function hidden(a) {}\nclass Own { go() {} }\nfunction both() {}\n"
+        "export { hidden as renamed, Own as Other, both, both as second };\n"
+    )
+    found = {one.name: one for one in outline("a.ts", source.encode()).symbols if one.is_public}
+    assert list(found) == ["renamed", "Other", "Other.go", "both", "second"]
+    assert found["renamed"].signature == "function hidden(a) as renamed"
+    assert (found["renamed"].line_start, found["second"].line_start) == (1, 4)
+
+
+LOADED = """\
+const a = require('u' + 'rl'), b = require('fs', 1), c = require("./own")
+const text = `:import('${path}')`
+import('later' /* why */)
+"""
+
+
+def test_only_a_whole_text_names_what_is_loaded() -> None:
+    made = Graph.of([outline("a.js", LOADED.encode())], ["a.js", "own.js"])
+    assert [one.package for one in made.external["a.js"]] == ["fs", "later"]
+    assert [one.target for one in made.internal["a.js"]] == ["own.js"]
+
+
+def test_a_function_that_is_made_of_a_text_evaluates_it() -> None:
+    source = b"var root = self || Function('return this')();\nnew Function(a);\nisFunction(a);\n"
+    assert [(one.kind, one.line_start) for one in other_notes("JavaScript", source)] == [
+        ("code", 1), ("code", 2),
+    ]  # fmt: skip
+
+
+def test_a_command_is_called_as_it_says() -> None:
+    source = (
+        "@click.group(name='list')\ndef list_(): ...\n@click.command('two')\ndef b(): ...\n"
+        "@click.command(name=NAME)\ndef c_x(): ...\n@app.task(name='late')\ndef d(): ...\n"
+    )
+    found = outline("a.py", source.encode()).entries
+    assert [(one.kind, one.name) for one in found] == [
+        ("command", "list"), ("command", "two"), ("command", "c-x"), ("task", "late"),
+    ]  # fmt: skip
