@@ -1,0 +1,58 @@
+"""Change sets of a repository, and what git itself counts of them."""
+
+from __future__ import annotations
+
+import os
+
+import oracle
+from histories import EMPTY_TREE, GitRepo, History
+
+from rlm_ci import changes
+from rlm_ci.changes import ChangeSet
+from rlm_ci.git import Repository, discover
+
+
+def repository(repo: GitRepo) -> Repository:
+    return Repository(*discover(os.fspath(repo)), os.environ)
+
+
+def change_of(history: History) -> ChangeSet:
+    """The range, or for a root commit that commit."""
+    opened = repository(history.repo)
+    if history.base == EMPTY_TREE:
+        return changes.from_commit(opened, history.head)
+    return changes.from_range(opened, history.base, history.head, "test")
+
+
+def counted(change: ChangeSet, *, renames: bool = True) -> oracle.Numstat:
+    files = {one.path: (one.added, one.deleted) for one in change.files(renames=renames)}
+    if not change.worktree:
+        with change.count(renames=renames) as counting:
+            assert {one.path: (one.added, one.deleted) for one in counting.finish()} == files
+        with change.count(renames=renames) as counting:  # and by two gits, a part each
+            counting.share(change.kinds(), least=2)
+            assert {one.path: (one.added, one.deleted) for one in counting.finish()} == files
+    return files
+
+
+def assert_hunks_are_the_difference(change: ChangeSet, repo: GitRepo) -> None:
+    """Applied to the old text of each file, the hunks give the new one; none is missing."""
+    hunks, failed = change.hunks()
+    assert failed == []
+    files = {one.path: one for one in change.files()}
+    assert hunks.keys() <= files.keys()
+    for path, one in files.items():
+        parts = hunks.get(path, ())
+        if one.added is None:
+            # A link that became a binary file is still told as the deletion of the link.
+            assert parts == () or one.status == "T", path
+            continue
+        assert oracle.counts(parts) == (one.added, one.deleted), path
+        old = oracle.content(repo, one.old_mode, one.old_oid)
+        new = oracle.content(repo, one.new_mode, one.new_oid)
+        if one.status == "T":  # told as a deletion and a creation
+            half = [hunk for hunk in parts if hunk.new_count == 0]
+            assert oracle.apply(old, half) == []
+            assert oracle.apply(b"", parts[len(half) :]) == oracle.split(new)
+        else:
+            assert oracle.apply(old, parts) == oracle.split(new), path
