@@ -8,7 +8,7 @@ from rlm_ci import resources
 from rlm_ci.errors import LimitError
 from rlm_ci.findings import Evidence, Finding, Severity
 from rlm_ci.recursion.nodes import Traced
-from rlm_ci.recursion.review.finder import source_of
+from rlm_ci.recursion.review.finder import is_said, source_of
 from rlm_ci.recursion.review.questions import REPAIR, ask_object
 from rlm_ci.recursion.review.windows import LEAST, fence, name
 from rlm_ci.texts import clip, printable
@@ -35,7 +35,7 @@ _SEVERITIES = ("medium", "low", "info")
 class Drawn(Value):
     """The claims that stand; how many pointers they offered; what there is to tell.
 
-    ``uncovered`` is the reason where nobody could be asked.
+    ``uncovered`` is the reason where nobody could be asked, or nothing came of it.
     """
 
     found: tuple[Traced, ...] = ()
@@ -67,7 +67,7 @@ def draw(ask: Ask, found: Sequence[Traced]) -> Drawn:
     except LimitError as error:
         return Drawn(uncovered=f"budget: architecture not looked at, no room in {error.budget}")
     if answer is None:
-        return Drawn(notes=("architecture: the model's answer could not be read, twice",))
+        return Drawn(uncovered="architecture: the model's answer could not be read, twice")
     notes: tuple[str, ...] = ()
     if len(lines) < len(found):
         told_of = f"{len(lines):,} of {len(found):,} findings"
@@ -91,7 +91,7 @@ def _misfit(answer: Mapping[str, Any]) -> str:
             return "a claim must be an object"
         if claim.get("severity") not in _SEVERITIES:
             return f"severity must be one of {', '.join(_SEVERITIES)}"
-        if not isinstance(claim.get("message"), str) or not claim["message"].strip():
+        if not isinstance(claim.get("message"), str) or not is_said(claim["message"]):
             return "message must be a text"
         if not isinstance(claim.get("rule"), str):
             return "rule must be a text"

@@ -92,11 +92,22 @@ def _misfit(answer: Mapping[str, Any]) -> str:
         return "findings must be a list"
     wrong = ""
     for claim in claims:
-        told = resources.misfit(claim, _SCHEMA)
+        told = _out_of_form(claim)
         if not told:
             return ""
         wrong = wrong or told
     return wrong
+
+
+def _out_of_form(claim: Mapping[str, Any]) -> str:
+    """What is wrong with one claim, "" where nothing is."""
+    wrong = resources.misfit(claim, _SCHEMA)
+    return wrong or ("" if is_said(claim["message"]) else "message must be a text")
+
+
+def is_said(text: str) -> bool:
+    """Whether there is a word in it."""
+    return any(char.isalnum() for char in text)
 
 
 def _unseen(some: Sequence[Window], texts: Sequence[Text], why: str) -> list[tuple[str, str]]:
@@ -128,7 +139,7 @@ class _Opener:
     def take(self, claims: Sequence[Mapping[str, Any]]) -> None:
         """Keep what holds; one claim that is out of form costs no other."""
         for number, claim in enumerate(claims):
-            if number >= _CLAIMS or resources.misfit(claim, _SCHEMA):
+            if number >= _CLAIMS or _out_of_form(claim):
                 self._odd += 1
                 self._outcomes[REJECTED] += 1
                 continue

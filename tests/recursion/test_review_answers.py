@@ -1,0 +1,59 @@
+"""What a model says that says nothing: it is told, and never taken for an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recursion.reviewing import (
+    SHOP,
+    TEXTS,
+    TOTAL,
+    Asking,
+    answering,
+    by_model,
+    closing,
+    leaf,
+    reviewed,
+    text,
+)
+
+from rlm_ci.findings import INCOMPLETE
+from rlm_ci.recursion.nodes import FILE_GROUP
+from rlm_ci.recursion.objectives.review import Review, analyse, options
+from rlm_ci.recursion.review.export import part
+
+if TYPE_CHECKING:
+    from llm.server import ModelServer
+
+__all__ = ["closing"]
+
+
+def test_structure_that_nobody_could_tell_of_is_not_looked_at(llm: ModelServer) -> None:
+    llm.script([answering(TOTAL), answering({**TOTAL, "path": "b.py"}), *["I cannot."] * 2])
+    chosen = options(ruff="off")
+    review, asking = Review(chosen), Asking(llm)
+    children = []
+    for name in ("shop.py", "b.py"):
+        task = leaf([text(name, SHOP)], chosen, kind=FILE_GROUP)
+        children.append(review.judge(task.node.replace(id=name), task, analyse(task), asking))
+    result = review.aggregate(leaf([], chosen).node, children, asking)
+    assert len(asking.places) == 4
+    told = part(result, chosen, "m-1")
+    assert told.state == INCOMPLETE
+    assert "the whole not looked at in full: architecture: the model's answer" in told.summary
+
+
+def test_a_claim_that_says_nothing_is_none(llm: ModelServer) -> None:
+    llm.script([answering({**TOTAL, "message": " \t -", "rule": " "}, TOTAL)])
+    result = reviewed(TEXTS, Asking(llm), ruff="off")
+    (found,) = by_model(result)
+    assert found.rule == "review/wrong-result"
+    assert result.counts.rejected == 1
+    assert result.notes == ("1 claim of the model dropped: not in the form that was asked for",)
+
+
+def test_an_answer_of_such_claims_alone_could_not_be_read(llm: ModelServer) -> None:
+    llm.script([answering({**TOTAL, "message": "…"})] * 2)
+    result = reviewed(TEXTS, Asking(llm), ruff="off")
+    assert by_model(result) == []
+    assert {why for _, why in result.uncovered} == {"the model's answer could not be read, twice"}
