@@ -104,7 +104,13 @@ class Documenting(Solving):
         # A fact, as what is kept between runs may know something else by the time of a replay.
         if is_silent and record.fact("unchanged", "start", {}, compared)["is"]:
             return Plan(corpus.limited(()), Wiki())
-        self._work = refresh.plan(corpus, state, cache=cache, model=agreed.model)
+
+        def settle(unknown: list[list[int]]) -> list[list[int]]:
+            told = record.shaped("unread", "start", {}, lambda: {"files": unknown}, _runs)
+            # Where nobody is asked, a replay may as well look at what was forgotten since.
+            return [*told, *unknown] if self.replay and is_silent else told
+
+        self._work = refresh.plan(corpus, state, cache=cache, model=agreed.model, settle=settle)
         return Plan(self._work.todo, Wiki(self._work.options))
 
     def conclude(self, done: Done) -> Report:
@@ -325,3 +331,7 @@ class Documenting(Solving):
         error = refusal(result) if result else None
         part = Part(NAME, summary, metrics, state=state, error=error, evidence=counts)
         return scope.with_closed(part, done.corpus)
+
+
+def _runs(told: Mapping[str, Any]) -> list[list[int]]:
+    return [[int(first), int(last)] for first, last in told["files"]]

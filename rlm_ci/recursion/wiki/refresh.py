@@ -10,7 +10,8 @@ from rlm_ci import files
 from rlm_ci.errors import RlmCiError
 from rlm_ci.recursion.objectives import wiki as objective
 from rlm_ci.recursion.syntax.graph import Graph
-from rlm_ci.recursion.wiki.facts import Facts, merged, pack, unpack
+from rlm_ci.recursion.wiki.claims import batches
+from rlm_ci.recursion.wiki.facts import Facts, facts_of, merged, pack, unpack
 from rlm_ci.recursion.wiki.pages import build, texts_in
 from rlm_ci.recursion.wiki.paths import folder_of
 from rlm_ci.recursion.wiki.prose import digests, held
@@ -21,7 +22,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.recursion.chronicle import Chronicle
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.recursion.wiki.facts import Mask
     from rlm_ci.recursion.wiki.pages import Options, Pages
+
+    Settle = Callable[[list[list[int]]], list[list[int]]]
 
 #: The file that facts are kept in between runs: a line for each file of the last corpus.
 KEPT = "facts.txt"
@@ -51,12 +54,19 @@ class Refresh(Value):
 
 
 def plan(
-    corpus: Corpus, state: State | None, *, cache: str | None = None, model: str | None = None
+    corpus: Corpus,
+    state: State | None,
+    *,
+    cache: str | None = None,
+    model: str | None = None,
+    settle: Settle | None = None,
 ) -> Refresh:
     """What is to be done for ``corpus``: nothing again that is known from the last run.
 
     ``cache`` is a folder that may be deleted at any time; ``model`` the name of the one that will
-    be asked, None for none.
+    be asked, None for none. ``settle`` is told which files are not known, as runs of their places
+    in the corpus, and tells which of them counted as such when the run began: since then others
+    may have come to be known, or to be forgotten.
     """
     keys = {file.path: _key(file.path, file.oid) for file in corpus.files}
     kept = _load(cache, set(keys.values())) if cache is not None else {}
@@ -68,6 +78,14 @@ def plan(
                 known[path] = unpack(packed)[0]
             except (ValueError, IndexError):  # somebody has edited it: as if it were not there
                 del kept[key]
+    unknown = {path for path in keys if path not in known}
+    if settle is not None:
+        unknown = _chosen(corpus, settle(_runs(corpus, unknown)))
+        known = {path: one for path, one in known.items() if path not in unknown}
+        lost = [one for one in corpus.files if one.path not in unknown and one.path not in known]
+        for group in batches(lost):
+            for file, content in zip(group, corpus.read(group), strict=True):
+                known[file.path] = facts_of(file.path, content)
     marks = digests(corpus.files)
     before = state.prose if state is not None else {}
     before = held(
@@ -75,7 +93,7 @@ def plan(
         corpus,
     )
     prose = {folder: one for folder, one in before.items() if folder != WHOLE}
-    wanted = {path for path in keys if path not in known}
+    wanted = set(unknown)
     if model is not None:
         anew = marks.keys() - prose.keys()
         if marks and not anew and WHOLE not in before:
@@ -96,6 +114,23 @@ def plan(
         marks,
         kept,
     )
+
+
+def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
+    """The places of ``paths`` in the corpus: of each run the first, and the one behind it."""
+    found: list[list[int]] = []
+    for place, file in enumerate(corpus.files):
+        if file.path not in paths:
+            continue
+        if found and found[-1][1] == place:
+            found[-1][1] = place + 1
+        else:
+            found.append([place, place + 1])
+    return found
+
+
+def _chosen(corpus: Corpus, runs: Iterable[Sequence[int]]) -> set[str]:
+    return {file.path for first, last in runs for file in corpus.files[first:last]}
 
 
 def finish(
