@@ -11,7 +11,7 @@ import os
 from datetime import UTC, datetime
 
 from rlm_ci import files
-from rlm_ci.errors import LIMIT, REMOTE, STORAGE, UNAVAILABLE, DamagedError
+from rlm_ci.errors import CONFIG, LIMIT, REMOTE, STORAGE, UNAVAILABLE, USAGE, DamagedError
 from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
@@ -51,6 +51,8 @@ STEP_STATUSES = ("pending", "running", SUCCEEDED, FAILED, "skipped")
 _STATUSES = tuple(TRANSITIONS)
 #: Failures whose cause lies outside of the run: what it has paid for so far is worth keeping.
 _OUTSIDE = (UNAVAILABLE, REMOTE, STORAGE)
+#: What whoever lets a run go on may have wrong: it says nothing of the run.
+REFUSALS = (USAGE, CONFIG)
 _LIMIT = 4 << 20
 _TEXT = 1 << 16
 

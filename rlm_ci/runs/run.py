@@ -89,6 +89,8 @@ class Run:
         self.detail: str | None = None
         #: Whether it is given more of the budget that has ended it.
         self.raised = False
+        #: As it stood before somebody let it go on, where somebody did.
+        self._before: Manifest | None = None
         self._events = Journal.open(os.path.join(path, EVENTS))
 
     @classmethod
@@ -177,6 +179,7 @@ class Run:
                 hint="start a new one",
             )
         resumed = before.status != QUEUED
+        self._before = before if resumed else None
         payload = {"pipeline_id": before.pipeline_id, "from": before.status}
         self.event("run_resumed" if resumed else "run_started", payload, durable=True)
         steps = tuple(
@@ -235,9 +238,12 @@ class Run:
     def stop(self, error: BaseException) -> RlmCiError | None:
         """End the run by what ended the work in it: a failure, or a signal's exception.
 
-        After a signal the run is cancelled, ``interrupted``, and can be resumed.
+        After a signal the run is cancelled, ``interrupted``, and can be resumed. Where it was to
+        go on, and settings or a missing key refuse that, it is what it was: they can be mended.
         """
         if isinstance(error, RlmCiError):
+            if self._before is not None and error.code in manifests.REFUSALS:
+                return self._as_before(self._before, error)
             summary = str(error)
             return self.finish(FAILED, exit_code=error.code, summary=summary, detail=self.detail)
         if isinstance(error, Exception):
@@ -245,6 +251,18 @@ class Run:
             return self.finish(FAILED, exit_code=INTERNAL, summary=what)
         code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else TERMINATED
         return self.finish(CANCELLED, exit_code=code, detail=manifests.INTERRUPTED)
+
+    def _as_before(self, before: Manifest, error: RlmCiError) -> RlmCiError | None:
+        """Let the run stand as it stood; one whose process was gone waits for somebody."""
+        said = str(error)
+        if not before.has_ended:
+            return self.finish(FAILED, exit_code=error.code, summary=said, detail=manifests.PAUSED)
+        with suppress(StorageError):  # it is told by whoever has asked
+            self.event("progress", {"summary": f"not resumed: {said}"})
+        code = error.code if before.exit_code is None else before.exit_code
+        return self.finish(
+            before.status, exit_code=code, summary=before.summary, detail=before.status_detail
+        )
 
     def cancel(self, exit_code: int = TERMINATED) -> RlmCiError | None:
         """End the run for good, at somebody's wish."""

@@ -87,6 +87,9 @@ def test_a_budget_ends_it_and_more_of_it_lets_it_go_on(stage: Stage, llm: ModelS
     ended = stage.cli("review", *MODEL, "--max-calls", "0", "--format", "json", env=reach(llm))
     assert (ended.code, ended.json()["verdict"]) == (3, "incomplete")
     assert not llm.completions
+    without = stage.cli("resume", "latest", "--max-calls", "9")
+    assert without.code == 5, without.stderr
+    assert "go on with it: rlm-ci resume" in without.stderr
     again = stage.cli("resume", "latest", "--max-calls", "9", env=reach(llm))
     assert again.code == 0, again.stderr
     assert llm.completions
