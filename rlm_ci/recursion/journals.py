@@ -3,7 +3,8 @@
 A record waits in memory for at most a moment, until there are many or nobody has anything to do;
 then all are written as one batch (see ``recovery``). A result is given back as it is written, to
 whoever aggregates it now and to whoever resumes: both see the same. A finding is written once, by
-the lowest node that has it: above, the number of its place is. Of results that are written, only
+the lowest node that has it: above, the number of its place is; what else a node passes on of its
+children is not written again either (see ``gathering``). Of results that are written, only
 their places in the file are in memory, and the findings that nobody has gathered further up.
 """
 
@@ -17,7 +18,7 @@ from itertools import accumulate
 
 from rlm_ci import files, process
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.recursion import coverage, earlier, hiding, lines, recovery
+from rlm_ci.recursion import coverage, earlier, gathering, hiding, lines, recovery
 from rlm_ci.recursion.nodes import CANCELLED, NodeResult, Traced
 
 TYPE_CHECKING = False
@@ -80,6 +81,10 @@ class Journals:
         #: Findings by the numbers of results, as they are read: of those at which somebody looks,
         #: and of those that were made of them.
         self._known: dict[int, tuple[str, tuple[Traced, ...]]] = {}
+        #: What those results have besides that may be passed on; and, of those of this process
+        #: that refer to the results of children, the numbers of these.
+        self._given: dict[int, gathering.Given] = {}
+        self._below: dict[int, array[int]] = {}
         #: Where each result begins, and the end of the last; those of this process behind it.
         self._starts = array("q", (*before.starts, found.ends[0]))
         before.starts = array("q")
@@ -199,19 +204,20 @@ class Journals:
     def result(self, result: NodeResult, children: Sequence[int] = ()) -> int:
         """Write a result; the number by which it is given back.
 
-        Findings that are those of the results ``children``, as they were given back, are not
-        repeated. Raises TypeError or ValueError for one that is no JSON.
+        What is that of the results ``children``, as they were given back, is not repeated. Raises
+        TypeError or ValueError for one that is no JSON.
         """
         waiting = self._waiting[0]
         is_plain = lines.is_plain(result)
         known = [self._known[one] for one in children if one in self._known]
-        of = [node for node, _ in known]
-        gathered = [one for _, some in known for one in some]
-        places = {id(one): place for place, one in enumerate(gathered)} if result.findings else {}
-        halves = lines.plain(result) if is_plain else lines.result(result, of, places)
+        findings = [one for _, some in known for one in some]
+        places = {id(one): place for place, one in enumerate(findings)} if result.findings else {}
+        halves, refers = (
+            (lines.plain(result), False) if is_plain else self._halves(result, children, places)
+        )
         if self._redactor is not None and self._is_telling(halves):
             result = hiding.without_secrets(result, self._redactor)
-            halves = lines.result(result, of, places)
+            halves, refers = self._halves(result, children, places)
             is_plain = False
         waiting.append(halves)
         self._plain.append(result if is_plain else None)
@@ -221,13 +227,32 @@ class Journals:
                 result.node_id,
                 tuple(one if id(one) in places else _as_read(one) for one in result.findings),
             )
+        if refers:
+            self._below[number] = array("q", self._meant(children))
         for child in children:
             self._known.pop(child, None)
+            self._given.pop(child, None)
         return number
+
+    def _halves(
+        self, result: NodeResult, children: Sequence[int], places: Mapping[int, int]
+    ) -> tuple[Halves, bool]:
+        """A result as it is written, and whether it refers to those of its children."""
+        given = [self._given[one] for one in children if one in self._given]
+        own, gathered = gathering.own(result, given) if given else (result, ())
+        of = [
+            self._known[one][0] if one in self._known else self._given[one].node_id
+            for one in self._meant(children)
+        ]
+        return lines.result(own, of, places, gathered), bool(places or gathered)
+
+    def _meant(self, children: Sequence[int]) -> list[int]:
+        """Those of the results that have something to refer to."""
+        return [one for one in children if one in self._known or one in self._given]
 
     def status(self, number: int) -> str:
         """That of a result. Raises DamagedError, StorageError."""
-        return self._read((number,), is_whole=False)[0].status
+        return self._read((number,), findings=False, data=False)[0].status
 
     def results(self, numbers: Sequence[int]) -> list[NodeResult]:
         """Results by their numbers, as they are written. Raises DamagedError, StorageError.
@@ -238,10 +263,15 @@ class Journals:
         for number, one in zip(numbers, found, strict=True):
             if one.findings:
                 self._known[number] = one.node_id, one.findings
+            given = gathering.Given(one) if one.data or one.uncovered else None
+            if given:
+                self._given[number] = given
         return found
 
-    def _read(self, numbers: Sequence[int], *, is_whole: bool = True) -> list[NodeResult]:
-        """Those results, without the findings unless ``is_whole``."""
+    def _read(
+        self, numbers: Sequence[int], *, findings: bool = True, data: bool = True
+    ) -> list[NodeResult]:
+        """Those results: all of them, or without ``findings``, or what is gathered as ``data``."""
         written = len(self._starts) - 1
         found: list[Any] = [
             self._plain[one - written] if one >= written else None for one in numbers
@@ -254,8 +284,11 @@ class Journals:
             for place, number in enumerate(numbers):
                 if found[place] is None:
                     told = next(records)
-                    findings = self._findings(number, told) if is_whole else ()
-                    found[place] = NodeResult.from_dict(told, findings)
+                    some = self._findings(number, told) if findings else ()
+                    found[place] = NodeResult.from_dict(told, some)
+                    if data and told.get("gathered"):
+                        below = self._read(self._children(number, told), findings=False)
+                        found[place] = gathering.whole(found[place], told["gathered"], below)
             return found
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
             raise DamagedError(
@@ -270,10 +303,8 @@ class Journals:
             return self._known[number][1]
         if "children" not in told:
             return None
-        of = [self._before.handles[child] for child in told["children"]]
-        if any(child >= number for child in of):
-            raise IndexError(number)
-        gathered = [one for child in self._read(of) for one in child.findings]
+        below = self._read(self._children(number, told), data=False)
+        gathered = [one for child in below for one in child.findings]
         found: list[Traced] = []
         for one in told["findings"]:
             if isinstance(one, dict):
@@ -283,6 +314,15 @@ class Journals:
             else:
                 found.append(gathered[one])
         return tuple(found)
+
+    def _children(self, number: int, told: Mapping[str, Any]) -> Sequence[int]:
+        """The numbers of the results that a record refers to."""
+        of: Sequence[int] | None = self._below.get(number)
+        if of is None:
+            of = [self._before.handles[child] for child in told["children"]]
+        if any(child >= number for child in of):
+            raise IndexError(number)
+        return of
 
     def _is_telling(self, halves: Halves) -> bool:
         return self._redactor is not None and any(

@@ -152,12 +152,15 @@ def _require_sound(one: NodeResult) -> None:
 
 
 def result(
-    one: NodeResult, children: Sequence[str] = (), places: Mapping[int, int] | None = None
+    one: NodeResult,
+    children: Sequence[str] = (),
+    places: Mapping[int, int] | None = None,
+    gathered: Sequence[str] = (),
 ) -> Halves:
     """Raises TypeError or ValueError for what its schema does not allow, or is no JSON.
 
     Where ``places`` knows a finding, by its identity, that number stands for it: its place among
-    the findings of the nodes ``children``.
+    the findings of the nodes ``children``. ``gathered`` names what ``one`` has of them besides.
     """
     _require_sound(one)
     if one.findings and not all(traced.finding.evidence for traced in one.findings):
@@ -172,13 +175,14 @@ def result(
         if one.findings
         else "[]"
     )
-    above = f'"children":{_encode(list(children))},' if places else ""
+    above = f'"children":{_encode(list(children))},' if places or gathered else ""
+    told = f'"gathered":{_encode(list(gathered))},' if gathered else ""
     evidence = _encode([place.to_dict() for place in one.evidence]) if one.evidence else "[]"
     head = (
         f'{above}"confidence":{float(one.confidence)!r},"counts":{{"offered":{counts.offered},'
         f'"reanchored":{counts.reanchored},"rejected":{counts.rejected},'
         f'"verified":{counts.verified}}},"data":{_encode(one.data) if one.data else "{}"},'
-        f'"evidence":{evidence},"findings":{findings},'
+        f'"evidence":{evidence},"findings":{findings},{told}'
         f'"metrics":{_encode(one.metrics) if one.metrics else "{}"},"node_id":"{one.node_id}",'
         f'"notes":{_encode(one.notes) if one.notes else "[]"},"seq":'
     )

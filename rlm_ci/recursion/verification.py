@@ -7,7 +7,7 @@ from collections import Counter
 
 from rlm_ci import resources
 from rlm_ci.errors import RlmCiError
-from rlm_ci.recursion import overview, recovery
+from rlm_ci.recursion import gathering, overview, recovery
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_SLICE, LEAF, SPLIT
 from rlm_ci.texts import printable
 
@@ -108,6 +108,10 @@ class _Checked:
                 where = f"{recovery.RESULTS}: record {record['seq']}"
                 self.add(where, f"its children have {known} findings, and no number {traced}")
         self._findings[identifier] = len(findings)
+        for name in record.get("gathered", ()):
+            if not gathering.has(record, name):
+                where = f"{recovery.RESULTS}: record {record['seq']}"
+                self.add(where, f"it has no list {name}")
 
     def _known(self, record: Mapping[str, Any]) -> int:
         """How many findings the results have that a record refers to."""

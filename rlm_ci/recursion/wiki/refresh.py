@@ -81,11 +81,7 @@ def plan(
     unknown = {path for path in keys if path not in known}
     if settle is not None:
         unknown = _chosen(corpus, settle(_runs(corpus, unknown)))
-        known = {path: one for path, one in known.items() if path not in unknown}
-        lost = [one for one in corpus.files if one.path not in unknown and one.path not in known]
-        for group in batches(lost):
-            for file, content in zip(group, corpus.read(group), strict=True):
-                known[file.path] = facts_of(file.path, content)
+        known = _known(corpus, known, unknown)
     marks = digests(corpus.files)
     before = state.prose if state is not None else {}
     before = held(
@@ -127,6 +123,16 @@ def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
         else:
             found.append([place, place + 1])
     return found
+
+
+def _known(corpus: Corpus, found: Mapping[str, Facts], unknown: set[str]) -> dict[str, Facts]:
+    """What is known of all but the ``unknown`` files; what was forgotten of one is read again."""
+    known = {path: one for path, one in found.items() if path not in unknown}
+    lost = [one for one in corpus.files if one.path not in unknown and one.path not in known]
+    for group in batches(lost):
+        for file, content in zip(group, corpus.read(group), strict=True):
+            known[file.path] = facts_of(file.path, content)
+    return known
 
 
 def _chosen(corpus: Corpus, runs: Iterable[Sequence[int]]) -> set[str]:
