@@ -13,7 +13,7 @@ from rlm_ci.cli.running import resume_with
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.findings import Report, Subject
 from rlm_ci.loop import agent as agents
-from rlm_ci.loop import detection, disclosure, engine, report
+from rlm_ci.loop import conversion, detection, disclosure, engine, report
 from rlm_ci.loop.cell import Cell, search_path
 from rlm_ci.loop.command import Command, finder
 from rlm_ci.loop.engine import Judged, Terms
@@ -242,10 +242,10 @@ class Fix(Attempt):
             tampering=report.anchored(ended.tampering, entries),
         )
         status = workspace.status(workspace.snapshot.tree, tree, limit=_ALL) if changed else ""
-        landed = None
+        landed, converted = None, ""
         if changed and error is None:
             try:
-                landed = self._land(workspace, ended, tree)
+                landed, converted = self._land(workspace, ended, tree)
             except _UnlandedError as failed:
                 reason = f"{ended.final.reason}; not applied: {failed}"
                 ended = ended.replace(final=Final.from_error(failed).replace(reason=reason))
@@ -260,6 +260,7 @@ class Fix(Attempt):
             files=len(status.splitlines()),
             landed=landed,
             patch=f"rlm/{PATCH}" if patch else None,
+            converted=converted,
             omitted=workspace.snapshot.omitted,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
@@ -268,28 +269,34 @@ class Fix(Attempt):
         self.error = error
         return ended.final, told
 
-    def _land(self, workspace: Workspace, ended: Ended, tree: str) -> Landed | None:
+    def _land(self, workspace: Workspace, ended: Ended, tree: str) -> tuple[Landed | None, str]:
         """Bring what is green into the user's own tree, if that is wanted; once.
 
+        Where it stays a patch, with the files that ``git apply`` would not put it in.
         Raises _UnlandedError where the disk does not let us, and StorageError for the record.
         """
         settings = self._all.settings
         wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
 
+        def left(reason: str, *, wanted: bool = True) -> Mapping[str, Any]:
+            converted = self._converted(workspace, tree)
+            return {"wanted": wanted, "reason": reason, "converted": converted}
+
         def produce() -> Mapping[str, Any]:
             if not wanted or ended.final.exit_code:
-                return {"wanted": False, "reason": ""}
+                return left("", wanted=False)
             if ended.tampering:  # nothing validated it, and this much can be seen
                 edits = count(len(ended.tampering), "edit")
-                return {"wanted": True, "reason": f"{edits} must not be part of a fix"}
+                return left(f"{edits} must not be part of a fix")
             self._step("applying the result")
             try:
                 landed = workspace.apply_to(self._all.repository, tree)
             except StorageError as error:
-                by_hand = f"git apply {self._run.shown('rlm', PATCH)}"
+                program = "patch -p1 <" if self._converted(workspace, tree) else "git apply"
+                by_hand = f"{program} {self._run.shown('rlm', PATCH)}"
                 hint = f"mend that, then {resume_with(self._run.id)}; or by hand: {by_hand}"
                 raise _UnlandedError(error.what, where=error.where, hint=hint) from None
-            return {"wanted": True, "reason": landed.reason}
+            return {"wanted": True, "reason": ""} if landed.done else left(landed.reason)
 
         try:
             told = self._record.fact("landed", self._end, {"tree": tree}, produce)
@@ -298,7 +305,13 @@ class Fix(Attempt):
                 raise
             # A replay writes no record: it is what the run itself has ended in.
             raise _UnlandedError(error.what, where=error.where, hint=error.hint) from None
-        return Landed(told["reason"]) if told["wanted"] else None
+        landed = Landed(told["reason"]) if told["wanted"] else None
+        return landed, str(told.get("converted", ""))
+
+    def _converted(self, workspace: Workspace, tree: str) -> str:
+        """The files of the result that git keeps in another form, in a few words."""
+        before, after = workspace.entries(workspace.snapshot.tree), workspace.entries(tree)
+        return self._run.redactor.text(conversion.told(self._all.repository, before, after))
 
 
 def _tell_omitted(omitted: tuple[tuple[str, str], ...]) -> None:

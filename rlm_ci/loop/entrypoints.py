@@ -113,13 +113,15 @@ class Tree(Value):
 class Started(Value):
     """``scripts`` are run, ``tests`` are handed to a runner, ``settings`` to any other tool.
 
-    ``made`` are the files that make has rules for, on its way to what is asked for.
+    ``made`` are the files that make has rules for, on its way to what is asked for; ``words``
+    those of all commands, without the folders of what they name.
     """
 
     scripts: frozenset[str]
     tests: frozenset[str]
     settings: frozenset[str]
     made: frozenset[makefiles.Made]
+    words: frozenset[str]
 
 
 def started(command: str, tree: Tree) -> Started:
@@ -131,6 +133,7 @@ def started(command: str, tree: Tree) -> Started:
         frozenset(search.tests),
         frozenset(search.settings).difference(search.found),
         frozenset(search.made),
+        frozenset(search.words),
     )
 
 
@@ -140,6 +143,7 @@ class _Search:
         self.tests: set[str] = set()
         self.settings: set[str] = set()
         self.made: set[makefiles.Made] = set()
+        self.words: set[str] = set()
         self._tree = tree
         self._meant = Lookup(tree.files).meant
         self._done: set[str] = set()
@@ -177,6 +181,7 @@ class _Search:
         if not self._left or not self._is_new(tuple(words), folders, depth):
             return
         self._left -= 1
+        self.words.update(map(last, words))
         for value in settings(words):
             self.settings.update(self._meant(value, folders))
         words = program(words)

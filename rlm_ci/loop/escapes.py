@@ -10,7 +10,7 @@ from rlm_ci.loop import statements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     #: Lines, each with what it does.
     Found = list[tuple[int, str]]
@@ -35,7 +35,11 @@ _EXECS = frozenset(f"exec{ending}" for ending in ("l", "le", "lp", "lpe", "v", "
 #: Ways to what nobody has given one: all classes, all objects, who holds one.
 _WALKS = frozenset(("__subclasses__", "get_objects", "get_referrers", "get_referents"))
 #: Attributes that nobody asks for who does not mean to end a process, or to get at its tests.
-_ENDS = frozenset(("_exit", "abort", "_Exit", "pythonapi", _RUN)) | _EXECS | _WALKS
+_ENDS = frozenset(("_exit", "_Exit", "pythonapi", _RUN)) | _EXECS | _WALKS
+#: The one that others have as well: it ends the process where it is that of these modules.
+_ABORT = "abort"
+_SYSTEM = frozenset(("os", "posix", "nt"))
+_BY_NAME = ("attrgetter", "methodcaller")
 #: The same as texts, of those that are no words of a language.
 _TEXTS = frozenset(("_exit", _TOLD, _RUN)) | _WALKS | (_EXECS - {"execl"})
 #: What opens the library of C, in which there is another ``exit``.
@@ -72,6 +76,10 @@ _LINES = {
         r"|\bcfg!\s{0,4}\([^)]{0,80}\btest\b|\bcfg(?:_attr)?\(\s{0,4}not\(\s{0,4}test\b"
     ),
 }
+#: What a code of an exit is set to, where it stands for what is not there, and that it is 0.
+_GIVEN = re.compile(r"[;})]")
+_DEFAULT = re.compile(r"(?:\?\?|\|\|)\s{0,9}0\b")
+_ZERO = re.compile(r"(?<![\w.])0(?![\w.])")
 _ENDINGS = {"jsx": "js", "ts": "js", "tsx": "js", "mjs": "js", "cjs": "js", "go": "go", "rs": "rs"}
 
 
@@ -107,10 +115,40 @@ def added(path: str, old: str, new: str) -> Found:
 def _by_line(language: str, text: str) -> Found:
     pattern = _LINES[language]
     if language == "py":
-        lines = list(enumerate(text.split("\n"), 1))
-    else:  # so that another layout is no other code
-        lines = statements.statements(language, text)
-    return [(number, line.strip()) for number, line in lines if pattern.search(line)]
+        lines = enumerate(text.split("\n"), 1)
+        return [(number, line.strip()) for number, line in lines if pattern.search(line)]
+    return [
+        (number, _kind(one))
+        for number, line in statements.statements(language, text)  # whatever the layout
+        for one in pattern.finditer(line)
+    ]
+
+
+def _kind(found: re.Match[str]) -> str:
+    """What is counted of a statement: what ends a run in it, and whether it is said to be well.
+
+    Around it, and in what it is given, there may be other code than before.
+    """
+    text, rest = found[0], found.string[found.end() :]
+    head = "" if not found.start() else "… "
+    if not text.endswith(("(", "=")):
+        return f"{head}{text}"
+    given = _GIVEN.split(rest)[0] if text.endswith("=") else _inner(rest)
+    without = _DEFAULT.sub("", given)
+    if not given.strip() or given.strip() == "0":
+        return f"{head}{text}{given})" if text.endswith("(") else f"{head}{text}{given}"
+    told = "… 0 …" if _ZERO.search(without) else "…"
+    return f"{head}{text}{told})" if text.endswith("(") else f"{head}{text} {told}"
+
+
+def _inner(rest: str) -> str:
+    """What stands before the bracket that ends a call."""
+    depth = 0
+    for at, char in enumerate(rest):
+        depth += (char in "([{") - (char in ")]}")
+        if depth < 0:
+            return rest[:at]
+    return rest
 
 
 def _python(text: str) -> Found | None:
@@ -135,6 +173,7 @@ def _is_too_deep(text: str) -> bool:
 
 def _anywhere(module: ast.Module) -> Iterator[tuple[int, str]]:
     yield from _walked(module)
+    yield from _aborted(module)
     for node in ast.walk(module):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from _imported(node)
@@ -155,8 +194,9 @@ def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[int, str]]:
     names = [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         for name in names:
-            if name in _TEXTS or name in _EXECS:
-                yield node.lineno, name
+            is_end = node.module in _SYSTEM and name in (_ABORT, "*")
+            if name in _TEXTS or name in _EXECS or is_end:
+                yield node.lineno, f"from {node.module} import {name}" if is_end else name
         names = [] if node.level else [node.module or ""]
     for name in names:
         if _is_runner(name):
@@ -214,6 +254,60 @@ def _walked(module: ast.Module) -> Iterator[tuple[int, str]]:
         )
         if is_all:
             yield getattr(node, "lineno", 1), "sys.modules, all of it"
+
+
+def _aborted(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Uses of the ``abort`` of the system, by whatever names it goes; others have one, too."""
+    nodes = list(ast.walk(module))
+    names = _of_system(nodes)
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr == _ABORT:
+            if _is_system(node.value, names):
+                yield node.lineno, ast.unparse(node)[:80]
+            continue
+        is_one = False
+        if isinstance(node, ast.Call) and _ABORT in map(_constant, node.args):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            owners = [*node.args, getattr(node.func, "value", None)]
+            asks = called in ("getattr", "__getattribute__")
+            is_one = called in _BY_NAME or (asks and any(_is_system(one, names) for one in owners))
+        elif isinstance(node, ast.Subscript) and _constant(node.slice) == _ABORT:
+            is_one = any(_is_system(one, names) for one in ast.walk(node.value))
+        if is_one:
+            yield getattr(node, "lineno", 1), f"{_ABORT}, by its name"
+
+
+def _of_system(nodes: list[ast.AST]) -> set[str]:
+    """What the modules of the system are called in a module."""
+    names = set(_SYSTEM)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names |= {one.asname or one.name for one in node.names if one.name in _SYSTEM}
+    known = 0
+    while len(names) > known:
+        known = len(names)
+        for node in nodes:
+            if isinstance(node, ast.Assign | ast.NamedExpr) and _is_system(node.value, names):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names |= {one.id for one in targets if isinstance(one, ast.Name)}
+    return names
+
+
+def _is_system(node: ast.AST | None, names: Container[str]) -> bool:
+    """Whether an expression is one of the modules of the system, which go by ``names``, too."""
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.Attribute):
+        return node.attr in _SYSTEM
+    if isinstance(node, ast.BoolOp):
+        return any(_is_system(one, names) for one in node.values)
+    if isinstance(node, ast.IfExp):
+        return _is_system(node.body, names) or _is_system(node.orelse, names)
+    if isinstance(node, ast.NamedExpr):
+        return _is_system(node.value, names)
+    texts = node.args if isinstance(node, ast.Call) else []
+    texts = [node.slice] if isinstance(node, ast.Subscript) else texts
+    return any(_constant(one) in _SYSTEM for one in texts)
 
 
 def _is_modules(node: ast.AST | None) -> bool:

@@ -282,7 +282,7 @@ _LANGUAGES = (
     )),
     (("rs",), _Language(
         "rs",
-        r"\bfn (\w{1,200})\s{0,4}\(",
+        r"\bfn (\w{1,200})\s{0,4}[(<]|\bmod (\w{1,200})\s{0,4}[;{]",
         r"#\[(?:ignore|cfg\b(?!\(test\)))|#!\[cfg|process::exit\(|#\[cfg_attr",
         r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!|unwrap_err\(",
         r"\bassert!\(\s{0,4}true\s{0,4}\)",

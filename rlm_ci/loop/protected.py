@@ -7,6 +7,10 @@ import sys
 from fnmatch import translate
 from functools import cache
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 TESTS = "tests"
 HOOKS = "hooks"
 VALIDATOR = "validator"
@@ -15,7 +19,10 @@ GIT = "git"
 AGENT = "agent"
 STARTUP = "startup"
 LOCK = "lock"
+DEPENDENCY = "dependency"
 
+#: What ``--allow-test-edits`` lifts.
+OF_TESTS = (TESTS, HOOKS, DEPENDENCY)
 #: What each kind is called in a message.
 NAMES = {
     TESTS: "a test",
@@ -26,6 +33,7 @@ NAMES = {
     AGENT: "instructions or tools of agents",
     STARTUP: "a file that runs at start-up",
     LOCK: "a lock file of dependencies",
+    DEPENDENCY: "a dependency that the repository keeps",
 }
 
 #: Folders, at any depth, everything below which is of one kind.
@@ -37,7 +45,11 @@ _FOLDERS = {
     "tests": TESTS, "test": TESTS, "__tests__": TESTS, "spec": TESTS,
     "specs": TESTS, "testdata": TESTS, "__snapshots__": TESTS, "e2e": TESTS,
     "fixtures": TESTS, "__fixtures__": TESTS, "__mocks__": TESTS,
+    "node_modules": DEPENDENCY, "bower_components": DEPENDENCY, "site-packages": DEPENDENCY,
+    "__pypackages__": DEPENDENCY, ".bundle": DEPENDENCY, ".pnpm-store": DEPENDENCY,
 }  # fmt: skip
+#: Files by which a tool takes a folder ``vendor`` for the dependencies.
+_VENDORING = ("modules.txt", "autoload.php")
 #: How the name of a folder ends that tells Python of an installed package, and of its plugins.
 _METADATA = (".dist-info", ".egg-info")
 #: Names, at any depth, in lower case; the first that matches counts.
@@ -89,15 +101,40 @@ _PATTERNS = (
         "sonar-project.properties", ".bandit", "bandit.yaml", "pylintrc.toml", ".pylintrc.toml",
         "ty.toml", ".oxlintrc.json", ".rubocop*.yml", "phpstan*.neon*", "phpcs.xml*",
         ".phpcs.xml*", ".clang-tidy", ".clang-format", ".shellcheckrc", ".yamllint*",
+        # Python
+        ".isort.cfg", "tox.toml", ".codespellrc", ".style.yapf", ".pydocstyle*", ".pycodestyle",
+        ".importlinter", ".sqlfluff", ".djlintrc", "nose2.cfg", "unittest.cfg", ".noserc",
+        ".pyre_configuration", "hatch.toml", "dodo.py",
+        # JavaScript
+        ".stylelintignore", ".markdownlint*", ".jshintrc", "tslint.json", "jasmine.json",
+        "cucumber.[cm]js", "cucumber.js", "cucumber.json", "cucumber.y*ml", "nightwatch.conf.*",
+        "codecept.conf.*", "web-test-runner.config.*", "setuptests.[jt]s*", "jest-setup.*",
+        "jest.preset.*", "lerna.json", "project.json", ".lintstagedrc*",
+        # PHP, Ruby, Elixir
+        "psalm.xml*", "behat.y*ml*", "ecs.php", "rector.php", "infection.json*", ".php-cs-fixer*",
+        ".credo.exs", ".formatter.exs", ".reek.yml", "steepfile", ".simplecov", "guardfile",
+        # the JVM, .NET
+        "gradle.properties", "gradlew*", "mvnw*", "gradle-wrapper.properties",
+        "junit-platform.properties", "testng.xml", "build.xml", "build.sbt", ".scalafmt.conf",
+        "detekt*.yml", "*.csproj", "*.fsproj", "*.vbproj", "directory.build.*", "*.runsettings",
+        # C, Rust, Swift, Dart, and what builds them all
+        ".bazelrc", "build.bazel", "module.bazel", "meson.build", "ctestcustom.cmake",
+        "configure.ac", "makefile.am", "makefile.in", "cmakepresets.json", ".tarpaulin.toml",
+        "tarpaulin.toml", "deny.toml", "package.swift", ".swiftformat", "dart_test.yaml",
+        "analysis_options.yaml", "taskfile.dist.y*ml", "*.just",
+        # others
+        ".hadolint.y*ml", ".ansible-lint*", ".spectral.y*ml",
         ".editorconfig", "ava.config.*", ".taprc", "wdio.conf.*", "behave.ini", "gruntfile.*",
         "gulpfile.*", "turbo.json", "nx.json", "pnpm-workspace.yaml", "mix.exs", "mise.toml",
         ".mise.toml", "go.work", ".swiftlint.yml", "checkstyle.xml",
     )),
     (TESTS, (
         "test_*.py", "*_test.py", "tests.py", "*.test.*", "*.spec.*", "*_test.go", "*_test.rs",
-        "*_spec.rb", "*_test.exs", "*test.java", "*tests.java", "*.snap",
+        "*_spec.rb", "*_test.exs", "*.snap",
     )),
 )  # fmt: skip
+#: Names in which the case counts, as to the runner: a ``Contest`` is none, nor the ``Latest``.
+_JAVA = re.compile(r".*Tests?\.java")
 #: Names that a module at the top must not take: the runners, and what tests lean on.
 _TAKEN = frozenset({
     "pytest", "_pytest", "pluggy", "iniconfig", "xdist", "nose", "nose2", "coverage", "mypy",
@@ -114,18 +151,24 @@ _TAKEN = frozenset({
 #: How the modules are called that bring the plugins of pytest, whatever their packages are.
 _PLUGIN = re.compile(r"_?pytest_\w|\w*pytest_?plugin$")
 _ROOTS = ("src", "lib")
+#: But for the tests of Python itself, whose name many a project has for its own.
+_STANDARD = sys.stdlib_module_names - {"test"}
 
 
 def kind_of(path: str) -> str:
     """The kind of a protected file, or "" for one that is source like any other."""
     *folders, name = path.lower().split("/")
-    kinds = {_FOLDERS[folder] for folder in folders if folder in _FOLDERS}
+    kinds = [_FOLDERS[folder] for folder in folders if folder in _FOLDERS]
     for kind in (CI, GIT, AGENT, STARTUP):
         if kind in kinds:
             return kind
     if any(folder.endswith(_METADATA) for folder in folders):
         return STARTUP
-    return kind_of_name(name) or (TESTS if TESTS in kinds else "")
+    of_tests = kinds[:1] == [TESTS]  # what else lies in a folder of tests is theirs
+    if not of_tests and (kinds or (folders[-1:] == ["vendor"] and name in _VENDORING)):
+        return DEPENDENCY
+    is_test = of_tests or _JAVA.fullmatch(path.rpartition("/")[2])
+    return kind_of_name(name) or (TESTS if is_test else "")
 
 
 def kind_of_name(name: str) -> str:
@@ -141,14 +184,23 @@ def _named() -> re.Pattern[str]:
     return re.compile("|".join(f"(?P<k{at}>{one})" for at, one in enumerate(kinds)))
 
 
-def shadowed(path: str) -> str:
-    """The module that a new file would be imported in place of, or ""."""
+def shadowed(path: str, known: Collection[str] = ()) -> str:
+    """The module that a new file would be imported in place of, or "".
+
+    None where a path that is ``known`` is that module already, nor for what lies in a folder: one
+    without ``__init__`` gives way to every module of its name, one with it is found by that.
+    """
     if not path.endswith((".py", ".so", ".pyi")):
         return ""
-    parts = path.split("/")
-    while len(parts) > 1 and (parts[0] in _ROOTS or _FOLDERS.get(parts[0].lower()) == TESTS):
-        parts = parts[1:]
-    name = parts[0].partition(".")[0]
-    if name in _TAKEN or name in sys.stdlib_module_names or _PLUGIN.match(name):
-        return name
-    return ""
+    *folders, last = path.split("/")
+    name = last.partition(".")[0]
+    if name == "__init__" and folders:
+        name = folders.pop()
+    place = "/".join((*folders, name))
+    while folders and (folders[0] in _ROOTS or _FOLDERS.get(folders[0].lower()) == TESTS):
+        folders = folders[1:]
+    if folders or not (name in _TAKEN or name in _STANDARD or _PLUGIN.match(name)):
+        return ""
+    ending = "pyi" if path.endswith(".pyi") else "py"
+    there = (f"{place}.{ending}", f"{place}/__init__.{ending}")
+    return "" if any(one in known for one in there) else name

@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from rlm_ci.loop import entrypoints, inheritance, protected, sections, snapshot
+from rlm_ci.loop import (
+    entrypoints,
+    inheritance,
+    protected,
+    sections,
+    silencing,
+    snapshot,
+    vendored,
+)
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -45,8 +53,9 @@ class Protection(Value):
     """``scripts`` are what the validator starts, ``tests`` files known to be some.
 
     ``patterns`` of names and ``folders`` hold tests, too. ``settings`` are what its tools obey,
-    ``made`` the files that it makes by itself where they are not; ``doctests`` tells whether
-    examples in documentation are run.
+    ``made`` the files that it makes by itself where they are not; ``heeded`` are those of its tools
+    that a source can tell to look away; ``doctests`` tells whether examples in documentation are
+    run; in ``vendored`` folders lies code of others.
     """
 
     scripts: frozenset[str] = frozenset()
@@ -56,6 +65,8 @@ class Protection(Value):
     settings: frozenset[str] = frozenset()
     doctests: bool = False
     made: frozenset[Made] = frozenset()
+    heeded: frozenset[str] = frozenset()
+    vendored: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entries: Mapping[str, Entry], read: Read, command: str) -> Protection:
@@ -87,6 +98,8 @@ class Protection(Value):
             doctests=any("doctest" in one for one in (command, *known.values())),
             settings=started.settings | inheritance.settings(started.settings, files, texts),
             made=started.made,
+            heeded=silencing.tools(started.words, (command, *known.values())),
+            vendored=vendored.folders(files),
         )
         folders = tuple(path for path in paths if told._is_of_tests(path, patterns, entries))
         return told.replace(folders=folders)
@@ -107,6 +120,10 @@ class Protection(Value):
     def kind_of(self, path: str) -> str:
         """The kind of a protected file, or "" for one that is source like any other."""
         kind = protected.kind_of(path)
+        if kind in ("", protected.TESTS) and path.startswith(self.vendored):
+            kind = protected.DEPENDENCY
+        if kind == protected.DEPENDENCY and path in self.settings:
+            kind = protected.VALIDATOR
         if not kind and path in self.scripts:
             kind = protected.HOOKS
         if not kind and path in self.settings and not self.is_test(path):
@@ -130,7 +147,7 @@ class Protection(Value):
         old ones alone decide, unless test edits are allowed.
         """
         kind = self.kind_of(path)
-        return bool(kind) and not (allow_test_edits and kind in (protected.TESTS, protected.HOOKS))
+        return bool(kind) and not (allow_test_edits and kind in protected.OF_TESTS)
 
     def made_in(self, now: Iterable[str], base: Mapping[str, Entry]) -> frozenset[str]:
         """The new ones among the paths ``now`` that the validator makes itself where they are not.

@@ -32,7 +32,8 @@ class Account(Value):
     """What there is to tell of a loop besides its end.
 
     ``files`` is how many the result changes; ``landed`` what became of it, None where it was
-    not to be applied. ``isolated`` is False where no sandbox held the commands.
+    not to be applied; ``converted`` names those that ``git apply`` cannot put in. ``isolated``
+    is False where no sandbox held the commands.
     """
 
     agent: str
@@ -44,6 +45,7 @@ class Account(Value):
     files: int
     landed: Landed | None = None
     patch: str | None = None
+    converted: str = ""
     omitted: tuple[tuple[str, str], ...] = ()
 
 
@@ -122,6 +124,10 @@ def _summary(ended: Ended, account: Account) -> str:
         told.append("a secret was taken out of the patch, which may not apply without it")
     if TOO_LARGE in rules:
         told.append("what is too large to be judged is no part of the patch")
+    if account.patch and account.converted:
+        told.append(
+            f"patch -p1 puts the patch in, git apply does not: git converts {account.converted}"
+        )
     if not account.isolated:
         told.append("no sandbox held its commands")
     return "; ".join(told)

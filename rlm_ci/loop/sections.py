@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.loop import repairs
 from rlm_ci.settings import parse_config
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-#: Dotted names; what ends in ``*`` stands for every name that begins so.
+    Read = Callable[[bytes], Mapping[str, Any]]
+
+#: In place of a section: the old file says too little to compare with.
+UNKNOWN = "?"
+_BROKEN = (ValueError, RecursionError, ConfigError)
+#: Dotted names; what ends in ``*`` stands for every name that begins so, with ``~`` before it only
+#: where it was there at first.
 _PYPROJECT = (
     "tool.pytest*", "tool.coverage*", "tool.ruff*", "tool.mypy*", "tool.pyright*",
     "tool.basedpyright*", "tool.pylint*", "tool.flake8*", "tool.isort*", "tool.black*",
@@ -32,27 +40,53 @@ _PACKAGE = (
 )  # fmt: skip
 _CARGO = (
     "lints*", "workspace.lints*", "test*", "bench*", "profile.test*", "lib.test", "lib.doctest",
-    "lib.harness", "bin*", "package.autotests", "package.build", "patch*", "replace*",
+    "lib.harness", "lib.path", "features.default", "~features*", "bin*",
+    "package.autotests", "package.build", "patch*", "replace*",
 )  # fmt: skip
 
 
 def changed(path: str, old: bytes, new: bytes) -> list[str]:
     """The sections of ``path`` that matter here and differ, by name; "" for the whole file.
 
-    An empty content stands for a file that is not there.
+    An empty content stands for a file that is not there. Of an old one that cannot be parsed,
+    as much counts as can be read in one way only; UNKNOWN stands for it where that is too little.
     """
     found = _FORMS.get(path.rpartition("/")[2].lower())
     if found is None:
         return []
     read, patterns = found
+    if old == new:
+        return []
     try:
-        before, after = read(old), read(new)
-    except (ValueError, RecursionError, ConfigError):
-        return [""] if old != new else []
+        after = read(new)
+    except _BROKEN:
+        return [""]
+    try:
+        befores = _readings(read, old, [pattern.strip("~*") for pattern in patterns])
+    except _BROKEN:
+        return [UNKNOWN]
+    before = {name: value for one in befores for name, value in one.items()}
     names = sorted(
-        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+        name
+        for name in before.keys() | after.keys()
+        if all(one.get(name) != after.get(name) for one in befores)
     )
-    return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
+    return [
+        name
+        for name in names
+        if any(
+            _matches(name, pattern.removeprefix("~"))
+            for pattern in patterns
+            if name in before or not pattern.startswith("~")
+        )
+    ]
+
+
+def told(section: str) -> str:
+    """What a section that ``changed`` gives is called in a message."""
+    if section == UNKNOWN:
+        return "what could not be read before, so nobody can compare it: mend it by hand first"
+    return f"the setting {printable(section)}" if section else "what cannot be read"
 
 
 def values(path: str, content: bytes, section: str) -> Mapping[str, Any]:
@@ -65,7 +99,7 @@ def values(path: str, content: bytes, section: str) -> Mapping[str, Any]:
         )
         for name in section.split(".") if path.endswith(".toml") else [section]:
             found = found.get(name, {})
-    except (AttributeError, ValueError, RecursionError, ConfigError):
+    except (AttributeError, *_BROKEN):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -73,6 +107,35 @@ def values(path: str, content: bytes, section: str) -> Mapping[str, Any]:
 def is_sectioned(path: str) -> bool:
     """Whether the file of this name holds settings of many tools."""
     return path.rpartition("/")[2].lower() in _FORMS
+
+
+def _readings(read: Read, old: bytes, names: list[str]) -> list[Mapping[str, Any]]:
+    """What ``old`` says; where a merge was left half done, what each side of it does.
+
+    Raises one of _BROKEN where a setting of ``names`` may be in what cannot be read.
+    """
+    try:
+        return [read(old)]
+    except _BROKEN:
+        return [_repaired(read, side, names) for side in repairs.sides(old)]
+
+
+def _repaired(read: Read, text: str, names: list[str]) -> Mapping[str, Any]:
+    try:
+        return read(text.encode())
+    except _BROKEN:
+        if read is _json:
+            return read(repairs.json(text).encode())
+    kept = []
+    for head, part in repairs.parts(text):
+        try:
+            read(part.encode())
+        except _BROKEN:
+            if repairs.decides(head, part, names):
+                raise
+        else:
+            kept.append(part)
+    return read("".join(kept).encode())
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -118,7 +181,7 @@ def _go_mod(data: bytes) -> Mapping[str, Any]:
     return {"replace": "\n".join(line for line in lines if "=>" in line)}
 
 
-_FORMS: dict[str, tuple[Callable[[bytes], Mapping[str, Any]], tuple[str, ...]]] = {
+_FORMS: dict[str, tuple[Read, tuple[str, ...]]] = {
     "pyproject.toml": (_toml, _PYPROJECT),
     "pipfile": (_toml, ("scripts*",)),
     "setup.cfg": (_ini, _INI),

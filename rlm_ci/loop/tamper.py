@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import islice
 
 from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.loop import disclosure, doctests, escapes, grading, protected, sections
-from rlm_ci.loop.differences import LINK, SUBMODULE, changes
+from rlm_ci.loop import disclosure, doctests, escapes, grading, protected, rust, sections, silencing
+from rlm_ci.loop.differences import LIMIT, LINK, SUBMODULE, changes
 from rlm_ci.loop.protection import Protection
 from rlm_ci.redaction import Redactor
 from rlm_ci.texts import count, printable
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from rlm_ci.objects import Entry
 
 _BINARY_PROBE = 8000
-_LONGEST_QUOTE = 1000
+_LONGEST_QUOTE, _LONGEST_NAME = 1000, 200
 #: More than a person, or a prompt, has use for: of one file, and in all.
 _MOST_OF_FILE, _MOST = 20, 200
 _HINT = "undo it; what the goal needs in tests is allowed by --allow-test-edits"
 _FIRM_HINT = "undo it: no option allows this in a fix"
+_LOUD_HINT = "mend what it tells; where it is wrong, --allow-test-edits lets it be silenced"
 #: Languages whose tests are graded.
 _READ = (".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".go", ".rs")
 #: What a runner looks for before it runs anything.
@@ -39,7 +40,8 @@ _RUN_WITH = (protected.HOOKS, protected.VALIDATOR, protected.STARTUP)
 #: What ``--allow-test-edits`` lifts.
 _OF_TESTS = (
     f"tamper/{grading.REMOVED}", f"tamper/{grading.SKIPPED}", f"tamper/{grading.WEAKENED}",
-    "tamper/tests-shrunk", "tamper/protected-test",
+    "tamper/tests-shrunk", "tamper/protected-test", "tamper/check-silenced",
+    "tamper/dependency",
 )  # fmt: skip
 
 
@@ -102,10 +104,14 @@ def compared(
             rule = disclosure.DISCLOSED
             yield Finding(rule, Severity.HIGH, message, hint=_FIRM_HINT, domain="tamper")
             continue
-        if change.new is not None and change.old is None and _is_new_name(change.path, base):
-            what = f"would be imported in place of {protected.shadowed(change.path)}"
+        is_new = change.new is not None and change.old is None
+        if is_new and (module := protected.shadowed(change.path, base)):
+            what = f"would be imported in place of {module}"
             yield _finding("shadowed-module", change.path, what, change)
         yield from islice(_judge(change, protection), _MOST_OF_FILE)
+        if protection.kind_of(change.path) != protected.TESTS:
+            yield from islice(_of_rust(change, base, store), _MOST_OF_FILE)
+        yield from islice(_silenced(change, protection), _MOST_OF_FILE)
         yield from _secret(change, redactor)
 
 
@@ -126,7 +132,7 @@ def rewritten(
     for change in changes(base, now, store):
         path, old = change.path, change.old
         kind = protection.kind_of(path)
-        if allow_test_edits and kind in (protected.TESTS, protected.HOOKS):
+        if allow_test_edits and kind in protected.OF_TESTS:
             continue
         if kind:
             counts = kind in _RUN_WITH or (old is not None and kind != protected.LOCK)
@@ -167,12 +173,14 @@ def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
         yield _finding("config-weakened", path, f"{_done(change)} {protected.NAMES[kind]}", change)
     elif kind == protected.HOOKS:
         yield _finding("protected-test", path, f"{_done(change)} {protected.NAMES[kind]}", change)
+    elif kind == protected.DEPENDENCY:
+        yield _finding("dependency", path, f"{_done(change)} {protected.NAMES[kind]}", change)
     elif kind == protected.TESTS:
         yield from _test(change, is_test=protection.is_test(path))
     elif sections.is_sectioned(path):
         for section in _sections(change):
-            what = f"the setting {printable(section)}" if section else "what cannot be read"
-            yield _finding("config-weakened", path, f"changes {what}", change, subject=section)
+            what, subject = sections.told(section), section.strip(sections.UNKNOWN)
+            yield _finding("config-weakened", path, f"changes {what}", change, subject=subject)
     elif change.new is not None:
         yield from _source(change)
     if protection.doctests and doctests.holds(path) and not any(change.large):
@@ -262,12 +270,38 @@ def _source(change: Changed) -> Iterator[Finding]:
         if what == escapes.UNREADABLE:
             message = "cannot be judged: it is nested too deeply, or meant to be"
         yield _finding("exit", change.path, message, change, line=line, text=after, subject=what)
-    if change.path.endswith(".rs") and "#[cfg(test)]" in before:
-        # In Rust, tests live at the end of what they test.
-        inner = before.partition("#[cfg(test)]")
-        start = inner[0].count("\n")
-        kept = after.partition("#[cfg(test)]")[2]
-        yield from _graded(change, "\n" * start + inner[2], kept)
+
+
+def _silenced(change: Changed, protection: Protection) -> Iterator[Finding]:
+    """What keeps a tool of the validator from looking at a source."""
+    kind = protection.kind_of(change.path)
+    is_read = change.new is not None and change.new.mode != LINK and not any(change.large)
+    if protection.heeded and is_read and kind in ("", protected.TESTS, protected.HOOKS):
+        after = _text(change.after)
+        for line, what in silencing.added(_text(change.before), after, protection.heeded):
+            message = f"has a tool of the validator look away: {what}"
+            yield _finding(
+                "check-silenced", change.path, message, change, line=line, text=after, subject=what
+            )
+
+
+def _of_rust(change: Changed, base: Mapping[str, Entry], store: Store) -> Iterator[Finding]:
+    """Tests that stand beside the code, and modules of them that are no part of it any more."""
+    if not change.path.endswith(".rs") or change.old is None or any(change.large):
+        return
+    before, after = rust.Source(_text(change.before)), rust.Source(_text(change.after))
+    tests = before.tests()
+    if change.new is None and tests:
+        yield _finding(grading.REMOVED, change.path, "deletes a file that holds tests", change)
+    elif tests:
+        yield from _graded(change, tests, after.tests())
+    for module in sorted(before.modules - after.modules, key=lambda one: one.name):
+        oids = [base[path].oid for path in rust.files_of(module, change.path, base)]
+        sizes = store.sizes(oids)
+        contents = store.contents(oid for oid in oids if sizes[oid] <= LIMIT)
+        if any(one and rust.Source(_text(one)).tests() for one in contents):
+            what = f"the module {module.name}, which holds tests, is no longer a part of it"
+            yield _finding(grading.REMOVED, change.path, what, change, subject=module.name)
 
 
 def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> Iterator[Finding]:
@@ -285,20 +319,13 @@ def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> 
             yield _of_tests(f"{runner} ran {last.judged:,} of {first.judged:,} tests")
         elif last is not None and first.early and last.total < known:
             yield _of_tests(f"{runner} knows {last.total:,} of the {known:,} tests that it found")
+        elif last is not None and last.names and (gone := first.names - last.names):
+            told = printable(min(gone)[:_LONGEST_NAME])
+            yield _of_tests(f"{runner} ran {count(len(gone), 'test')} less by name: {told}")
 
 
 def _of_tests(message: str) -> Finding:
     return Finding("tamper/tests-shrunk", Severity.HIGH, message, hint=_HINT, domain="tamper")
-
-
-def _is_new_name(path: str, base: Mapping[str, Entry]) -> bool:
-    """Whether the snapshot had no module or package of that name at that place."""
-    module = protected.shadowed(path)
-    if not module:
-        return False
-    at = path[: path.rfind(module)] if "/" not in path else path.partition(module)[0]
-    stem = f"{at}{module}"
-    return not any(known.startswith((f"{stem}/", f"{stem}.py")) for known in base)
 
 
 def _done(change: Changed) -> str:
@@ -323,6 +350,7 @@ def _finding(
     subject: str = "",
 ) -> Finding:
     rule = f"tamper/{rule}"
+    hint = _HINT if rule in _OF_TESTS else _FIRM_HINT
     if change is not None and change.new is None:
         side = "old"
     entry = None if change is None else (change.old if side == "old" else change.new)
@@ -334,7 +362,7 @@ def _finding(
         rule,
         Severity.HIGH,
         f"{printable(path)}: {printable(message)}",
-        hint=_HINT if rule in _OF_TESTS else _FIRM_HINT,
+        hint=_LOUD_HINT if rule == "tamper/check-silenced" else hint,
         evidence=(place,),
         domain="tamper",
         subject=printable(subject)[:200] or None,

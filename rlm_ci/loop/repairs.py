@@ -1,0 +1,98 @@
+"""Settings that cannot be parsed, as far as what they say is beyond doubt.
+
+A comma too many, or a merge that was left half done, is mended in many an honest fix. What the
+file meant is read here without guessing: what can be read in two ways is read in neither.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_WORD = re.compile(r'\s+|//[^\n]*|(?P<word>[{}\[\]:,]|"(?:[^"\\\n]|\\.)*"|[^\s{}\[\]:,"]+)')
+_CLOSERS = {"{": "}", "[": "]"}
+_HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+
+def sides(data: bytes) -> tuple[str, ...]:
+    """The text; where a merge has left its marks in it, each of the two that were merged."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    found: dict[str, list[str]] = {"<": [], ">": []}
+    within = ""
+    for line in text.removeprefix("\ufeff").splitlines(keepends=True):
+        mark = line[0] if line[:7] in ("<" * 7, "|" * 7, "=" * 7, ">" * 7) else ""
+        if mark == "<" or (mark and within):
+            within = {"=": ">", ">": ""}.get(mark, mark)
+            continue
+        for side, lines in found.items():
+            if within in ("", side):
+                lines.append(line)
+    return tuple(dict.fromkeys("".join(lines) for lines in found.values()))
+
+
+def json(text: str) -> str:
+    """The text with its commas and its last brackets as they have to be."""
+    kept: list[str] = []
+    closers: list[str] = []
+    for word in _words(text):
+        last = kept[-1] if kept else ""
+        if word in ("}", "]"):
+            if last == ",":
+                kept.pop()
+            while closers and closers[-1] != word:
+                kept.append(closers.pop())
+            if not closers:
+                raise ValueError(word)
+            closers.pop()
+        elif word == ",":
+            if last in ("", ",", "{", "["):
+                continue
+        elif word != ":" and last not in ("", ",", ":", "{", "["):
+            kept.append(",")
+        kept.append(word)
+        if word in _CLOSERS:
+            closers.append(_CLOSERS[word])
+    if kept and kept[-1] == ",":
+        kept.pop()
+    return " ".join((*kept, *reversed(closers)))
+
+
+def _words(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        found = _WORD.match(text, at)
+        if found is None:
+            raise ValueError(f"a text without an end at {at}")
+        at = found.end()
+        if word := found["word"]:
+            yield word
+
+
+def parts(text: str) -> Iterator[tuple[str, str]]:
+    """The sections of TOML or INI, each by the name in its head; "" before the first one.
+
+    An array or a text that begins a line with a bracket is cut there: then its parts are none.
+    """
+    first, *heads = [0, *(found.start() for found in _HEADER.finditer(text)), len(text)]
+    yield "", text[first : heads[0]]
+    for start, end in pairwise(heads):
+        part = text[start:end]
+        head = part.strip("[ \t").partition("\n")[0].partition("]")[0]
+        yield re.sub(r"[\s\"']", "", head), part
+
+
+def decides(head: str, part: str, names: Sequence[str]) -> bool:
+    """Whether a section that cannot be read may hold a setting that one of ``names`` begins."""
+    outer = f"{head}." if head else ""
+    return any(
+        (bool(head) and head.startswith(name))
+        or (name.startswith(outer) and name[len(outer) :].partition(".")[0] in part)
+        for name in names
+    )

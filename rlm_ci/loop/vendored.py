@@ -1,0 +1,37 @@
+"""Folders in which a repository keeps code of others: what its tests claim by is among it."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.loop import protected
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Names that a folder of the repository's own may have, too: a shop has vendors.
+_NAMES = frozenset(("vendor", "third_party", "third-party", "thirdparty"))
+#: What comes along with the code of somebody else.
+_SIGN = re.compile(
+    r"(un)?licen[cs]e([.-].*)?|copying([.-].*)?|\.cargo-checksum\.json|.*\.gem", re.IGNORECASE
+)
+
+
+def folders(paths: Iterable[str]) -> tuple[str, ...]:
+    """Those that hold code of others by what lies in them; each ends with a slash."""
+    found: dict[str, None] = {}
+    for path in paths:
+        *outer, name = path.split("/")
+        at = next((number for number, one in enumerate(outer) if one in _NAMES), None)
+        if at is None:
+            continue
+        if at + 1 < len(outer):
+            is_kept = _SIGN.fullmatch(name) is not None
+        else:
+            is_kept = protected.kind_of(path) == protected.DEPENDENCY
+        if is_kept:
+            folder = "/".join((*outer[: at + 1], ""))
+            if protected.kind_of(folder) != protected.TESTS:
+                found[folder] = None
+    return tuple(found)

@@ -1,0 +1,73 @@
+"""What the name of a file says to the guard, where an honest one comes close to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from loop.tampering import BASE, Tree, judged, rules
+
+from rlm_ci.loop.protected import kind_of, shadowed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JAVA = "class X { int a() { return 1; } }\n"
+
+
+@pytest.mark.parametrize("name", ["Latest", "Contest", "Fastest", "Protest", "Latests"])
+def test_a_word_that_ends_like_a_test_of_java_is_source(name: str) -> None:
+    path = f"src/main/java/org/x/{name}.java"
+    assert judged({path: JAVA}, {path: JAVA.replace("1", "2")}) == []
+
+
+@pytest.mark.parametrize("path", ["src/it/org/x/AddTest.java", "AddTests.java", "a/Test.java"])
+def test_a_test_of_java_is_told_by_its_name_as_it_is_written(path: str) -> None:
+    assert rules(judged({path: JAVA}, {path: JAVA.replace("1", "2")})) == {"protected-test"}
+    assert kind_of("src/test/java/Contest.java") == "tests"
+
+
+#: What stood there, what the agent adds, and whether a module is imported from it instead.
+PLACES: dict[str, tuple[Tree, Tree, bool]] = {
+    "scripts in a folder": ({}, {"packaging/build_deb.py": "x = 1\n"}, False),
+    "clients in a folder": ({}, {"src/requests/session.py": "", "calendar/x/y.py": ""}, False),
+    "tests of a module": ({}, {"tests/json/test_dump.py": ""}, False),
+    "a folder of plugins": ({}, {"pytest_more/x.py": ""}, False),
+    "a folder of tests": ({}, {"test/__init__.py": "", "test.py": ""}, False),
+    "more of what is there": ({"packaging/__init__.py": ""}, {"packaging/x.py": ""}, False),
+    "a module of that name is there": ({"src/queue.py": ""}, {"src/queue/__init__.py": ""}, False),
+    "a package": ({}, {"packaging/__init__.py": "", "packaging/x.py": ""}, True),
+    "a folder that becomes one": ({"packaging/x.py": ""}, {"packaging/__init__.py": ""}, True),
+    "a module beside a folder": ({"packaging/x.py": ""}, {"packaging.py": ""}, True),
+    "a module beside its types": ({"yaml.pyi": ""}, {"yaml.py": ""}, True),
+    "the types of a module": ({}, {"yaml.pyi": ""}, True),
+    "a compiled one": ({}, {"yaml/__init__.cpython-313.so": "x"}, True),
+    "below another root": ({"json.py": ""}, {"src/json.py": ""}, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PLACES)
+def test_what_would_be_imported_in_place_of_a_module(case: str) -> None:
+    before, new, is_found = PLACES[case]
+    base = BASE | before
+    assert rules(judged(base, base | new)) == ({"shadowed-module"} if is_found else set())
+
+
+@pytest.mark.parametrize("module", ["packaging", "json", "calendar"])
+def test_python_itself_says_the_same(tmp_path: Path, module: str) -> None:
+    """What lies in a folder without ``__init__`` takes nobody's place."""
+    (tmp_path / module).mkdir()
+
+    def origin() -> str:
+        code = f"import {module}; print({module}.__file__)"
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    for name in ("x.py", "__init__.py"):
+        (tmp_path / module / name).write_text("")
+        is_ours = origin().startswith(str(tmp_path))
+        assert is_ours is bool(shadowed(f"{module}/{name}"))
