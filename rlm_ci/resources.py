@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
-from rlm_ci import errors
+from rlm_ci import bounds, errors
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
@@ -18,20 +19,20 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from jinja2 import Environment
+    from jinja2 import Environment, nodes
+    from jinja2.compiler import Frame
 
 #: How a user's template names the template that it overrides: ``{% extends "shipped/..." %}``.
 SHIPPED = "shipped/"
 
-#: Lines of Python that one rendering of a user's template may execute: about two seconds.
-#: The largest comment from the shipped template takes less than a tenth of it.
+#: Lines of a user's template, and calls that come of them, in one rendering. The largest page by
+#: a copy of the shipped template takes three fifths of it.
 TEMPLATE_STEPS = 5_000_000
+#: Seconds of a core that it may take, where many of its lines are slow ones.
+TEMPLATE_SECONDS = 30
 
 #: So many errors of an instance are weighed against each other; one is enough to refuse it.
 _ERRORS = 50
-
-#: The longest text or list that ``*`` may make in a template.
-TEMPLATE_LENGTH = 4_000_000
 
 
 def _path(folder: str, name: str) -> str | None:
@@ -130,11 +131,12 @@ def load_template(
     line. A fault of a shipped template is a bug and stays what it is.
     """
     overrides = overrides or {}
-    if overrides:
-        environment = _environment(overrides, autoescape=autoescape)
-    else:
-        environment = _shipped(autoescape=autoescape)
-    guarded = bool(overrides)
+    work = bounds.Work() if overrides else None
+    environment = (
+        _environment(overrides, autoescape=autoescape, work=work)
+        if work
+        else _shipped(autoescape=autoescape)
+    )
     try:
         template = environment.get_template(name)
     except Exception as error:  # noqa: BLE001 - a template can fail in any way
@@ -142,8 +144,9 @@ def load_template(
 
     def render(variables: Mapping[str, Any]) -> str:
         try:
-            if not guarded:
+            if work is None:
                 return template.render(variables)
+            work.begin()
             with _Steps(TEMPLATE_STEPS):
                 return template.render(variables)
         except Exception as error:
@@ -152,39 +155,67 @@ def load_template(
     return render
 
 
-def _sandbox() -> type[Environment]:
+def _sandbox(work: bounds.Work | None) -> type[Environment]:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    class Bounded(ImmutableSandboxedEnvironment):
+    class Sandbox(ImmutableSandboxedEnvironment):
         """The sandbox, with a bound on what one operation can make."""
 
-        intercepted_binops = frozenset(("*", "**", "%"))
+        intercepted_binops = frozenset(("+", "-", "*", "**", "%"))
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
-            if operator == "*" and not numbers:
-                length = max(_length(left, right), _length(right, left))
-                if length > TEMPLATE_LENGTH:
-                    raise OverflowError(f"a product of length {length:,} is too long")
-            elif operator == "**" and not (numbers and abs(left) <= 10**9 and abs(right) <= 64):
-                raise OverflowError("that power is too large")
-            elif operator == "%" and not numbers:
-                raise OverflowError("formatting with % is not available; use ~")
+            bounds.operation(operator, left, right)
             return super().call_binop(context, operator, left, right)
 
         def getattr(self, obj: Any, attribute: str) -> Any:
             if type(obj) is dict and attribute in obj and attribute not in _OF_DICTS:
                 return obj[attribute]  # as it would be found in the end, without two detours
-            if attribute in _PADDING and isinstance(obj, (str, bytes)):
+            if attribute in _PADDING and isinstance(obj, (str, bytes, int)):
                 return self.unsafe_undefined(obj, attribute)
             return super().getattr(obj, attribute)
 
         def getitem(self, obj: Any, argument: Any) -> Any:
-            if isinstance(argument, str) and isinstance(obj, (str, bytes)):
+            if isinstance(argument, str) and isinstance(obj, (str, bytes, int)):
                 return self.getattr(obj, argument)
             return super().getitem(obj, argument)
 
+    return _bounded(Sandbox, work) if work else Sandbox
+
+
+def _bounded(sandbox: type[Any], work: bounds.Work) -> type[Environment]:
+    """The sandbox for templates of the user's, whose ``work`` as a whole is bounded."""
+    from jinja2.compiler import CodeGenerator
+    from jinja2.runtime import markup_join, str_join
+
+    class Generator(CodeGenerator):
+        """Writes ``~`` as a call of ours."""
+
+        def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - Jinja's own name
+            self.write("environment.joined(context.eval_ctx.autoescape, (")
+            for argument in node.nodes:
+                self.visit(argument, frame)
+                self.write(", ")
+            self.write("))")
+
+    class Bounded(sandbox):  # type: ignore[misc]  # a class that is made as it is needed
+        code_generator_class = Generator
+        concat = staticmethod(work.concat)
+
+        def joined(self, escaped: bool, values: tuple[Any, ...]) -> Any:  # noqa: FBT001 - by our generator alone
+            bounds.printed(*values)
+            return work.made(markup_join(values) if escaped else str_join(values))
+
+        def call(self, context: Any, function: Any, /, *args: Any, **named: Any) -> Any:
+            return work.made(super().call(context, function, *work.call(function, args), **named))
+
     return Bounded
+
+
+def _finalized(value: Any) -> Any:
+    """What is printed, looked at first: a list prints all that it holds."""
+    if not isinstance(value, (str, int, float)):
+        bounds.printed(value)
+    return value
 
 
 #: The environment of our own templates, by whether it escapes. It keeps what it has compiled, and
@@ -194,11 +225,13 @@ _SHIPPED: dict[bool, Environment] = {}
 
 def _shipped(*, autoescape: bool) -> Environment:
     if autoescape not in _SHIPPED:
-        _SHIPPED[autoescape] = _environment({}, autoescape=autoescape)
+        _SHIPPED[autoescape] = _environment({}, autoescape=autoescape, work=None)
     return _SHIPPED[autoescape]
 
 
-def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environment:
+def _environment(
+    overrides: Mapping[str, str], *, autoescape: bool, work: bounds.Work | None
+) -> Environment:
     from jinja2 import FunctionLoader, StrictUndefined
 
     def load(name: str) -> tuple[str, str, Callable[[], bool]] | None:
@@ -209,7 +242,8 @@ def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environme
             return None
         return read_template(name.removeprefix(SHIPPED)), shipped, lambda: True
 
-    environment = _sandbox()(
+    environment = _sandbox(work)(
+        finalize=_finalized if work else None,
         loader=FunctionLoader(load),
         undefined=StrictUndefined,
         autoescape=autoescape,
@@ -219,29 +253,29 @@ def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environme
     )
     for name in ("format", "center"):
         del environment.filters[name]
+    if work:
+        filters = environment.filters.items()
+        environment.filters = {name: work.filter(name, one) for name, one in filters}
     return environment
 
 
-#: Methods of text that take a width which nothing bounds.
+#: Methods of text and numbers that take a width, or a table, which nothing bounds.
 _PADDING = frozenset(
-    ("center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map", "__format__")
-)
+    ("center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map", "__format__",
+     "translate", "to_bytes")
+)  # fmt: skip
 
 
 #: What a template may mean by ``.items`` is the method, whatever keys there are.
 _OF_DICTS = frozenset(dir(dict))
 
 
-def _length(sequence: object, times: object) -> int:
-    """How long ``sequence * times`` would be; 0 when that is a product of numbers."""
-    if isinstance(times, int) and isinstance(sequence, (str, bytes, list, tuple)):
-        return len(sequence) * times
-    return 0
+_FRAME = "<override "
 
 
 def _frame_name(name: str) -> str:
     """The file name that tracebacks of an override carry; no real file has it."""
-    return f"<override {name}>"
+    return f"{_FRAME}{name}>"
 
 
 def _template_error(error: Exception, overrides: Mapping[str, str]) -> errors.ConfigError | None:
@@ -272,24 +306,34 @@ def _template_error(error: Exception, overrides: Mapping[str, str]) -> errors.Co
 
 
 class _Steps:
-    """Ends a rendering that does not end by itself, by counting executed lines.
+    """Ends a rendering that does not end by itself, by counting executed lines and calls.
 
     The sandbox bounds what a template may touch, not how long it may loop, and a count
-    gives the same answer on every machine, where a clock would not.
+    gives the same answer on every machine, where a clock would not; that is for lines that
+    take long each.
     """
 
     def __init__(self, limit: int) -> None:
         self._left = limit
 
     def __enter__(self) -> None:
+        import jinja2
+
         self._previous = sys.gettrace()
+        self._ours = (bounds.__file__, __file__, os.path.dirname(jinja2.__file__))
+        self._until = time.thread_time() + TEMPLATE_SECONDS
         sys.settrace(self._step)
 
     def __exit__(self, *_error: object) -> None:
         sys.settrace(self._previous)
 
-    def _step(self, _frame: FrameType, _event: str, _argument: object) -> Any:
+    def _step(self, frame: FrameType, _event: str, _argument: object) -> Any:
+        place = frame.f_code.co_filename
+        if place.startswith(self._ours):
+            return None  # it is called by each line of a template, and comes to an end
         self._left -= 1
-        if self._left < 0:
+        late = self._left % 1024 == 0 and time.thread_time() > self._until
+        if self._left < 0 or late:
             raise OverflowError("it does not come to an end")
-        return self._step
+        # So do the lines of a shipped template; how often it is called is the other's doing.
+        return self._step if place.startswith(_FRAME) else None

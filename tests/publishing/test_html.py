@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from publishing import reports
 from publishing.judges import Page
 
+from rlm_ci import resources
 from rlm_ci.findings import Report
 from rlm_ci.publishing import neutral, render, words
 from rlm_ci.texts import printable
@@ -86,6 +87,14 @@ def test_light_dark_print_and_structure() -> None:
     assert len(page.root.all("h1")) == 1
     assert all(cell.attributes.get("scope") for cell in page.root.all("th"))
     assert "Regenerated from the new OpenAPI description" in page.root.text()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("own", ['{% extends "shipped/report.html.j2" %}', None])
+def test_a_user_template_has_room_for_the_largest_page(own: str | None) -> None:
+    report = reports.many(5_000)
+    source = own or resources.read_template("report.html.j2")
+    assert render(report, "html", templates={"report.html.j2": source}) == render(report, "html")
 
 
 @pytest.mark.full
