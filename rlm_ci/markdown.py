@@ -87,7 +87,8 @@ def code(text: str, *, cell: bool = False) -> str:
     if not shown.strip(" "):
         return "(empty)" if not shown else "(blank)"
     if cell and "|" in shown:
-        return _not_a_block(_plain(shown))
+        # What follows may be a colon of ours, and with it the name of an emoji.
+        return _not_a_block(_plain(shown)) + (GAP if ":" in shown else "")
     fence = "`" * (_longest_run(shown) + 1)
     pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{pad}{shown}{pad}{fence}"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 NAME = "rlm-ci"
 #: GitHub takes no more annotations in one request, and no longer texts.
 BATCH = 50
-_LONGEST_SUMMARY = 65_535
 _LONGEST_MESSAGE = 4000
 
 
@@ -35,15 +34,15 @@ def post(
 ) -> None:
     """Post the check run of ``head``, whole from its first request on.
 
-    ``unfinished`` is the conclusion for a report that is incomplete or did not run. At most
-    ``most`` annotations are sent. Raises RefusedError or UnreachableError.
+    ``summary`` is of at most 65,535 bytes, ``unfinished`` the conclusion for a report that is
+    incomplete or did not run. At most ``most`` annotations are sent. Raises RefusedError or UnreachableError.
     """
     path = f"/repos/{repository}/check-runs"
     annotations, left = _annotations(report, most)
     title = words.headline(report)
     if left:
         title = f"{title} ({words.count(left, 'finding')} not annotated)"
-    output = {"title": title[:255], "summary": summary[:_LONGEST_SUMMARY]}
+    output = {"title": title[:255], "summary": summary}
     body = {
         "name": NAME,
         "head_sha": head,

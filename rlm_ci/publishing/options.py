@@ -17,6 +17,7 @@ class Options(Value):
     what needs no action out of the text, ``verbose`` adds what the text leaves out.
     ``marker`` is the first line of a comment; ``notes`` say, in words of ours, where else
     the findings are shown and why not, ``alert`` what a reader must know before all else.
+    ``in_bytes``: the comment goes where its length is counted in bytes.
     """
 
     colour: bool = False
@@ -28,3 +29,4 @@ class Options(Value):
     marker: str = MARKER
     notes: tuple[str, ...] = ()
     alert: str = ""
+    in_bytes: bool = False

@@ -213,11 +213,11 @@ class Publisher:
         return self._real
 
     def _check_run(self, notes: Sequence[str]) -> str:
-        body = self._body(self._now.after(None, self._report.usage), notes)
+        state = self._now.after(None, self._report.usage)
         check_run.post(
             self._client, self._to.repository, self._to.head, self._report,
-            summary=body, run=self._now.run, unfinished=self._wishes.unfinished,
-            most=self._wishes.annotations,
+            summary=self._body(state, notes, in_bytes=True), run=self._now.run,
+            unfinished=self._wishes.unfinished, most=self._wishes.annotations,
         )  # fmt: skip
         return POSTED
 
@@ -322,7 +322,7 @@ class Publisher:
         self._note(told)
         self._alert = f"This is about {self._to.head[:12]}, and {told}."
 
-    def _body(self, state: Checkpoint, notes: Sequence[str]) -> str:
+    def _body(self, state: Checkpoint, notes: Sequence[str], *, in_bytes: bool = False) -> str:
         return publishing.render(
             self._report,
             "markdown",
@@ -330,6 +330,7 @@ class Publisher:
             marker=state.marker(),
             notes=tuple(notes),
             alert=self._alert,
+            in_bytes=in_bytes,
         )
 
     # ── what became of it ──

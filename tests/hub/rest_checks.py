@@ -32,8 +32,8 @@ def _apply(call: Call, run: CheckRun, asked: Mapping[str, Any]) -> None:
     """Take over what was sent. Raises RefusalError, and then nothing has changed."""
     output = asked.get("output") or {}
     for name in ("summary", "text"):
-        if len(output.get(name) or "") > _MAX_SUMMARY:
-            raise _invalid_request(f"Only {_MAX_SUMMARY} characters are allowed; {name} has more.")
+        if len((output.get(name) or "").encode()) > _MAX_SUMMARY:
+            raise _invalid_request(f"{name} exceeds a maximum bytesize of {_MAX_SUMMARY}.")
     for row in output.get("annotations", ()):
         if row["start_line"] > row["end_line"]:
             raise _invalid_request("start_line must precede end_line.")

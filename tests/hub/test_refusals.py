@@ -155,6 +155,7 @@ def test_check_runs(scene: Scene) -> None:
     back = {**ANNOTATION, "start_line": 11}
     refused(422, lambda: create(output=output(annotations=[back])))
     assert not scene.home.checks
+    refused(422, lambda: create(output=output(summary="é" * 32_768)))
     assert create(output=output(summary="x" * 65_535, annotations=[ANNOTATION] * 50))
     assert create(conclusion="success")["status"] == "completed"
     run = create()

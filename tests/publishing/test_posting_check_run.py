@@ -110,6 +110,17 @@ def test_a_failure_in_any_batch_doubles_nothing(
     assert len({row["message"] for row in check(stage).annotations}) == 130
 
 
+@pytest.mark.parametrize("message", ["problem", "\u95ee\u9898" * 200], ids=["words", "Chinese"])
+def test_the_text_is_counted_in_bytes_and_whole(stage: Stage, message: str) -> None:
+    found = [one.replace(message=f"{message} {at}") for at, one in enumerate(many(1200))]
+    result = stage.publish(stage.report(*found), wishes=CHECK_ONLY)
+    assert result.ok, result
+    text = check(stage).summary or ""
+    assert 60_000 < len(text.encode()) <= 65_535
+    assert "There was no room here for" in text
+    assert text.rstrip().endswith("</sub>")
+
+
 def test_what_is_not_annotated_is_counted(stage: Stage) -> None:
     found = many(30)
     found += [

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 #: count UTF-16 units, which are never fewer than code points.
 ROOM = Room(65_535, lambda text: len(text.encode("utf-16-le")) // 2)
 
+#: The text of a check run is refused from 65,536 bytes on.
+_ROOM_IN_BYTES = Room(65_535, lambda text: len(text.encode()))
+
 
 def render(report: Report, options: Options) -> str:
-    return comment.render(report, options, "comment.md.j2", ROOM)
+    room = _ROOM_IN_BYTES if options.in_bytes else ROOM
+    return comment.render(report, options, "comment.md.j2", room)
