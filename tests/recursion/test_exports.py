@@ -19,7 +19,7 @@ COMMON = {
     "exports.Route = Route; exports.json = parser.json;\nexports['q-r'] = require('./q');\n": [
         "Route", "json", "q-r",
     ],
-    "module.exports = {\n  four,\n  five: 5,\n  six() {},\n  seven: four,\n  nine: a => 1,\n  ...a\n};\n"
+    "module.exports = {\n  four,\n  five: 5,\n  six() {},\n  seven: four,\n  nine: a => 1\n};\n"
     "function four() {}\nfunction own() {}\n": ["five", "six", "seven", "nine", "four"],
     "var app = exports = module.exports = {};\napp.use = function use(fn) {};\napp._in = () => 1;\n"
     "other.go = function() {};\n": ["app", "app.use"],
@@ -80,3 +80,55 @@ def test_a_command_is_called_as_it_says() -> None:
     assert [(one.kind, one.name) for one in found] == [
         ("command", "list"), ("command", "two"), ("command", "c-x"), ("task", "late"),
     ]  # fmt: skip
+
+
+RUBY = """\
+class Klass
+  def one; end
+  alias two one
+  alias_method :three, :one
+  define_method(:four) { |a| a }
+  class << self
+    def meta(a); end
+    private
+    def hid; end
+  end
+  private
+  alias_method :five, :one
+end
+"""
+HEADER = """\
+static inline int add(int a, int b) { return a + b; }
+static int own(void) { return 1; }
+static __inline__ int more(int a) { return a; }
+"""
+
+
+def test_a_method_of_ruby_has_each_of_its_names() -> None:
+    assert public("a.rb", RUBY) == [
+        "Klass", "Klass.one", "Klass.two", "Klass.three", "Klass.four", "Klass.meta",
+    ]  # fmt: skip
+    (meta,) = [one for one in outline("a.rb", RUBY.encode()).symbols if one.name == "Klass.meta"]
+    assert meta.signature == "def self.meta(a)"
+
+
+def test_what_a_header_defines_in_place_is_for_whoever_includes_it() -> None:
+    assert public("a.h", HEADER) == ["add", "more"]
+    assert public("a.c", HEADER) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "passed"),
+    [
+        ("a.ts", "export { a, b as c } from './x';\nexport * from './y';\n", ["*", "a", "c"]),
+        ("a.ts", "export * as ns from './z';\nimport * as own from './y';\n", ["ns"]),
+        (
+            "a.rs",
+            "pub use m::inner as renamed;\npub use m::{self, Two};\n",
+            ["Two", "m", "renamed"],
+        ),
+        ("a.rs", "pub(crate) use m::One;\nuse m::own as mine;\nmod n { pub use x::Y; }\n", []),
+    ],
+)
+def test_what_a_file_passes_on_of_others(path: str, source: str, passed: list[str]) -> None:
+    assert list(outline(path, source.encode()).exported) == passed

@@ -118,3 +118,25 @@ def test_what_an_example_needs_is_not_declared_by_the_program(
     assert rows == {"django": "", "kombu": "yes", "left": "", "redis": "yes"}
     assert "`idle`" in index
     assert "`right`" not in index
+
+
+def test_a_door_gives_what_it_passes_on(repo: GitRepo, tmp_path: Path) -> None:
+    script = "export function go() {}\nexport class Kept { a() {} b() {} }\nfunction own() {}\n"
+    rust = "pub fn inner() {}\npub struct Two {}\npub fn three() {}\nfn own() {}\n"
+    pages = pages_of(repo, tmp_path, README | {
+        "web/index.ts": "export { go as start } from './x';\nexport * from './all/index';\n"
+        "import * as y from './y';\nexport const own = y.own;\n",
+        "web/x.ts": script,
+        "web/y.ts": script.replace("go", "stay").replace("Kept", "Left"),
+        "web/all/index.ts": "export { run } from './run'\n",
+        "web/all/run.ts": script.replace("go", "run").replace("Kept", "Running"),
+        "src/lib.rs": "mod m;\npub use m::inner as renamed;\npub use crate::m::{Two, own};\n",
+        "src/m.rs": rust,
+    })  # fmt: skip
+
+    def given(page: str) -> list[str]:
+        (line,) = [one for one in page.split("\n") if one.startswith("The package itself gives")]
+        return re.findall(r"`(\w+)` \[", line)
+
+    assert given(pages["modules/web.md"]) == ["run", "start"]
+    assert given(pages["modules/src.md"]) == ["Two", "own", "renamed"]

@@ -68,7 +68,8 @@ class Entry(Row):
 class Outline(Value):
     """One file: ``doc`` is the first paragraph of its own documentation, at these lines.
 
-    ``exported`` is what ``__all__`` lists, sorted; () where there is none.
+    ``exported`` is what ``__all__`` lists, sorted; () where there is none. Elsewhere it is what the
+    file passes on of others, by the names that it gives it; ``*`` for all of some.
     """
 
     path: str

@@ -64,10 +64,15 @@ class Graph:
                 self._importers.setdefault(edge.target, []).append(Edge.of((path, edge.line)))
 
     @classmethod
-    def of(cls, outlines: Sequence[Outline], paths: Sequence[str]) -> Graph:
-        """The graph of the files in ``outlines``; ``paths`` are all that the repository has."""
+    def of(
+        cls, outlines: Sequence[Outline], paths: Sequence[str], declared: Iterable[str] = ()
+    ) -> Graph:
+        """The graph of the files in ``outlines``; ``paths`` are all that the repository has.
+
+        ``declared`` is what its manifests say that it needs.
+        """
         places = Places([*paths, *(one.path for one in outlines)])
-        resolvers, go = _resolvers(outlines, places)
+        resolvers, go = _resolvers(outlines, places, declared)
         internal: dict[str, tuple[Edge, ...]] = {}
         external: dict[str, tuple[Use, ...]] = {}
         unresolved: dict[str, tuple[Use, ...]] = {}
@@ -171,7 +176,9 @@ def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[tuple[str, st
                 yield one, f"tests {path}, by its name"
 
 
-def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str, Resolve], Go]:
+def _resolvers(
+    outlines: Sequence[Outline], places: Places, declared: Iterable[str]
+) -> tuple[Mapping[str, Resolve], Go]:
     """How each language is resolved."""
     named: dict[str, dict[str, list[str]]] = {}
     for one in outlines:
@@ -202,7 +209,7 @@ def _resolvers(outlines: Sequence[Outline], places: Places) -> tuple[Mapping[str
         "Java": Java(places, named.get("Java", {})).resolve,
         "JavaScript": script, "TypeScript": script, "TSX": script, "Vue": script,
         "PHP": PHP(places).resolve,
-        "Python": _python(outlines, places).resolve,
+        "Python": _python(outlines, places, declared).resolve,
         "Ruby": Ruby(places).resolve,
         "Rust": Rust(places, named.get("Cargo.toml", {}), crates, rust).resolve,
     }  # fmt: skip
@@ -219,10 +226,12 @@ def _said(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
     }
 
 
-def _python(outlines: Sequence[Outline], places: Places) -> Python:
+def _python(outlines: Sequence[Outline], places: Places, declared: Iterable[str]) -> Python:
     read = [one for one in outlines if one.language == "Python"]
     scripts = [one.path for one in read if any(begun.kind == "main" for begun in one.entries)]
-    return Python(places, {one.path: one.imports for one in read} if scripts else {}, scripts)
+    return Python(
+        places, {one.path: one.imports for one in read} if scripts else {}, scripts, declared
+    )
 
 
 def _packages_of_go(outlines: Sequence[Outline], go: Go) -> dict[str, str]:

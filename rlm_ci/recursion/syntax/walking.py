@@ -90,6 +90,8 @@ class Walk:
         self.exported: set[str] = set()
         #: Names that such a statement lists, and that something else may bind: where it does.
         self.listed: list[tuple[str, str, Node]] = []
+        #: What others define, and this file gives.
+        self.passed: set[str] = set()
         #: What is assigned to a name of the file: owner, name, statement, value and its note.
         self.members: list[tuple[str, str, Node, Node, Note]] = []
         #: What a word alone, such as ``private``, says of what follows it.
@@ -241,6 +243,7 @@ class Walk:
             tuple(sorted(symbols, key=lambda one: (one.line_start, one.name))),
             tuple(sorted(set(self.imports), key=lambda one: (one.line, one.module, one.names))),
             tuple(sorted(self.entries, key=lambda one: (one.line_start, one.kind, one.name))),
+            tuple(sorted(self.passed)),
         )  # fmt: skip
 
     # ── words ──

@@ -34,6 +34,11 @@ _NOTES, _EXPORTS = 12, 80
 NO_PACKAGES = frozenset(("__future__", "_typeshed"))
 #: Doors in a row that pass a name on.
 _PASSED_ON = 2
+#: Files that stand for their folder, and may give what others define.
+_DOORS = (
+    "__init__.py", "index.ts", "index.tsx", "index.js", "index.mjs", "index.cjs", "lib.rs",
+    "mod.rs",
+)  # fmt: skip
 #: Lines from which on a file should have a test that imports it.
 LARGE = 300
 
@@ -196,7 +201,7 @@ def _otherwise(one: Facts, world: World) -> str:
     passed = outline.exported or (sorted(_given(one, world, _PASSED_ON)) if is_door else ())
     own = {symbol.name for symbol in shared}
     for words, names in (
-        ("passes on", [name for name in passed if name not in own]),
+        ("passes on", [name for name in passed if name not in own and name != "*"]),
         ("names:", [symbol.name for symbol in shared]),
         ("inner names:", [symbol.name for symbol in tops]),
         ("imports", [f"{'.' * found.level}{found.module}" for found in outline.imports]),
@@ -283,8 +288,9 @@ def _exports(module: Module, world: World, register: Register) -> str:
 
 def exports(module: Module, world: World) -> dict[str, tuple[Facts, int]]:
     """Names that a package's door takes from files within, and so gives out."""
-    door = f"{module.key}/__init__.py" if module.key else "__init__.py"
-    one = next((one for one in module.files if one.path == door), None)
+    first = f"{module.key}/" if module.key else ""
+    doors = {f"{first}{name}" for name in _DOORS}
+    one = next((one for one in module.files if one.path in doors), None)
     return {} if one is None else _given(one, world, _PASSED_ON)
 
 
@@ -299,13 +305,28 @@ def _given(door: Facts, world: World, further: int) -> dict[str, tuple[Facts, in
         base = base_of(folder_of(door.path), wanted)
         paths = [f"{base}.py", f"{base}/__init__.py"] if base is not None else []
         names = given_names(door, wanted)
+        if door.outline.language != "Python":
+            names = names if door.outline.exported else {}
+            paths = [] if wanted.line in targets else _called_so(wanted.module, door, world)
         for path in dict.fromkeys([*targets.get(wanted.line, ()), *paths]):
             other = world.files.get(path)
             if other is None or path == door.path or is_test(path):
                 continue
             _take(found, names, _own(other, is_all="*" in names), door)
-            if further and path.endswith("/__init__.py") and names.keys() - found.keys():
+            is_door = path.rpartition("/")[2] in _DOORS
+            if further and is_door and names.keys() - found.keys():
                 _take(found, names, _given(other, world, further - 1), door)
+    return found
+
+
+def _called_so(module: str, door: Facts, world: World) -> list[str]:
+    """Of the files that a door imports, those that are called as the last word of ``module``."""
+    last = module.replace("::", "/").rpartition("/")[2].partition(".")[0]
+    found = []
+    for edge in world.inner(door.path):
+        stem = edge.target.rpartition(".")[0].removesuffix("/mod").removesuffix("/index")
+        if last and stem.rpartition("/")[2] == last:
+            found.append(edge.target)
     return found
 
 
@@ -331,7 +352,7 @@ def _take(
             found.setdefault(name, there[wanted])
     if "*" in names:
         for name, place in there.items():
-            if not listed or name in listed:
+            if not listed or "*" in listed or name in listed:
                 found.setdefault(name, place)
 
 

@@ -28,6 +28,7 @@ _THROUGH = frozenset({
 })  # fmt: skip
 _HIDDEN = {"detail", "details", "internal", "impl", "_detail"}
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".h++", ".inl", ".ipp", ".tpp", ".cppm", ".ixx")
+_INLINE = re.compile(r"\A[^({;]*inline", re.IGNORECASE)
 _DECLARATORS = frozenset({
     "function_declarator", "pointer_declarator", "reference_declarator", "array_declarator",
     "parenthesized_declarator", "init_declarator", "attributed_declarator",
@@ -180,7 +181,9 @@ def _function(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> 
             continue
         if kind == "variable" and re.search(r"\b(?:constexpr|const)\b", text):
             kind = "constant" if "*" not in text else kind
-        shown = _is_shown(scope, name, text) and not (owner and not header)
+        # What a header defines in place, each file that includes it has for its own.
+        said = "" if header and is_function and _INLINE.search(text[:200]) else text
+        shown = _is_shown(scope, name, said) and not (owner and not header)
         walk.define(kind, full, whole, scope, note, head, is_public=shown)
         if full == "main" and kind == "function" and not scope.prefix:
             walk.enter("main", walk.path, node)

@@ -183,7 +183,7 @@ def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         if child.type == "export":
             since = child.start_byte
         elif field == "source":
-            walk.bring(walk.text(child).strip("\"'"), _names(walk, node), node)
+            _pass_on(walk, node, walk.text(child).strip("\"'"))
         elif field == "declaration":
             if child.type in ("lexical_declaration", "variable_declaration"):
                 _variables(walk, scope, child, note, since)
@@ -198,6 +198,27 @@ def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
                 _define(walk, scope, child, note, since, "default")
         elif child.type == "export_clause" and "source" not in walk.fields(node):
             _list(walk, child)
+
+
+def _pass_on(walk: Walk, node: Node, source: str) -> None:
+    """``export {a as b} from "source"``, ``export * from "source"``."""
+    pairs: list[tuple[str, str]] = []
+    for _, clause in grammars.parts(node):
+        if clause.type == "namespace_export":
+            pairs += [
+                ("*", walk.text(one))
+                for _, one in grammars.parts(clause)
+                if one.type == "identifier"
+            ]
+        for _, one in grammars.parts(clause) if clause.type == "export_clause" else ():
+            fields = walk.fields(one) if one.type == "export_specifier" else {}
+            if "name" in fields:
+                given = fields.get("alias", fields["name"])
+                pairs.append((walk.text(fields["name"]), walk.text(given)))
+    pairs = pairs or [("*", "*")]
+    names, called = tuple(own for own, _ in pairs), tuple(given for _, given in pairs)
+    walk.passed.update(called)
+    walk.bring(source, names, node, 0, called if called != names else ())
 
 
 def _list(walk: Walk, clause: Node) -> None:
@@ -233,7 +254,10 @@ def _import(walk: Walk, node: Node) -> None:
     if source is None and "import_require_clause" in fields:
         source = walk.fields(fields["import_require_clause"]).get("source")
     if source is not None:
-        walk.bring(walk.text(source).strip("\"'"), _names(walk, node), node)
+        names = _names(walk, node)
+        # All of it by one name is none of its names.
+        called = tuple("* as" if name == "*" else name for name in names) if "*" in names else ()
+        walk.bring(walk.text(source).strip("\"'"), names, node, 0, called)
 
 
 def _expression(walk: Walk, scope: Scope, node: Node, note: Note) -> None:

@@ -8,6 +8,8 @@ from rlm_ci.recursion.syntax import grammars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tree_sitter import Node
 
     from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
@@ -20,6 +22,9 @@ _MARKED = tuple(f"{word} " for word in sorted(_ACCESS))
 _LOADED = re.compile(r"(require|require_relative|load)\s*\(?\s*(['\"])([^'\"#\n]+)\2")
 _LATER = re.compile(r"autoload\s*\(?\s*:(\w+)\s*,\s*(['\"])([^'\"#\n]+)\2")
 _ATTRIBUTES = re.compile(r"attr_(?:reader|accessor|writer)\b")
+_MADE = re.compile(r"(?:alias_method|define_method)\s*\(?\s*(:\w+[?!=]?)")
+#: What stands in ``class << self``.
+_OF_CLASS = "of class"
 _ROUTE = re.compile(r"(get|post|put|delete|patch)\s*\(?\s*(['\"])(/[^'\"\n]{0,200})\2")
 _TASK = re.compile(r"(?:task|multitask)\s*\(?\s*(?::(\w+)|(\w+):|['\"]([^'\"\n]+)['\"])")
 
@@ -33,12 +38,14 @@ def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     elif kind == "singleton_class":
         body = walk.fields(node).get("body")
         if body is not None:
-            _inside(walk, scope.replace(depth=scope.depth + 1, state=""), body)
+            _inside(walk, scope.replace(depth=scope.depth + 1, state="", kind=_OF_CLASS), body)
     elif kind == "assignment":
         fields = walk.fields(node)
         if "left" in fields and fields["left"].type == "constant":
             name = walk.text(fields["left"])
             walk.define("constant", name, node, scope, note, walk.line(node), is_public=True)
+    elif kind == "alias" and scope.prefix:
+        _named(walk, scope, node, note, [walk.text(one) for _, one in grammars.parts(node)][1:])
     elif kind == "identifier":
         word = walk.text(node)
         walk.access = word if word in _ACCESS else walk.access
@@ -87,9 +94,20 @@ def _method(walk: Walk, scope: Scope, node: Node, note: Note, *, hidden: bool) -
     kind = "method" if scope.prefix else "function"
     name = walk.text(fields["name"])
     hidden = hidden or (node.type == "method" and walk.access in ("private", "protected"))
-    walk.define(kind, name, node, scope, note, walk.head(node, end), is_public=not hidden)
+    head = walk.head(node, end)
+    if scope.kind == _OF_CLASS and node.type == "method":
+        head = re.sub(r"^def\s+", "def self.", head)
+    walk.define(kind, name, node, scope, note, head, is_public=not hidden)
     if name.startswith("test_"):
         walk.test(node)
+
+
+def _named(walk: Walk, scope: Scope, node: Node, note: Note, names: Sequence[str]) -> None:
+    """A method that is made by its name alone; the first of ``names``."""
+    name = names[0].lstrip(":") if names else ""
+    if re.fullmatch(r"\w+[?!=]?", name):
+        hidden = walk.access in ("private", "protected")
+        walk.define("method", name, node, scope, note, walk.line(node), is_public=not hidden)
 
 
 def _call(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
@@ -105,6 +123,8 @@ def _call(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         for name in re.findall(r":(\w+)", text):
             hidden = walk.access in ("private", "protected")
             walk.define("variable", name, node, scope, note, walk.line(node), is_public=not hidden)
+    elif scope.prefix and (made := _MADE.match(text)):
+        _named(walk, scope, node, note, [made[1]])
     elif scope.prefix and text.startswith(
         ("private ", "protected ", "public ", "module_function ")
     ):

@@ -35,7 +35,7 @@ _PLAIN_WRITTEN = (
     "test u128 u16 u32 u64 u8 usize"
 )
 _PLAIN = frozenset(_PLAIN_WRITTEN.split())
-_ALIAS = re.compile(r"\s+as\s+\w+")
+_ALIAS = re.compile(r"\s+as\s+(\w+)")
 
 
 def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
@@ -121,14 +121,20 @@ def _use(walk: Walk, scope: Scope, node: Node) -> None:
         return
     if "argument" not in fields or len(walk.text(fields["argument"])) > 20000:
         return
-    for path in spread("".join(_ALIAS.sub("", walk.text(fields["argument"])).split())):
+    mark = fields.get("visibility_modifier")
+    is_given = mark is not None and walk.text(mark) == "pub" and not scope.prefix
+    for whole in spread("".join(_ALIAS.sub(r"@\1", walk.text(fields["argument"])).split())):
+        path, _, alias = whole.partition("@")
         module, _, name = path.rpartition("::")
+        called = (alias,) if alias else ()
+        if is_given and alias != "_":
+            walk.passed.add(alias or (module.rpartition("::")[2] if name == "self" else name))
         if scope.prefix and module.startswith(("super", "self")):
             continue  # from a module of the same file
         if name == "self":
             walk.bring(module, (), node)
         elif module:
-            walk.bring(module, (name,), node)
+            walk.bring(module, (name,), node, 0, called)
         else:
             walk.bring(name, (), node)
 
@@ -155,7 +161,7 @@ def finish(walk: Walk) -> None:
     """The first words of paths that the file neither defines nor brings in: crates, as a rule."""
     known = set(_PLAIN) | {symbol.name.rpartition(".")[2] for symbol in walk.symbols}
     for one in walk.imports:
-        known.update((*one.names, one.module, one.module.rpartition("::")[2]))
+        known.update((*one.names, *one.called, one.module, one.module.rpartition("::")[2]))
     text = walk.content.decode("utf-8", "replace")
     line, at = 1, 0
     for match in _PATH.finditer(text):

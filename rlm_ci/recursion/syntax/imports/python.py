@@ -28,9 +28,14 @@ class Resolver:
         places: Places,
         imports: Mapping[str, Sequence[Import]],
         scripts: Iterable[str] = (),
+        declared: Iterable[str] = (),
     ) -> None:
-        """``imports``: of each file; ``scripts``: the files that can be started by themselves."""
+        """``imports``: of each file; ``scripts``: the files that can be started by themselves.
+
+        ``declared``: what manifests say is needed, by the names of distributions.
+        """
         self._places = places
+        self._declared = frozenset(map(_spoken, declared))
         self._roots: dict[str, str] = {}
         #: For the first name of a module, the folders that it may be found in.
         self._tops: dict[str, list[str]] = {}
@@ -65,8 +70,24 @@ class Resolver:
         if place is None and top not in ALWAYS and root != folder:
             place = self._in_own_package(path, root, one)
         if place is None:
-            return Found.of(((), top, standard))
+            return Found.of(((), top if standard else self._package(root, one), standard))
         return Found.of((self._targets(place, one, path), "", False))
+
+    def _package(self, root: str, one: Import) -> str:
+        """What an import from outside is of: of a namespace that several share, the part of it.
+
+        That is what a manifest calls so; or the next name, where the namespace is ours as well.
+        """
+        parts = one.module.split(".")
+        for names in (*([*parts, name] for name in one.names), parts):
+            for end in range(len(names), 1, -1):
+                if _spoken("_".join(names[:end])) in self._declared:
+                    return ".".join(names[:end])
+        is_shared = len(parts) > 1 and any(
+            base.rpartition("/")[2] == parts[0] or self._places.inside(joined(base, parts[0]))
+            for base in ancestors(root)
+        )
+        return ".".join(parts[:2]) if is_shared else parts[0]
 
     # ── where modules may lie ──
 
@@ -153,8 +174,10 @@ class Resolver:
         near = () if closest is None else (folder_of(closest),)
         every = (*ancestors(root), *near, *self._known)
         for strict in (True, False):
-            # A file that makes modules of its own (six.moves) counts where nothing else is there.
-            for base in every if strict or "." in module else ():
+            # A file that makes modules of its own (six.moves) counts where nothing else is there,
+            # but not one that is called like its own namespace: that is shared with others.
+            loose = [] if strict else [one for one in every if one.rpartition("/")[2] != top]
+            for base in every if strict else loose:
                 found = self._under(base, module, strict=strict)
                 if found:
                     return found
@@ -206,3 +229,8 @@ class Resolver:
             found.append(own)
         others = [one for one in found if one != path]
         return tuple(dict.fromkeys(others or found))
+
+
+def _spoken(name: str) -> str:
+    """What the names of a distribution and of its modules have in common."""
+    return name.lower().replace("-", "_").replace(".", "_")
