@@ -280,12 +280,16 @@ if sys.platform != "win32":
         OSError.
         """
         given = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors)]
-        left = (number for number in inherited() if number not in descriptors)
+        left = [number for number in inherited() if number not in descriptors]
+        most = os.sysconf("SC_OPEN_MAX")
+        for number in left:
+            if number >= most:  # opened before the limit was lowered: a child may not close it
+                os.set_inheritable(number, False)  # noqa: FBT003 - it has no name for that
         return os.posix_spawnp(
             argv[0],
             list(argv),
             dict(env),
-            file_actions=[*((os.POSIX_SPAWN_CLOSE, number) for number in left), *given],
+            file_actions=[*((os.POSIX_SPAWN_CLOSE, one) for one in left if one < most), *given],
             setpgroup=0,
             setsigmask=mask,
             # Python ignores SIGPIPE, and a child would inherit that.

@@ -13,7 +13,7 @@ from contextlib import suppress
 from time import monotonic
 
 from rlm_ci import process
-from rlm_ci.errors import UnavailableError
+from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.process import Clipped, Ended
 
 TYPE_CHECKING = False
@@ -32,7 +32,9 @@ _CHUNK = 1 << 18
 #: Where the system does not tell that a child has ended, we look so often (seconds).
 _LOOK = 0.02
 #: Descriptors for a child must not have a number that another is about to take there.
-_HIGH = 64
+_HIGH = 16
+#: Open files without which no command can be started and looked after.
+LEAST_OPEN = 64
 
 
 class Clip:
@@ -84,6 +86,17 @@ def find(program: str, path: str, folder: str) -> str:
     raise process.unavailable(program, missing)
 
 
+def require_open_files() -> None:
+    """Raise ConfigError where this process may not have as many files open as it takes."""
+    most = LEAST_OPEN if sys.platform == "win32" else os.sysconf("SC_OPEN_MAX")
+    if 0 <= most < LEAST_OPEN:
+        raise ConfigError(
+            f"no more than {most} files may be open at once: commands cannot be run",
+            where="ulimit -n",
+            hint=f"set it to {LEAST_OPEN} or more, 1024 for example",
+        )
+
+
 if sys.platform == "win32":
 
     def stream(argv: Sequence[str], **_options: object) -> Ended:
@@ -108,6 +121,7 @@ else:
         on_output: Callable[[bytes], object] | None = None,
         watch: Callable[[int], str] | None = None,
         descriptors: Sequence[int] = (),
+        gate: tuple[int, int] | None = None,
         grace: float = 0.0,
     ) -> Ended:
         """Run ``argv`` to its end, or until ``timeout`` seconds have passed.
@@ -115,8 +129,10 @@ else:
         The program is looked for on the PATH of ``env``. ``on_output`` is called with each
         piece of output as it comes; ``watch`` with the process id, every tenth of a second,
         and any text that it returns is the reason to stop. ``descriptors`` become the child's
-        3, 4 and so on. One that must be stopped gets SIGTERM and ``grace`` seconds before its
-        group is killed. Raises UnavailableError when it cannot be started.
+        3, 4 and so on. As soon as something can be read from the first end of a ``gate``, a line
+        is written to the second: whoever waits for it knows that we live. One that must be stopped
+        gets SIGTERM and ``grace`` seconds before its group is killed. Raises UnavailableError when
+        it cannot be started.
         """
         folder = os.path.abspath(cwd or ".")
         words = [find(argv[0], env.get("PATH", ""), folder), *argv[1:]]
@@ -128,6 +144,7 @@ else:
             # A spawned process cannot be told its folder. The words pass through as they are.
             words = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', folder, *words]
         with _Stream(words, env, stdin, descriptors, grace) as running:
+            running.gate = gate
             return running.finish(monotonic() + timeout, clip or Clip(), on_output, watch)
 
     class _Stream:
@@ -141,6 +158,7 @@ else:
             descriptors: Sequence[int],
             grace: float,
         ) -> None:
+            self.gate: tuple[int, int] | None = None
             self._started = monotonic()
             self._grace = grace
             self._input = memoryview(stdin)
@@ -220,6 +238,8 @@ else:
                     poll.register(descriptor, select.POLLIN)
             if self._stdin >= 0:
                 poll.register(self._stdin, select.POLLOUT)
+            if self.gate:
+                poll.register(self.gate[0], select.POLLIN)
             look = monotonic() + WATCH if watch else deadline
             while (now := monotonic()) < deadline:
                 if self._has_ended():
@@ -249,6 +269,9 @@ else:
                     self._feed()
                     if self._stdin < 0:
                         self._poll.unregister(descriptor)
+                elif self.gate and descriptor == self.gate[0]:
+                    self._poll.unregister(descriptor)
+                    os.write(self.gate[1], b"\n")
                 elif descriptor == self._output and (chunk := self._read()) is not None:
                     if chunk:
                         take(chunk)

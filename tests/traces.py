@@ -34,6 +34,15 @@ def sleepers(seconds: str) -> list[int]:
     ]
 
 
+def mentioning(text: str) -> list[int]:
+    """The live processes in whose command line ``text`` stands."""
+    return [
+        pid
+        for pid, words in _of_each("cmdline")
+        if text.encode() in b" ".join(words) and is_running(pid)
+    ]
+
+
 def processes_of(run_id: str) -> list[int]:
     """The commands of a run that are alive, by what their environment says."""
     mark = f"CODEX_ORCHESTRATOR_RUN_ID={run_id}".encode()

@@ -6,6 +6,7 @@ Without a sandbox nothing runs, unless somebody asked for exactly that by the na
 
 from __future__ import annotations
 
+from rlm_ci import streaming
 from rlm_ci.errors import ConfigError
 from rlm_ci.process import Clipped, Ended
 from rlm_ci.sandbox.job import HOME, Job, Limits, Mount, Probe
@@ -36,6 +37,7 @@ def choose(name: str, environ: Mapping[str, str]) -> Sandbox:
     if name == "none":
         from rlm_ci.sandbox.none import Unsandboxed
 
+        streaming.require_open_files()
         return Unsandboxed()
     if name == "monty":
         raise ConfigError(

@@ -42,6 +42,9 @@ _HIDDEN = ("/proc/keys", "/proc/key-users")
 _SMALL = 64 << 20
 #: Seconds of processor time between the signal and the end of one that takes too much.
 _LAST = 5
+#: The first that runs inside: it says so, and goes on once it is answered. We may be dead before
+#: bwrap has asked to be told of that; then nobody answers, ever.
+_WAITS = 'echo >&{said} && read -r _ <&{heard} && exec {said}>&- {heard}<&- && exec "$@"'
 #: Where a message of bwrap begins that says what it could not do.
 _SIGN = "bwrap: "
 
@@ -58,7 +61,11 @@ class Bubblewrap:
 
     @classmethod
     def found(cls, environ: Mapping[str, str]) -> Bubblewrap:
-        """The one on this machine, not tried yet. Raises UnavailableError if there is none."""
+        """The one on this machine, not tried yet. Raises UnavailableError if there is none.
+
+        And ConfigError where nobody could start it.
+        """
+        streaming.require_open_files()
         path = environ.get("PATH", PATH)
         return cls(streaming.find("bwrap", path, "/"), streaming.find("prlimit", PATH, "/"))
 
@@ -87,12 +94,15 @@ class Bubblewrap:
             passwd = held.file(f"sandbox:x:{os.getuid()}:{os.getgid()}::{HOME}:/bin/sh\n")
             group = held.file(f"sandbox:x:{os.getgid()}:\n")
             info = held.pipe()
+            begins, answer = held.pipe(), held.pipe()
+            os.set_blocking(answer, True)
             machine = seccomp.machine()
             filters = [held.data(seccomp.program(machine))] if machine else []
             # In the child they are 3 and so on, in the order of the list.
+            waits = _WAITS.format(said=7, heard=8)
             words = [
                 *("--json-status-fd", "6", *words),
-                *(("--seccomp", "7") if filters else ()),
+                *(("--seccomp", "9") if filters else ()),
                 *("--perms", "0444", "--ro-bind-data", "4", "/etc/passwd"),
                 *("--perms", "0444", "--ro-bind-data", "5", "/etc/group"),
                 *_places(job, mounts, environment),
@@ -101,15 +111,17 @@ class Bubblewrap:
             inside = _Inside(info)
             writable = [mount.source for mount in mounts if mount.writable]
             ended = streaming.stream(
-                [self._program, "--args", "3", "--", self._prlimit, *limits(job.limits), "--",
-                 *job.argv],
+                [self._program, "--args", "3", "--", "/bin/sh", "-c", waits, "sh",
+                 self._prlimit, *limits(job.limits), "--", *job.argv],
                 env={},
                 stdin=job.stdin,
                 timeout=job.limits.wall,
                 clip=streaming.Clip(head, job.keep - head),
                 on_output=on_output,
                 watch=Watch(job.limits, writable),
-                descriptors=(arguments, passwd, group, held.other(info), *filters),
+                descriptors=(arguments, passwd, group, held.other(info), held.other(begins), answer,
+                             *filters),
+                gate=(begins, held.other(answer)),
             )  # fmt: skip
             inside.wait()
             has_run = inside.has_run()

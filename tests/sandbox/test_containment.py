@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from traces import Belongings, eventually, sleepers
+from traces import Belongings, eventually, mentioning, sleepers
 
 from rlm_ci.errors import UnavailableError
 from rlm_ci.sandbox import Job, Limits, Mount
@@ -159,6 +160,40 @@ def test_when_we_are_killed_they_die_too(
         parent.send_signal(number)
         parent.wait(20)
     assert eventually(lambda: not sleepers(seconds))
+
+
+#: As slow to begin as a machine under load: whoever starts it is dead by then, and has heard of it.
+SLOW = (
+    "#!/bin/sh\n: > {began}; while [ ! -e {go} ]; do sleep 0.01; done; "
+    'exec {bwrap} "$@" 6>/dev/null\n'
+)
+WAITING = """
+import sys
+from rlm_ci.sandbox import Job, Mount
+from rlm_ci.sandbox.bubblewrap import Bubblewrap
+job = Job(("sh", "-c", "echo > /w/ran; exec sleep " + sys.argv[3]),
+          mounts=(Mount(sys.argv[2], "/w", writable=True),))
+Bubblewrap(sys.argv[1], "/usr/bin/prlimit").run(job)
+"""
+
+
+def test_a_command_does_not_begin_once_we_are_dead(
+    bubblewrap: Bubblewrap, work: Path, tmp_path: Path, seconds: str
+) -> None:
+    """Who started bubblewrap may be gone before that asks to be told of it."""
+    assert bubblewrap.isolated
+    slow, began, go = (tmp_path / name for name in ("slow", "began", "go"))
+    bwrap = shutil.which("bwrap")
+    slow.write_text(SLOW.format(began=began, go=go, bwrap=bwrap))
+    slow.chmod(0o755)
+    argv = [sys.executable, "-c", WAITING, str(slow), str(work), seconds]
+    with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as parent:
+        assert eventually(began.exists)
+        parent.kill()
+        parent.wait(20)
+    go.touch()
+    assert eventually(lambda: not mentioning(seconds))
+    assert not (work / "ran").exists()
 
 
 def test_many_at_once_do_not_end_each_other(sandbox: Sandbox, work: Path) -> None:
