@@ -120,6 +120,8 @@ class Repository:
         self._network = {name: environment[name] for name in NETWORK if name in environment}
         self._trusted = False
         self._hash: str | None = None
+        #: What an event says that the default branch is called; a clone may not know it.
+        self.told_default = ""
 
     # ── running git ──
 
@@ -282,7 +284,7 @@ class Repository:
         known = self.refs(f"refs/remotes/{remote}", "refs/heads")
         prefix = f"refs/remotes/{remote}/"
         target = known.get(f"{prefix}HEAD", ("", ""))[1]
-        candidates = [target, f"{prefix}main", f"{prefix}master"]
+        candidates = [prefix + self.told_default, target, f"{prefix}main", f"{prefix}master"]
         candidates += ["refs/heads/main", "refs/heads/master"]
         for name in candidates:
             if name in known:

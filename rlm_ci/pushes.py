@@ -186,12 +186,17 @@ def _merge_base(repository: Repository, head: str, others: Iterable[str]) -> str
 
 def _defaults(repository: Repository) -> list[tuple[str, str]]:
     """Name and commit of the default branch of each remote, as far as the clone knows them."""
-    remotes = dict.fromkeys((repository.remote(), "origin", "upstream"))
-    names = ("HEAD", "main", "master")
-    refs = repository.refs(*(f"refs/remotes/{one}/{name}" for one in remotes for name in names))
+    own = repository.remote()
+    remotes = dict.fromkeys((own, "origin", "upstream"))
+    guesses = ("HEAD", "main", "master")
+    told = (repository.told_default,) if repository.told_default else ()
+    refs = repository.refs(
+        *(f"refs/remotes/{one}/{name}" for one in remotes for name in (*told, *guesses))
+    )
     found = []
     for remote in remotes:
         prefix = f"refs/remotes/{remote}/"
+        names = (*told, *guesses) if remote == own else guesses
         known = next((prefix + name for name in names if prefix + name in refs), None)
         if known:
             commit, target = refs[known]

@@ -159,6 +159,7 @@ def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet |
     payload = load(path)
     repo = payload.get("repository")
     slug = _text(repo, "full_name") or None
+    repository.told_default = _text(repo, "default_branch")
     if isinstance(payload.get("pull_request"), dict):
         return from_pull_request(repository, payload["pull_request"], path, slug)
     if isinstance(payload.get("merge_group"), dict):
@@ -269,7 +270,7 @@ def _from_push(
         and repository.resolve(before)[0] is None
         and not repository.is_shallow()
     )
-    if fields["target"] == _text(payload.get("repository"), "default_branch"):
+    if fields["target"] == repository.told_default:
         if is_lost:
             raise ConfigError(
                 f"what the forced push replaced, {before[:12]}, is in no clone made since",

@@ -229,3 +229,26 @@ def test_a_tag_of_what_a_remote_branch_has_brings_nothing(clone: GitRepo) -> Non
     assert tagged() == {}
     clone.write("more.py", "1\n").commit()
     assert tagged() == {"pushed.py": 50, "more.py": 1}
+
+
+@pytest.mark.parametrize("event", ["first push", "later push", "dispatch"])
+def test_an_event_says_what_the_default_branch_is_called(
+    origin: GitRepo, clone: GitRepo, tmp_path: Path, event: str
+) -> None:
+    origin.checkout("develop", new=True).write("big.txt", BIG).commit("Approved")
+    clone.fetch().run("rebase", "-q", "origin/develop")
+    # A job's clone has no origin/HEAD, and the old main is still there.
+    clone.run("symbolic-ref", "-d", "refs/remotes/origin/HEAD")
+    payload = {
+        "first push": events.push(ZERO_SHA, clone.sha()),
+        "later push": events.push(clone.sha("origin/feature"), clone.sha(), forced=True),
+        "dispatch": events.workflow_dispatch(),
+    }[event]
+    payload["repository"]["default_branch"] = "develop"
+    path = events.write_event(tmp_path, payload)
+    [change] = triggers.select(
+        Settings(CORE, {"event": os.fspath(path)}, {}),
+        Repository(*discover(os.fspath(clone)), os.environ),
+        pushes.from_default_branch,
+    )
+    assert {one.path: one.lines for one in change.files()} == {"pushed.py": 50}
