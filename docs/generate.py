@@ -167,7 +167,8 @@ def reference() -> str:
         "",
         "## Commands",
         "",
-        "Options stand before or after the command. Standard output carries the result only.",
+        "The options of every command stand before or after it, its own behind it. Standard output",
+        "carries the result only.",
         "",
     ]
     for name in cli.COMMANDS:

@@ -195,6 +195,7 @@ def _number(row: Setting, raw: Any, source: str) -> Any:
         if isinstance(raw, str) and not (
             raw.isascii() and raw.replace(".", "").lstrip("-").isdigit()
         ):
+            wanted += ", in plain digits" if _is_number(raw) else ""
             raise ValueError(raw)
         number = int(raw) if row.kind == "integer" else float(raw)
     except (TypeError, ValueError):
@@ -204,6 +205,14 @@ def _number(row: Setting, raw: Any, source: str) -> Any:
     if row.minimum is not None and number < row.minimum:
         raise _bad(row, raw, source, wanted)
     return number
+
+
+def _is_number(raw: str) -> bool:
+    """Whether a text is a number all the same: with an exponent, or in other digits."""
+    try:
+        return abs(float(raw)) < float("inf")
+    except ValueError:
+        return False
 
 
 def _table(row: Setting, raw: Any, source: str) -> tuple[dict[str, Any], ...]:
@@ -277,12 +286,13 @@ def _unknown(what: str, name: str, known: Sequence[str], source: str) -> ConfigE
     return ConfigError(f"unknown {what} {name[:80]!r}", where=source, hint=nearest(name, known))
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
-    """What the writer of ``name`` may have meant."""
+def nearest(name: str, known: Sequence[str], *, least: float = 0.6) -> str:
+    """What the writer of ``name`` may have meant: the likest, of those ``least`` alike, or any."""
     from difflib import get_close_matches
 
     # Most forget the section before they misspell the name.
-    close = [one for one in known if one.endswith(f".{name}")] or get_close_matches(name, known, 1)
+    close = [one for one in known if one.endswith(f".{name}")]
+    close = close or get_close_matches(name, known, 1, least)
     return f"did you mean {close[0]}?" if close else f"known are: {', '.join(sorted(known))}"
 
 

@@ -253,6 +253,6 @@ def missing_archive(repository: Repository, branch: str) -> ConfigError:
     refspec = f"{branch}:refs/remotes/{remote}/{branch}"
     return ConfigError(
         f"the archive branch {branch!r} is not in this clone",
-        where=POLICY,
+        where=POLICY if branch != DEFAULT_BRANCH else f"the default, which {POLICY} may change",
         hint=f"git fetch {quote(remote)} {quote(refspec)} (or let it be done: --fetch)",
     )

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 ID = "diff-budget"
 SUMMARY = "the change is within its budget of files and lines"
 RULES = ("files", "lines", "path-budget", "unmeasurable", "override-incomplete")
+#: Where a reason is given without a pull request.
+_VARIABLE = "DIFF_BUDGET_OVERRIDE_REASON"
 OPTIONS = (
     Setting("diff_budget.max_files", "most files that a change may touch", 25, "integer",
             env=("DIFF_BUDGET_MAX_FILES",), flag="--max-files", metavar="N", minimum=0,
@@ -55,8 +57,7 @@ OPTIONS = (
     Setting("diff_budget.base", "base of the change for this check, where nothing else tells it",
             env=("DIFF_BUDGET_BASE",), own_env=False, file=False),
     Setting("diff_budget.override_reason", "why the change must be larger; '(until YYYY-MM-DD)' "
-            "in it ends the override", env=("DIFF_BUDGET_OVERRIDE_REASON",), own_env=False,
-            file=False),
+            "in it ends the override", env=(_VARIABLE,), own_env=False, file=False),
 )  # fmt: skip
 HOOKS = {
     "diff-budget": {"args": (), "stages": ("pre-push",)},
@@ -348,8 +349,10 @@ def _override(
 
     def incomplete(what: str) -> tuple[None, Finding]:
         hint = (
-            f"an override needs both the label {LABEL} and a line 'Diff budget override: <reason>' "
-            "in the pull request's body, with an end that has not passed, if it has one"
+            f"give a reason in {_VARIABLE} whose end is yet to come, or one without an end"
+            if from_environment
+            else f"an override needs both the label {LABEL} and a line 'Diff budget override: "
+            "<reason>' in the pull request's body, with an end that has not passed, if it has one"
         )
         rule = f"{ID}/override-incomplete"
         return None, Finding(rule, Severity.HIGH, f"the override does not hold: {what}", hint=hint)

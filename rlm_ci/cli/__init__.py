@@ -151,7 +151,7 @@ _ALWAYS = f"""\
 
 def _width() -> int:
     try:
-        return max(60, min(100, os.get_terminal_size().columns))
+        return max(60, min(100, os.get_terminal_size().columns or 80))
     except OSError:
         return 80
 

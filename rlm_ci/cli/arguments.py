@@ -24,6 +24,8 @@ class Arguments(Value):
     version: bool = False
 
 
+#: From here on a word that stands before the command is one of its options, misspelt.
+_ALIKE = 0.8
 #: Options of every command that are no settings.
 _ALWAYS = ("-h", "--help", "--version")
 
@@ -44,8 +46,9 @@ def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | N
         name, equals, _ = word.partition("=")
         row = options.get(name, (None, False))[0]
         if row is None and name not in _ALWAYS:
-            hint = nearest(name, list(options))
-            if any(not one.startswith("-") for one in argv[position:]):
+            is_early = any(not one.startswith("-") for one in argv[position:])
+            hint = nearest(name, list(options), least=_ALIKE)
+            if is_early:
                 hint += "; the options of a command stand behind it"
             raise UsageError(f"unknown option {name[:80]!r}", where="rlm-ci", hint=hint)
         position += 2 if row is not None and row.kind != "boolean" and not equals else 1

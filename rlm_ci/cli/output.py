@@ -40,7 +40,7 @@ def rendering(settings: Settings, templates: Mapping[str, str] | None = None) ->
     terminal = False
     if place(settings) is None:
         try:
-            width = os.get_terminal_size(sys.stdout.fileno()).columns
+            width = os.get_terminal_size(sys.stdout.fileno()).columns or width
             terminal = True
         except (OSError, ValueError, AttributeError):  # no terminal; closed
             pass

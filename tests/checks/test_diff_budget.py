@@ -582,6 +582,8 @@ def test_an_end_that_has_passed_or_cannot_be_read_ends_it(
     else:
         assert rules(part) == ["files", "override-incomplete"]
         assert flaw in part.findings[-1].message
+        told = "DIFF_BUDGET_OVERRIDE_REASON" if way == "environment" else LABEL[0]
+        assert told in (part.findings[-1].hint or "")
 
 
 def test_the_environment_overrides_everything_that_was_found() -> None:
