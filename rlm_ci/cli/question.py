@@ -176,7 +176,7 @@ class Inquiry(Attempt):
 
     def _opened(self, source: str) -> Any:
         if source != STDIN:
-            return os.path.abspath(source)
+            return _from_here(os.path.abspath(source))
         if sys.stdin is None or sys.stdin.isatty() or not _holds_any(sys.stdin.buffer):
             raise ConfigError(
                 "the context is to come from standard input, and nothing is there",
@@ -301,6 +301,17 @@ class Inquiry(Attempt):
             subject=Subject(head=agreed.head, worktree=True),
             usage=self._usage(),
         )
+
+
+def _from_here(path: str) -> str:
+    """The path as somebody here would write it: a model needs not know where on a machine it is.
+
+    One that has nothing in common with where we are is as it is.
+    """
+    here = os.getcwd()
+    steps = os.path.relpath(path, here)
+    up = steps.split(os.sep).count(os.pardir)
+    return steps if up < len(here.strip(os.sep).split(os.sep)) else path
 
 
 def _is_given_object(settings: Settings) -> bool:

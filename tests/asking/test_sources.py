@@ -129,7 +129,8 @@ def test_a_file_outside_of_the_repository_is_cited_but_no_evidence(
     other = tmp_path / "elsewhere.log"
     other.write_bytes(log())
     _, run = glanced(stage, str(other))
-    assert answer(run) == f"It begins so [{other}:1]."
+    assert answer(run) == "It begins so [../elsewhere.log:1]."
+    assert str(tmp_path) not in str([one.body for one in stage.llm.asked])
     assert run.report["documents"][0]["evidence"] == []
     assert run.report["evidence"]["verified"] == 1
 
