@@ -51,6 +51,11 @@ def test_what_is_exported_by_another_name_has_that_name() -> None:
     assert (found["renamed"].line_start, found["second"].line_start) == (1, 4)
 
 
+def test_what_has_two_names_has_both() -> None:
+    source = "export const add = 1;\nexport function go() {}\nexport { add as plus, go as run };\n"
+    assert public("a.ts", source) == ["add", "go", "plus", "run"]
+
+
 LOADED = """\
 const a = require('u' + 'rl'), b = require('fs', 1), c = require("./own")
 const text = `:import('${path}')`
@@ -132,3 +137,32 @@ def test_what_a_header_defines_in_place_is_for_whoever_includes_it() -> None:
 )
 def test_what_a_file_passes_on_of_others(path: str, source: str, passed: list[str]) -> None:
     assert list(outline(path, source.encode()).exported) == passed
+
+
+WORDS = """\
+module Acme # of us
+  # Does f.
+  class F
+    # Runs.
+    def run; end
+    # Stops.
+    def stop; end
+  end
+end
+"""
+
+
+def test_what_a_body_of_ruby_begins_with_has_its_words() -> None:
+    found = {one.name: one.doc for one in outline("a.rb", WORDS.encode()).symbols}
+    assert found == {
+        "Acme": "", "Acme.F": "Does f.", "Acme.F.run": "Runs.", "Acme.F.stop": "Stops.",
+    }  # fmt: skip
+
+
+def test_what_tells_of_a_crate_ends_where_its_first_item_is_told_of() -> None:
+    source = "//! G crate.\n/// Does g.\npub fn run() {}\npub struct S { pub a: i32, b: i32 }\n"
+    found = outline("src/lib.rs", source.encode())
+    assert (found.doc, found.doc_start, found.doc_end) == ("G crate.", 1, 1)
+    assert [(one.name, one.doc) for one in found.symbols if one.is_public] == [
+        ("run", "Does g."), ("S", ""), ("S.a", ""),
+    ]  # fmt: skip

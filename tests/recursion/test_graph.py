@@ -92,7 +92,8 @@ def test_a_module_that_only_some_versions_have_is_the_librarys_unless_it_is_ther
 
 NAMESPACE: Files = {
     "ns/ns.py": "from ns.a.deep import x\n", "ns/a/__init__.py": "x = 1\n", "ns/a/deep.py": "",
-    "ns/b/__init__.py": "from ns.a import x\nimport ns.ns\n", "lib/six.py": "",
+    "ns/b/__init__.py": "from ns.a import x\nimport ns.ns, json\n", "lib/six.py": "",
+    "ns/json/__init__.py": "",
     "lib/x.py": "from six.moves import urllib\n",
 }  # fmt: skip
 
@@ -109,6 +110,25 @@ def test_a_file_that_is_called_like_its_namespace_is_not_that(
     path: str, expected: list[str]
 ) -> None:
     assert targets(NAMESPACE, path) == expected
+
+
+SHARED: Files = {
+    "ns/ns.py": "",
+    "ns/a/__init__.py": "from ns.core.deep import x\nimport zope.interface.verify\n",
+    "ns/b.py": "from google.cloud import storage\nimport ns.ns, zope.event, xml.etree\n",
+}  # fmt: skip
+
+
+def test_what_others_bring_of_a_namespace_is_a_package_by_itself() -> None:
+    outlines = [outline(path, text.encode()) for path, text in sorted(SHARED.items())]
+    needed = ["zope.interface", "google-cloud-storage", "xml-etree"]
+    made = Graph.of(outlines, sorted(SHARED), needed)
+    found = {path: [one.package for one in made.external[path]] for path in made.external}
+    assert found == {
+        "ns/a/__init__.py": ["ns.core", "zope.interface"],
+        "ns/b.py": ["google.cloud.storage", "xml", "zope"],
+    }
+    assert [edge.target for edge in made.internal["ns/b.py"]] == ["ns/ns.py"]
 
 
 GUARD = "if __name__ == '__main__':\n    pass\n"

@@ -48,9 +48,12 @@ addEventListener('load', async () => {
   // What is drawn stands in closed shadow roots: that it takes room is all that can be seen.
   const drawn = [...document.querySelectorAll('div.mermaid')]
     .filter(one => one.offsetHeight > 40 && !one.textContent.includes('flowchart')).length;
+  const map = document.querySelector('div.mermaid');
+  map.style.width = '60px';
+  const scrolls = map.scrollWidth > 120 && getComputedStyle(map).overflowX === 'auto';
   const told = document.createElement('pre');
   told.id = 'told';
-  told.textContent = JSON.stringify({hits, drawn});
+  told.textContent = JSON.stringify({hits, drawn, scrolls});
   document.body.append(told);
 });
 </script>
@@ -83,7 +86,8 @@ def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
     told = re.search(r'<pre id="told">(.*?)</pre>', said)
     assert told is not None
     assert '"hits":["' in told[1]
-    assert '"drawn":1}' in told[1]
+    assert '"drawn":1,' in told[1]
+    assert '"scrolls":true' in told[1], "a map that is shrunk to its column cannot be read"
     assert any(path.startswith("/assets/mermaid") for path in asked)
     assert picture.stat().st_size > 20_000
 

@@ -192,18 +192,18 @@ class Walk:
 
     # ── the walk ──
 
-    def body(self, node: Node, scope: Scope) -> None:
-        """Look at all that stands directly in ``node``."""
+    def body(self, node: Node, scope: Scope, first: Sequence[Node] = ()) -> None:
+        """Look at all that stands directly in ``node``, and the comments ``first`` before that."""
         if scope.depth > _DEEPEST:
             return
         dialect = self.dialect
         comments: list[Node] = []
         leads: list[Node] = []
         before = -1  # the row in which the last thing ended that is no comment
-        for _, child in grammars.parts(node):
+        for child in (*first, *(one for _, one in grammars.parts(node))):
             kind = child.type
             if kind in dialect.COMMENTS:
-                if self.language == "Rust" and self.text(child).startswith(_INNER):
+                if self._is_inner(child):
                     continue  # it tells of what it stands in
                 row = child.start_point.row
                 if row != before and not leads:
@@ -266,6 +266,10 @@ class Walk:
             return "", 0, 0
         return text, first + start + 1, first + end
 
+    def _is_inner(self, comment: Node) -> bool:
+        """Whether it tells of what it stands in, and not of what follows."""
+        return self.language == "Rust" and self.text(comment).startswith(_INNER)
+
     def _whole(self, root: Node) -> tuple[str, int, int]:
         """What is said of the whole file: the last comment at its top that nothing else claims."""
         groups: list[list[Node]] = []
@@ -276,12 +280,13 @@ class Walk:
             if child.type not in self.dialect.COMMENTS:
                 follows = child
                 break
-            if groups and child.start_point.row <= _last_row(groups[-1][-1]) + 1:
+            near = bool(groups) and child.start_point.row <= _last_row(groups[-1][-1]) + 1
+            if near and self._is_inner(child) == self._is_inner(groups[-1][-1]):
                 groups[-1].append(child)
             else:
                 groups.append([child])
         if groups and follows is not None and follows.type not in self.dialect.OPEN:
-            inner = self.text(groups[-1][0]).startswith(_INNER)
+            inner = self._is_inner(groups[-1][0])
             if not inner and follows.start_point.row <= _last_row(groups[-1][-1]) + 1:
                 groups.pop()
         for group in reversed(groups):

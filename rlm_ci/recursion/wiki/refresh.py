@@ -169,7 +169,9 @@ def finish(
     if options.outside is not None:
         outlines += options.outside.outlines()
         paths += options.outside.paths
-    graph = Graph.of(outlines, paths)
+    declared = {name for one in facts.values() for name, _ in one.declared}
+    declared |= options.outside.needed() if options.outside is not None else set()
+    graph = Graph.of(outlines, paths, sorted(declared))
     pages = build(
         facts,
         work.corpus,

@@ -39,7 +39,11 @@ _STYLE = """\
 .md-typeset table:not([class]) td[style] { white-space: nowrap; width: 1%; }
 .md-typeset table:not([class]) td code { word-break: normal; overflow-wrap: anywhere; }
 .md-typeset table:not([class]) td:first-child code { white-space: nowrap; }
+.md-typeset .mermaid { overflow-x: auto; }
 """
+#: On a page of its own a diagram has its natural size, and scrolls; GitHub has a zoom for it.
+_DIAGRAM = "```mermaid\n"
+_NATURAL = '%%{init: {"flowchart": {"useMaxWidth": false}}}%%\n'
 #: Zensical writes titles into its pages as they are.
 _NO_MARKUP = str.maketrans({"<": "‹", ">": "›", "&": "＆", '"': "”", "'": "’"})
 #: A link to a file of the repository: on the site there is none.
@@ -106,7 +110,8 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> Built:
         for name, text in texts.items():
             path = os.path.join(pages, *name.split("/"))
             files.make_folder(os.path.dirname(path))
-            files.write(path, _OUTSIDE.sub("]", text).encode())
+            shown = text.replace(f"\n{_DIAGRAM}", f"\n{_DIAGRAM}{_NATURAL}")
+            files.write(path, _OUTSIDE.sub("]", shown).encode())
         files.make_folder(os.path.join(pages, "assets"))
         files.write(os.path.join(pages, "assets", "wiki.css"), _STYLE.encode())
         if script is not None:

@@ -108,6 +108,7 @@ def finish(walk: Walk) -> None:
     from rlm_ci.recursion.syntax.walking import Note, Scope
 
     own_names = frozenset(walk.names)
+    walk.exported |= {one.name for one in walk.symbols if one.is_public and "." not in one.name}
     walk.exported |= {
         own for own, given, _ in walk.listed if own in own_names and given in (own, "default")
     }

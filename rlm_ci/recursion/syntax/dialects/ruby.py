@@ -63,11 +63,18 @@ def _class(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     name = walk.text(fields["name"]).replace("::", ".")
     inner = walk.define(node.type, name, node, scope, note, walk.head(node, end), is_public=True)
     if "body" in fields:
-        _inside(walk, inner, fields["body"])
+        # Those that a body begins with stand before it.
+        row = node.start_point.row
+        first = [
+            one
+            for _, one in grammars.parts(node)
+            if one.type in COMMENTS and row < one.start_point.row < fields["body"].start_point.row
+        ]
+        _inside(walk, inner, fields["body"], first)
 
 
-def _inside(walk: Walk, scope: Scope, body: Node) -> None:
-    """A body, in which a word alone decides on all that follows."""
+def _inside(walk: Walk, scope: Scope, body: Node, first: Sequence[Node] = ()) -> None:
+    """A body, in which a word alone decides on all that follows, with its ``first`` comments."""
     hidden = {
         name
         for child in (one for _, one in grammars.parts(body))
@@ -77,7 +84,7 @@ def _inside(walk: Walk, scope: Scope, body: Node) -> None:
     }
     before = len(walk.symbols)
     outside, walk.access = walk.access, ""
-    walk.body(body, scope)
+    walk.body(body, scope, first)
     walk.access = outside
     for at in range(before, len(walk.symbols)):
         one = walk.symbols[at]

@@ -76,6 +76,8 @@ def _define(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     inner = walk.define(kind, name, node, scope, note, head, is_public=shown)
     if body is not None and kind == "enum":
         _variants(walk, inner, body, note)
+    elif body is not None and kind == "struct":
+        _fields(walk, inner, body, note)
     elif body is not None and kind in ("trait", "module"):
         walk.body(body, inner.replace(kind="" if kind == "module" else kind))
     elif name == "main" and not scope.prefix and kind == "function":
@@ -98,6 +100,17 @@ def _variants(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
             walk.define(
                 "constant", walk.text(name), child, scope, type(note)(), walk.line(child),
                 is_public=True,
+            )  # fmt: skip
+
+
+def _fields(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
+    for _, child in grammars.parts(body):
+        fields = walk.fields(child) if child.type == "field_declaration" else {}
+        mark = fields.get("visibility_modifier")
+        if "name" in fields and mark is not None and walk.text(mark) == "pub":
+            walk.define(
+                "variable", walk.text(fields["name"]), child, scope, type(note)(),
+                walk.line(child), is_public=True,
             )  # fmt: skip
 
 

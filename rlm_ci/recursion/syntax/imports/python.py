@@ -67,6 +67,8 @@ class Resolver:
             self._seen[key] = self._locate(root, one.module)
         place = self._seen[key]
         standard = is_standard(top)
+        if place is not None and standard and not self._shadows(place[0], path):
+            place = None
         if place is None and top not in ALWAYS and root != folder:
             place = self._in_own_package(path, root, one)
         if place is None:
@@ -88,6 +90,14 @@ class Resolver:
             for base in ancestors(root)
         )
         return ".".join(parts[:2]) if is_shared else parts[0]
+
+    def _shadows(self, base: str, path: str) -> bool:
+        """Whether what ``base`` holds comes before the library: where Python is started in it.
+
+        A folder without a door may be a namespace, whose ``json`` nobody gets by that name alone.
+        """
+        last = base.rpartition("/")[2].lower()
+        return not base or last in _CUSTOMARY or path in self._started
 
     # ── where modules may lie ──
 
