@@ -138,7 +138,8 @@ def _doubted(finding: Finding) -> Finding:
     if not found:
         return finding
     # Of several, the one that is nearest to the rule.
-    told = max((_fault(*one, finding.rule) for one in found), key=lambda one: one[0])
+    faults = (_fault(opening, rest, finding.rule) for opening, rest in found)
+    told = max(faults, key=lambda one: one[0])
     why = f"The comment beside it does not hold: {told[1]}."
     return finding.replace(hint=f"{finding.hint} {why}" if finding.hint else why)
 

@@ -80,7 +80,7 @@ def _with_review(
     try:
         if event is not None and not wish.is_asked:
             if wanted == _AUTO:
-                return Added(_as_before(report, wish))
+                return Added(_as_before(report, wish, awaited=_has_business(settings, change)))
             raise ConfigError(
                 f"a review is refused under {event}: it writes the pull request's files to the "
                 "disk, in a job that has secrets and a token that may write",
@@ -106,8 +106,11 @@ def _with_review(
     return Added(report, kept)
 
 
-def _as_before(report: Report, wish: Wish) -> Report:
-    """``report``, not clean where the last review of the same commit was not: it still holds."""
+def _as_before(report: Report, wish: Wish, *, awaited: bool) -> Report:
+    """``report``, not clean where the last review of the same commit was not: it still holds.
+
+    Nor is it where one is ``awaited`` that nobody has told of yet.
+    """
     if wish.to is None:
         return report
     from rlm_ci.publishing import earlier
@@ -119,10 +122,21 @@ def _as_before(report: Report, wish: Wish) -> Report:
     except RlmCiError as error:
         told = f"what a review said of this commit cannot be read: {error}"
     else:
-        if last is None or last.head != wish.to.head or last.reviewed in ("", CLEAN):
+        known = last is not None and last.head == wish.to.head
+        if last is None or not known:
+            if not awaited:
+                return report
+            told = "left out; no review of this commit is known yet"
+            # Said as a review that did not finish, until one does: the next command knows.
+            return _unreviewed(report, told, {})
+        if last.reviewed in ("", CLEAN):
             return report
         told = f"not judged again; the last review of this commit: {last.reviewed}"
-    part = Part(REVIEW, f"{told} (/rlm-ci review judges it)", {"again": False}, state=INCOMPLETE)
+    return _unreviewed(report, told, {"again": False})
+
+
+def _unreviewed(report: Report, told: str, metrics: dict[str, bool]) -> Report:
+    part = Part(REVIEW, f"{told} (/rlm-ci review judges it)", metrics, state=INCOMPLETE)
     return report.replace(parts=(*report.parts, part))
 
 

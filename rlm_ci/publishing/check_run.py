@@ -35,7 +35,8 @@ def post(
     """Post the check run of ``head``, whole from its first request on.
 
     ``summary`` is of at most 65,535 bytes, ``unfinished`` the conclusion for a report that is
-    incomplete or did not run. At most ``most`` annotations are sent. Raises RefusedError or UnreachableError.
+    incomplete or did not run. At most ``most`` annotations are sent. Raises RefusedError or
+    UnreachableError.
     """
     path = f"/repos/{repository}/check-runs"
     annotations, left = _annotations(report, most)

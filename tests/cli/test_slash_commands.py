@@ -19,6 +19,12 @@ from hub.state import ACTIONS_BOT
 __all__ = ["stage"]
 
 
+@pytest.fixture(autouse=True)
+def without_review(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What commands do where there is one is told beside those for it."""
+    monkeypatch.setenv("RLM_CI_REVIEW_ENABLED", "off")
+
+
 # -- check --------------------------------------------------------------------------------------
 
 

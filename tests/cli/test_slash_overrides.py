@@ -23,6 +23,12 @@ from rlm_ci.table import PROGRAM
 __all__ = ["stage"]
 
 
+@pytest.fixture(autouse=True)
+def without_review(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What commands do where there is one is told beside those for it."""
+    monkeypatch.setenv("RLM_CI_REVIEW_ENABLED", "off")
+
+
 def test_an_override_holds_for_its_head_and_no_longer(stage: Stage) -> None:
     assert stage.ordinary() == 1
     assert stage.say(OVERRIDE) == 0, stage.said

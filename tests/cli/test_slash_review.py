@@ -86,8 +86,11 @@ def test_a_check_by_a_comment_turns_no_review_green(pushes: Pushes) -> None:
         assert pushes.part["verdict"] == "incomplete"
         assert "the last review of this commit: findings" in pushes.part["summary"]
         assert pushes.stage.conclusions[-1] == "action_required"
-    pushes.push(a="one = 1\n")  # another commit is another matter
-    assert pushes.say("/rlm-ci check")[0] == 0
+    pushes.push(a="one = 1\n")  # of another commit nobody knows a review yet
+    for why in ("no review of this commit is known yet", "the last review of this commit"):
+        assert pushes.say("/rlm-ci check")[0] == 3
+        assert why in pushes.part["summary"]
+        assert pushes.stage.conclusions[-1] == "action_required"
     assert pushes.say(ASK)[0] == 0
     assert pushes.say("/rlm-ci check")[0] == 0
 
