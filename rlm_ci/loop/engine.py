@@ -108,6 +108,7 @@ def run(site: Site, terms: Terms) -> Ended:
             acted = site.act(iteration, judged, tampering)
         except LimitError as error:  # what was edited until then may be enough
             stop, acted = (error.budget, error.what), Acted(error.what, changed=True)
+        cut = f" (its turn was cut short: {acted.summary[:_SAID]})" if stop else ""
         failed = f" (the agent failed: {acted.summary[:_SAID]})" if acted.exit_code else ""
         has_idled = iteration == 1 or bool(idled)
         idled = acted.summary if has_idled and acted.exit_code and not acted.changed else ""
@@ -119,7 +120,7 @@ def run(site: Site, terms: Terms) -> Ended:
         site.note(iteration, acted, judged, tampering)
         if judged.passed and not tampering:
             reason = f"the validator passes after {texts.count(iteration, 'iteration')}"
-            return Ended(Final.of(PASSED, f"{reason}{failed}"), judged)
+            return Ended(Final.of(PASSED, f"{reason}{failed or cut}"), judged)
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
         if terms.validated and stop is None:

@@ -40,7 +40,8 @@ _SHELL = re.compile(r"(?:ba|da|k|z)?sh$|source$|\.$")
 _SHEBANG = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
 _SHELL_ENDINGS = (".sh", ".bash", ".zsh", ".ksh", ".bats", ".command")
 _RUNNER = re.compile(
-    r"(?:pytest|py\.test|unittest|nose2?|jest|vitest|mocha|ava|tap|rspec|phpunit|bats)$"
+    r"(?:pytest|py\.test|unittest|nose2?|jest|vitest|mocha|ava|tap|rspec|phpunit|bats"
+    r"|prove|busted|behave|cucumber(?:-js)?|codecept|phpspec|pest|jasmine|tape|uvu|robot)$"
 )
 #: Options of interpreters whose next word is no script.
 _TAKES_WORD = frozenset(("-W", "-X", "-I", "-o", "-O"))

@@ -44,6 +44,9 @@ _BY_NAME = ("attrgetter", "methodcaller")
 _TEXTS = frozenset(("_exit", _TOLD, _RUN)) | _WALKS | (_EXECS - {"execl"})
 #: What opens the library of C, in which there is another ``exit``.
 _LIBRARIES = ("CDLL", "PyDLL", "LoadLibrary")
+#: The calls that run a text as code.
+_RUN_TEXTS = frozenset(("exec", "eval", "compile"))
+_UNSEEN = "a text that cannot be seen here, run as code"
 #: The calls that import by a name given as text.
 _IMPORTERS = ("__import__", "import_module", "find_spec")
 _LINES = {
@@ -174,6 +177,7 @@ def _is_too_deep(text: str) -> bool:
 def _anywhere(module: ast.Module) -> Iterator[tuple[int, str]]:
     yield from _walked(module)
     yield from _aborted(module)
+    yield from _run(module)
     for node in ast.walk(module):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from _imported(node)
@@ -221,6 +225,46 @@ def _reached(node: ast.Call | ast.Subscript | ast.Compare) -> Iterator[tuple[int
         name = _constant(text)
         if _is_runner(name):
             yield node.lineno, f"{name}, by its name"
+
+
+def _run(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """What texts do that are run as code; that they are, where nobody can see them."""
+    nodes = list(ast.walk(module))
+    own = {name for node in nodes for name in _bound(node)}  # another thing of that name
+    own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    called: set[ast.AST] = set()
+    for node in nodes:
+        if not isinstance(node, ast.Call):
+            continue
+        called.add(node.func)
+        inner = _code_in(node, own)
+        if isinstance(inner, ast.Module):
+            yield from ((node.lineno, f"{what}, in a text") for _, what in _anywhere(inner))
+        elif inner:
+            yield node.lineno, _UNSEEN
+    names = (node for node in nodes if isinstance(node, ast.Name) and node not in called)
+    for name in names:
+        if name.id in ("exec", "eval") and name.id not in own:
+            yield name.lineno, _UNSEEN
+
+
+def _code_in(node: ast.Call, own: Container[str] = ()) -> ast.Module | bool:
+    """The code that a call is given as a text; whether it is given any that cannot be seen."""
+    func, owner = node.func, getattr(node.func, "value", None)
+    is_builtin = isinstance(func, ast.Name) and func.id not in own
+    is_builtin |= isinstance(owner, ast.Name) and owner.id in ("builtins", "__builtins__")
+    if not is_builtin or getattr(func, "attr", getattr(func, "id", "")) not in _RUN_TEXTS:
+        return False
+    given = node.args[0] if node.args else None
+    if isinstance(given, ast.Call) and getattr(given.func, "id", "") == "compile":
+        return False  # that one is looked at itself
+    text = _constant(given)
+    if isinstance(given, ast.Constant) and isinstance(given.value, bytes):
+        text = given.value.decode("utf-8", "replace")
+    try:
+        return ast.parse(text.strip()) if text else given is not None
+    except (SyntaxError, ValueError):
+        return False
 
 
 def _walked(module: ast.Module) -> Iterator[tuple[int, str]]:
@@ -327,7 +371,7 @@ def _is_runner(module: str) -> bool:
     return module.partition(".")[0] in _RUNNERS
 
 
-def _constant(node: ast.expr) -> str:
+def _constant(node: ast.expr | None) -> str:
     """The text that an expression is, if that can be seen; "" else."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
@@ -372,3 +416,6 @@ def _at_import(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:
                 if what in ("sys.exit", "exit", "quit", "SystemExit", "os.kill", "os.killpg"):
                     yield node.lineno, f"{what} while it is imported"
                     break
+                code = _code_in(one) if isinstance(one, ast.Call) else False
+                if isinstance(code, ast.Module):
+                    yield from ((node.lineno, what) for _, what in _at_import(code.body))

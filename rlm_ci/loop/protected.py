@@ -7,6 +7,8 @@ import sys
 from fnmatch import translate
 from functools import cache
 
+from rlm_ci.loop import testnames
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -42,9 +44,6 @@ _FOLDERS = {
     ".githooks": GIT, ".husky": GIT, ".claude": AGENT, ".codex": AGENT, ".gemini": AGENT,
     ".cursor": AGENT, ".vscode": AGENT, ".idea": AGENT, ".devcontainer": AGENT,
     ".cargo": STARTUP, ".yarn": STARTUP, ".mvn": STARTUP,
-    "tests": TESTS, "test": TESTS, "__tests__": TESTS, "spec": TESTS,
-    "specs": TESTS, "testdata": TESTS, "__snapshots__": TESTS, "e2e": TESTS,
-    "fixtures": TESTS, "__fixtures__": TESTS, "__mocks__": TESTS,
     "node_modules": DEPENDENCY, "bower_components": DEPENDENCY, "site-packages": DEPENDENCY,
     "__pypackages__": DEPENDENCY, ".bundle": DEPENDENCY, ".pnpm-store": DEPENDENCY,
 }  # fmt: skip
@@ -128,13 +127,7 @@ _PATTERNS = (
         "gulpfile.*", "turbo.json", "nx.json", "pnpm-workspace.yaml", "mix.exs", "mise.toml",
         ".mise.toml", "go.work", ".swiftlint.yml", "checkstyle.xml",
     )),
-    (TESTS, (
-        "test_*.py", "*_test.py", "tests.py", "*.test.*", "*.spec.*", "*_test.go", "*_test.rs",
-        "*_spec.rb", "*_test.exs", "*.snap",
-    )),
 )  # fmt: skip
-#: Names in which the case counts, as to the runner: a ``Contest`` is none, nor the ``Latest``.
-_JAVA = re.compile(r".*Tests?\.java")
 #: Names that a module at the top must not take: the runners, and what tests lean on.
 _TAKEN = frozenset({
     "pytest", "_pytest", "pluggy", "iniconfig", "xdist", "nose", "nose2", "coverage", "mypy",
@@ -146,7 +139,11 @@ _TAKEN = frozenset({
     "packaging", "pygments", "exceptiongroup", "tomli", "colorama", "anyio", "trio", "sniffio",
     "execnet", "sortedcontainers", "faker", "typeguard", "syrupy", "respx", "time_machine",
     "requests_mock", "jaxtyping", "langsmith", "logfire", "ddtrace", "platformdirs",
-    "_distutils_hack",
+    "_distutils_hack", "hamcrest", "assertpy", "dirty_equals", "deepdiff", "parameterized",
+    "testfixtures", "approvaltests", "absl", "scipy", "torch", "jax", "polars", "tensorflow",
+    "chex", "moto", "testtools", "twisted", "werkzeug", "starlette", "aiohttp", "click",
+    "jsonschema", "six", "dateutil", "pexpect", "inline_snapshot", "snapshottest", "beartype",
+    "marshmallow", "sklearn", "xarray",
 })  # fmt: skip
 #: How the modules are called that bring the plugins of pytest, whatever their packages are.
 _PLUGIN = re.compile(r"_?pytest_\w|\w*pytest_?plugin$")
@@ -157,18 +154,22 @@ _STANDARD = sys.stdlib_module_names - {"test"}
 
 def kind_of(path: str) -> str:
     """The kind of a protected file, or "" for one that is source like any other."""
-    *folders, name = path.lower().split("/")
-    kinds = [_FOLDERS[folder] for folder in folders if folder in _FOLDERS]
+    *folders, name = path.split("/")
+    kinds = [kind for folder in folders if (kind := _kind_of_folder(folder))]
     for kind in (CI, GIT, AGENT, STARTUP):
         if kind in kinds:
             return kind
-    if any(folder.endswith(_METADATA) for folder in folders):
+    if any(folder.lower().endswith(_METADATA) for folder in folders):
         return STARTUP
     of_tests = kinds[:1] == [TESTS]  # what else lies in a folder of tests is theirs
     if not of_tests and (kinds or (folders[-1:] == ["vendor"] and name in _VENDORING)):
         return DEPENDENCY
-    is_test = of_tests or _JAVA.fullmatch(path.rpartition("/")[2])
-    return kind_of_name(name) or (TESTS if is_test else "")
+    is_test = of_tests or testnames.is_file(path)
+    return kind_of_name(name.lower()) or (TESTS if is_test else "")
+
+
+def _kind_of_folder(name: str) -> str:
+    return _FOLDERS.get(name.lower(), "") or (TESTS if testnames.is_folder(name) else "")
 
 
 def kind_of_name(name: str) -> str:
@@ -197,7 +198,7 @@ def shadowed(path: str, known: Collection[str] = ()) -> str:
     if name == "__init__" and folders:
         name = folders.pop()
     place = "/".join((*folders, name))
-    while folders and (folders[0] in _ROOTS or _FOLDERS.get(folders[0].lower()) == TESTS):
+    while folders and (folders[0] in _ROOTS or testnames.is_folder(folders[0])):
         folders = folders[1:]
     if folders or not (name in _TAKEN or name in _STANDARD or _PLUGIN.match(name)):
         return ""

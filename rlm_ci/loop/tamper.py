@@ -10,7 +10,17 @@ from __future__ import annotations
 from itertools import islice
 
 from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.loop import disclosure, doctests, escapes, grading, protected, rust, sections, silencing
+from rlm_ci.loop import (
+    disclosure,
+    doctests,
+    escapes,
+    grading,
+    protected,
+    rust,
+    sections,
+    silencing,
+    testnames,
+)
 from rlm_ci.loop.differences import LIMIT, LINK, SUBMODULE, changes
 from rlm_ci.loop.protection import Protection
 from rlm_ci.redaction import Redactor
@@ -258,7 +268,7 @@ def _is_graded(path: str) -> bool:
     ending = name.rpartition(".")[2]
     if ending == "py":
         return name.startswith("test") or name.endswith("_test.py")
-    return ending in ("go", "rs") or any(sign in name for sign in (".test.", ".spec."))
+    return ending in ("go", "rs") or testnames.is_script(name)
 
 
 def _source(change: Changed) -> Iterator[Finding]:

@@ -88,6 +88,47 @@ def test_another_end_is_a_new_one(case: str) -> None:
     assert rules(judged({"cli.js": old}, {"cli.js": new})) == {"exit"}
 
 
+# ── texts that are run as code ──
+
+RUN_TEXTS = {
+    "a hard end": "exec('import os\\nos._exit(0)')\n",
+    "in bytes": "exec(b'import os; os._exit(0)')\n",
+    "in pieces": "eval('__import__(\"o' + 's\")._exit(0)')\n",
+    "compiled": "def f():\n    exec(compile('import pytest', 'x', 'exec'))\n",
+    "by its module": "import builtins\nbuiltins.exec('import os; os.abort()')\n",
+    "in one another": "exec('exec(\"import os; os._exit(0)\")')\n",
+    "at import": "exec('import sys\\nsys.exit(0)')\n",
+    "computed": "def f(a):\n    exec(a[::-1])\n",
+    "decoded": "import base64\nexec(base64.b64decode('aW1wb3J0IG9z'))\n",
+    "by another name": "e = exec\ndef f():\n    e('import os; os._exit(0)')\n",
+    "handed on": "def f(a):\n    return list(map(eval, a))\n",
+}
+NO_CODE = {
+    "what does nothing odd": "def f():\n    return eval('1 + 2')\n",
+    "a function that ends": "def f():\n    exec('import sys; sys.exit(1)')\n",
+    "another compile": "import re\nP = re.compile(r'a')\ndef f(a):\n    return re.compile(a)\n",
+    "a model": "def f(model):\n    model.eval()\n",
+    "a function of that name": "def eval(a):\n    return a\nx = eval('b')\ny = [eval]\n",
+    "a literal": "import ast\ndef f(a):\n    return ast.literal_eval(a)\n",
+    "no Python": "eval('1 +')\n",
+}
+
+
+@pytest.mark.parametrize("case", RUN_TEXTS)
+def test_a_text_that_is_run_is_code(case: str) -> None:
+    assert rules(judged({"app.py": ""}, {"app.py": RUN_TEXTS[case]})) == {"exit"}
+
+
+@pytest.mark.parametrize("case", NO_CODE)
+def test_a_text_that_is_run_may_be_harmless(case: str) -> None:
+    assert judged({"app.py": ""}, {"app.py": NO_CODE[case]}) == []
+
+
+def test_a_text_that_was_run_before_may_be_another_one() -> None:
+    old = "def load(path, names):\n    exec(path.read_text(), names)\n"
+    assert judged({"app.py": old}, {"app.py": old.replace("text()", "text('utf-8')")}) == []
+
+
 # ── Rust, whose tests live in any file ──
 
 LIB = "pub fn total(p: &[i32]) -> i32 {\n    assert!(p.len() < 3);\n    0\n}\n"

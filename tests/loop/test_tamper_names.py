@@ -29,6 +29,32 @@ def test_a_test_of_java_is_told_by_its_name_as_it_is_written(path: str) -> None:
     assert kind_of("src/test/java/Contest.java") == "tests"
 
 
+DEAF = "package testutil\n\nfunc Equal(t *testing.T, a, b int) {\n}\n"
+ASKS = DEAF.replace("{\n", "{\n\tif a != b {\n\t\tt.Fatal(a)\n\t}\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("internal/testutil/equal.go", "assertion-weakened"),
+        ("pkg/test-utils/equal.ts", "protected-test"), ("app/testutils.py", "protected-test"),
+        ("src/test_support/mod.rs", "assertion-weakened"), ("test-helpers.js", "protected-test"),
+    ],
+)  # fmt: skip
+def test_what_tests_share_is_theirs_wherever_it_lies(path: str, rule: str) -> None:
+    """Helpers of tests that stand beside the code, as a package of Go has them."""
+    before, after = ASKS, DEAF
+    if path.endswith(".rs"):
+        before, after = "pub fn equal() { assert_eq!(a, b); }\n", "pub fn equal() {}\n"
+    assert rules(judged({path: before}, {path: after})) == {rule}
+    assert judged({}, {path: before}) == []
+
+
+def test_a_word_that_begins_like_them_is_source() -> None:
+    for path in ("app/testimony.py", "lib/testutility/a.go", "app/testing/client.py"):
+        assert judged({path: "a = 1\n"}, {path: "a = 2\n"}) == []
+
+
 #: What stood there, what the agent adds, and whether a module is imported from it instead.
 PLACES: dict[str, tuple[Tree, Tree, bool]] = {
     "scripts in a folder": ({}, {"packaging/build_deb.py": "x = 1\n"}, False),
@@ -43,6 +69,7 @@ PLACES: dict[str, tuple[Tree, Tree, bool]] = {
     "a module beside a folder": ({"packaging/x.py": ""}, {"packaging.py": ""}, True),
     "a module beside its types": ({"yaml.pyi": ""}, {"yaml.py": ""}, True),
     "the types of a module": ({}, {"yaml.pyi": ""}, True),
+    "what tests claim by": ({}, {"hamcrest/__init__.py": ""}, True),
     "a compiled one": ({}, {"yaml/__init__.cpython-313.so": "x"}, True),
     "below another root": ({"json.py": ""}, {"src/json.py": ""}, True),
 }  # fmt: skip

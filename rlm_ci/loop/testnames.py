@@ -1,0 +1,68 @@
+"""Names by which runners find tests: of files and of folders, as each language has them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_SCRIPT = r"[cm]?[jt]sx?"
+#: Where a name made of lower-case words is a test's.
+_WORDED = (
+    r"(?:py|rb|exs?|erl|cc|cpp|cxx|c|m|mm|lua|dart|clj[cs]?|cr|jl|ml|php|pl|sh|bash|zig|nim|"
+    rf"{_SCRIPT})"
+)
+_LOWER = re.compile(
+    rf"test[-_].+\.{_WORDED}|.+[-_](?:unit)?tests?\.{_WORDED}|.+\.(?:test|spec|cy)\..+"
+    r"|.+_test\.go|.+_tests?\.rs"
+    rf"|tests?\.(?:py|rb|{_SCRIPT})|.+_spec\.(?:rb|lua|cr)|.+[-_]e2e[-_]spec\.{_SCRIPT}"
+    rf"|.+\.e2e-spec\.{_SCRIPT}|.+_suite\.erl|.+\.tftest\.hcl"
+    r"|.+\.(?:t|bats|feature|phpt|robot|snap)|test[-_]?(?:utils?|helpers?)\..+"
+)
+#: Names in which the case counts, as to the runner: a ``Contest`` is none, nor the ``Latest``.
+_CAMEL = re.compile(
+    r".*Tests?\.(?:java|kts?|scala|groovy|cs|fs|vb|swift|php|mm?|cc|cpp|cxx|dart)|.+Ce[sp]t\.php"
+)
+#: Those that code has, too, where a build keeps it apart from its tests.
+_LOOSE = re.compile(
+    r"Test[A-Z].*\.(?:java|kt|scala|groovy)|.*[a-z0-9](?:IT|ITCase)\.(?:java|kt|scala|groovy)"
+    r"|.*TestCase\.(?:java|kt|scala|groovy|php|cs)|.*[a-z0-9]Spec\.(?:scala|groovy|hs|kt)"
+    r"|.*[a-z0-9]Suite\.scala"
+)
+_KINDS = "unit|integration|functional|acceptance|regression|smoke|system|contract|component|e2e"
+_FOLDER = re.compile(
+    rf"(?:tests?|__tests__|specs?|__specs__|testdata|__snapshots__|e2e|fixtures|__fixtures__|__mocks__"
+    rf"|(?:{_KINDS}|api|ui|android|common|jvm|native|shared)[-_]?tests?|.+\.(?:{_KINDS})?tests?"
+    r"|test[-_](?:data|suites?|fixtures|support)|testsuites?|testfixtures|testsupport"
+    r"|test[-_]?(?:utils?|helpers?)|step_definitions)",
+    re.IGNORECASE,
+)
+_CAMEL_FOLDER = re.compile(r"\w*[a-z0-9](?:UI)?Tests")
+#: Only as the first folder, and only below another one.
+_PERL = ("t", "xt")
+_FEATURES = re.compile(r"(?:.*/)?features/(?:steps/.+|support/.+|environment\.py)")
+_NAMED_SCRIPT = re.compile(
+    rf"(?:.+[-_.](?:tests?|spec|cy)|tests?|test-(?!utils?\.|helpers?\.).+)\.{_SCRIPT}"
+)
+
+
+def is_file(path: str) -> bool:
+    """Whether a file is a test, or shared by tests, by its own name."""
+    name = path.rpartition("/")[2]
+    if _LOWER.fullmatch(name.lower()) or _CAMEL.fullmatch(name):
+        return True
+    if _LOOSE.fullmatch(name) and "src/main/" not in path:
+        return True
+    return path.startswith(tuple(f"{folder}/" for folder in _PERL)) or bool(
+        _FEATURES.fullmatch(path)
+    )
+
+
+@lru_cache(maxsize=4096)
+def is_folder(name: str) -> bool:
+    """Whether all that lies in a folder of this name is of tests."""
+    return bool(_FOLDER.fullmatch(name) or _CAMEL_FOLDER.fullmatch(name))
+
+
+def is_script(name: str) -> bool:
+    """Whether a file of JavaScript is one that holds tests, and no helper of theirs."""
+    return bool(_NAMED_SCRIPT.fullmatch(name.lower()))
