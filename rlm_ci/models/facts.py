@@ -146,6 +146,7 @@ class Facts:
                 self._open.pop(identity, None)
                 self._failed[identity] = span
                 if record["charge"] is not None:
+                    shapes.require("charge", record["charge"])
                     self.charge(Charge.from_dict(record["charge"]))
             elif kind == "fact" and isinstance(record["value"], dict):
                 shapes.require(record["kind"], record["value"])

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Holds = Callable[[Any], bool]
 
+#: No count and no price comes to as much: beyond it a sum is no number of JSON any more.
+_MOST: Final = 1 << 53
+
 
 def require(kind: str, value: Mapping[str, Any]) -> None:
     """Raise TypeError for a fact that is not of the shape of its ``kind``, if that has one."""
@@ -31,7 +34,7 @@ def _flag(value: Any) -> bool:
 
 
 def _count(value: Any) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value < _MOST
 
 
 def _whole(value: Any) -> bool:
@@ -48,7 +51,7 @@ def _number(value: Any) -> bool:
 
 def _money(value: Any) -> bool:
     try:
-        return _text(value) and 0 <= Decimal(value) < Decimal("Infinity")
+        return _text(value) and 0 <= Decimal(value) < _MOST
     except InvalidOperation:
         return False
 
@@ -114,6 +117,7 @@ _QUESTION: Final = _record(
 )
 _SHAPES: Final[Mapping[str, Holds]] = {
     "artifacts": _named(_DIGEST),
+    "charge": _record({"usage": _USAGE, "cost": _maybe(_money)}),
     "clock": _record({"seconds": _number, "at": _text}),
     "completion": _record(
         {
