@@ -134,10 +134,8 @@ def run(
 def unavailable(program: str | bytes, error: OSError) -> UnavailableError:
     """The error of a program that could not be started."""
     name = os.fsdecode(program)
-    return UnavailableError(
-        f"{name} could not be started: {error.strerror}",
-        hint=f"install {name}, or put the folder that holds it on PATH",
-    )
+    hint = f"install {name}, or put the folder that holds it on PATH"
+    return UnavailableError(f"{name} could not be started: {error.strerror}", hint=hint)
 
 
 def locate(program: str, path: str, endings: str) -> str | None:
@@ -275,21 +273,18 @@ if sys.platform != "win32":
     ) -> int:
         """Start ``argv`` as leader of a group, with ``descriptors`` as its 0, 1, 2 and so on.
 
-        It has no other descriptor.
-        ``mask`` are the signals that it starts with blocked. Returns the process id; raises
-        OSError.
+        It has no other descriptor. ``mask`` are the signals that it starts with blocked. Returns
+        the process id; raises OSError.
         """
         given = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors)]
-        left = [number for number in inherited() if number not in descriptors]
-        most = os.sysconf("SC_OPEN_MAX")
-        for number in left:
-            if number >= most:  # opened before the limit was lowered: a child may not close it
+        for number in set(inherited()).difference(descriptors):  # closing fails above `ulimit -n`
+            with suppress(OSError):  # closed by now
                 os.set_inheritable(number, False)  # noqa: FBT003 - it has no name for that
         return os.posix_spawnp(
             argv[0],
             list(argv),
             dict(env),
-            file_actions=[*((os.POSIX_SPAWN_CLOSE, one) for one in left if one < most), *given],
+            file_actions=given,
             setpgroup=0,
             setsigmask=mask,
             # Python ignores SIGPIPE, and a child would inherit that.

@@ -44,7 +44,11 @@ _SMALL = 64 << 20
 _LAST = 5
 #: The first that runs inside: it says so, and goes on once it is answered. We may be dead before
 #: bwrap has asked to be told of that; then nobody answers, ever.
-_WAITS = 'echo >&{said} && read -r _ <&{heard} && exec {said}>&- {heard}<&- && exec "$@"'
+#: Some shells count in the environment how deep they are.
+_WAITS = (
+    "echo >&{said} && read -r _ <&{heard} && exec {said}>&- {heard}<&- || exit; "
+    '[ -z "${{SHLVL+x}}" ] || set -- /usr/bin/env -u SHLVL "$@"; exec "$@"'
+)
 #: Where a message of bwrap begins that says what it could not do.
 _SIGN = "bwrap: "
 

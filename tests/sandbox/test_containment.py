@@ -162,6 +162,15 @@ def test_when_we_are_killed_they_die_too(
     assert eventually(lambda: not sleepers(seconds))
 
 
+def test_whatever_shell_begins_adds_nothing(bubblewrap: Bubblewrap) -> None:
+    """The first to run is a shell; on many a system that is bash, which counts its levels."""
+    others = (Mount("/usr/bin/bash", os.path.realpath("/bin/sh")),)
+    for mounts in ((), others):
+        rows = bubblewrap.run(Job(("env", "-0"), mounts=mounts)).output.head.split(b"\0")
+        names = {row.partition(b"=")[0].decode() for row in rows if row}
+        assert names == {*Job(()).environment("/x"), "PWD"}
+
+
 #: As slow to begin as a machine under load: whoever starts it is dead by then, and has heard of it.
 SLOW = (
     "#!/bin/sh\n: > {began}; while [ ! -e {go} ]; do sleep 0.01; done; "
