@@ -14,9 +14,10 @@ _WORDED = (
 _LOWER = re.compile(
     rf"test[-_].+\.{_WORDED}|.+[-_](?:unit)?tests?\.{_WORDED}|.+\.(?:test|spec|cy)\..+"
     r"|.+_test\.go|.+_tests?\.rs"
-    rf"|tests?\.(?:py|rb|{_SCRIPT})|.+_spec\.(?:rb|lua|cr)|.+[-_]e2e[-_]spec\.{_SCRIPT}"
+    rf"|tests\.(?:py|{_SCRIPT})|.+_spec\.(?:rb|lua|cr)|.+[-_]e2e[-_]spec\.{_SCRIPT}"
     rf"|.+\.e2e-spec\.{_SCRIPT}|.+_suite\.erl|.+\.tftest\.hcl"
-    r"|.+\.(?:t|bats|feature|phpt|robot|snap)|test[-_]?(?:utils?|helpers?)\..+"
+    r"|.+\.(?:t|bats|feature|phpt|robot|snap)|test[-_]?(?:utils?|helpers?)\..+",
+    re.DOTALL,
 )
 #: Names in which the case counts, as to the runner: a ``Contest`` is none, nor the ``Latest``.
 _CAMEL = re.compile(
@@ -37,8 +38,8 @@ _FOLDER = re.compile(
     re.IGNORECASE,
 )
 _CAMEL_FOLDER = re.compile(r"\w*[a-z0-9](?:UI)?Tests")
-#: Only as the first folder, and only below another one.
-_PERL = ("t", "xt")
+#: At the top alone: deeper, it is a command of that name, or anything.
+_TOP = re.compile(rf"test\.(?:rb|{_SCRIPT})|x?t/.+", re.DOTALL)
 _FEATURES = re.compile(r"(?:.*/)?features/(?:steps/.+|support/.+|environment\.py)")
 _NAMED_SCRIPT = re.compile(
     rf"(?:.+[-_.](?:tests?|spec|cy)|tests?|test-(?!utils?\.|helpers?\.).+)\.{_SCRIPT}"
@@ -52,9 +53,7 @@ def is_file(path: str) -> bool:
         return True
     if _LOOSE.fullmatch(name) and "src/main/" not in path:
         return True
-    return path.startswith(tuple(f"{folder}/" for folder in _PERL)) or bool(
-        _FEATURES.fullmatch(path)
-    )
+    return bool(_TOP.fullmatch(path) or _FEATURES.fullmatch(path))
 
 
 @lru_cache(maxsize=4096)

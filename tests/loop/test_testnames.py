@@ -27,6 +27,7 @@ src/main/scala/CipherSuite.scala src/main/kotlin/KeySpec.kt app/job_spec.py src/
 src/t/a.py app/features/login.ts src/features/cart/index.ts test_server.go latest/a.py
 contests/a.rb attest.js protest.ts src/testing/client.py testimony.py a/testable/b.py Manifests/a.cs
 greatest.cc a.txt t.py x.tsx src/tester.js latest.test
+src/commands/test.ts shop/management/commands/test.py lib/test.rb
 """
 
 
