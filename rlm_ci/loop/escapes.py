@@ -79,6 +79,8 @@ _LINES = {
         r"|\bcfg!\s{0,4}\([^)]{0,80}\btest\b|\bcfg(?:_attr)?\(\s{0,4}not\(\s{0,4}test\b"
     ),
 }
+#: Characters of what an exit is given that are looked at.
+_GIVEN_AT_MOST = 400
 #: What a code of an exit is set to, where it stands for what is not there, and that it is 0.
 _GIVEN = re.compile(r"[;})]")
 _DEFAULT = re.compile(r"(?:\?\?|\|\|)\s{0,9}0\b")
@@ -132,7 +134,7 @@ def _kind(found: re.Match[str]) -> str:
 
     Around it, and in what it is given, there may be other code than before.
     """
-    text, rest = found[0], found.string[found.end() :]
+    text, rest = found[0], found.string[found.end() : found.end() + _GIVEN_AT_MOST]
     head = "" if not found.start() else "… "
     if not text.endswith(("(", "=")):
         return f"{head}{text}"
@@ -140,7 +142,8 @@ def _kind(found: re.Match[str]) -> str:
     without = _DEFAULT.sub("", given)
     if not given.strip() or given.strip() == "0":
         return f"{head}{text}{given})" if text.endswith("(") else f"{head}{text}{given}"
-    told = "… 0 …" if _ZERO.search(without) else "…"
+    # What nobody can look through may say anything.
+    told = "… 0 …" if _ZERO.search(without) or len(given) == _GIVEN_AT_MOST else "…"
     return f"{head}{text}{told})" if text.endswith("(") else f"{head}{text} {told}"
 
 
@@ -324,31 +327,52 @@ def _aborted(module: ast.Module) -> Iterator[tuple[int, str]]:
 def _of_system(nodes: list[ast.AST]) -> set[str]:
     """What the modules of the system are called in a module."""
     names = set(_SYSTEM)
+    given: dict[str, set[str]] = {}
     for node in nodes:
         if isinstance(node, ast.Import):
             names |= {one.asname or one.name for one in node.names if one.name in _SYSTEM}
-    known = 0
-    while len(names) > known:
-        known = len(names)
-        for node in nodes:
-            if isinstance(node, ast.Assign | ast.NamedExpr) and _is_system(node.value, names):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                names |= {one.id for one in targets if isinstance(one, ast.Name)}
+        elif isinstance(node, ast.Assign | ast.NamedExpr):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            called = {one.id for one in targets if isinstance(one, ast.Name)}
+            if _is_system(node.value, names):
+                names |= called
+            for one in _alternatives(node.value):
+                if isinstance(one, ast.Name):
+                    given.setdefault(one.id, set()).update(called)
+    # Each name passes on what it is once, so that a long chain of them ends soon.
+    waiting = list(names)
+    while waiting:
+        new = given.pop(waiting.pop(), set()) - names
+        names |= new
+        waiting += new
     return names
+
+
+def _alternatives(node: ast.AST | None) -> Iterator[ast.AST]:
+    """The expressions of which one is what an expression comes to."""
+    waiting = [] if node is None else [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.BoolOp):
+            waiting += one.values
+        elif isinstance(one, ast.IfExp):
+            waiting += (one.body, one.orelse)
+        elif isinstance(one, ast.NamedExpr):
+            waiting.append(one.value)
+        else:
+            yield one
 
 
 def _is_system(node: ast.AST | None, names: Container[str]) -> bool:
     """Whether an expression is one of the modules of the system, which go by ``names``, too."""
+    return any(_is_one(one, names) for one in _alternatives(node))
+
+
+def _is_one(node: ast.AST, names: Container[str]) -> bool:
     if isinstance(node, ast.Name):
         return node.id in names
     if isinstance(node, ast.Attribute):
         return node.attr in _SYSTEM
-    if isinstance(node, ast.BoolOp):
-        return any(_is_system(one, names) for one in node.values)
-    if isinstance(node, ast.IfExp):
-        return _is_system(node.body, names) or _is_system(node.orelse, names)
-    if isinstance(node, ast.NamedExpr):
-        return _is_system(node.value, names)
     texts = node.args if isinstance(node, ast.Call) else []
     texts = [node.slice] if isinstance(node, ast.Subscript) else texts
     return any(_constant(one) in _SYSTEM for one in texts)

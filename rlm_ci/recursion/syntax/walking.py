@@ -217,8 +217,8 @@ class Walk:
             if kind in dialect.LEADS:
                 leads.append(child)
                 continue
-            first = (leads[0] if leads else child).start_point.row
-            near = bool(comments) and first <= _last_row(comments[-1]) + 1
+            begins = (leads[0] if leads else child).start_point.row
+            near = bool(comments) and begins <= _last_row(comments[-1]) + 1
             dialect.visit(self, scope, child, Note(tuple(comments) if near else (), tuple(leads)))
             before = _last_row(child)
             comments, leads = [], []
