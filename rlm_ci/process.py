@@ -246,24 +246,21 @@ if sys.platform != "win32":
         """Hear of it again, at once if it has come meanwhile."""
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def inherited() -> list[int]:
-        """What a child would get besides the standard three: whoever started us left them open.
+    def keep_back(given: Sequence[int] = ()) -> None:
+        """Have no child get what whoever started us left open, but the three and ``given``.
 
-        A folder among them would be a way out of any sandbox.
+        A folder among them would be a way out of any sandbox. To close them in the child fails
+        above a limit that was lowered since.
         """
         try:
             numbers = [int(name) for name in os.listdir("/dev/fd")]
         except OSError:  # a machine without it: all that there can be
             most = os.sysconf("SC_OPEN_MAX")
             numbers = list(range(most if most > 0 else 1 << 16))
-        found = []
         for number in numbers:
-            try:
-                if number > 2 and os.get_inheritable(number):
-                    found.append(number)
-            except OSError:  # closed, or that of the listing itself
-                continue
-        return found
+            with suppress(OSError):  # closed, or that of the listing itself
+                if number > 2 and number not in given and os.get_inheritable(number):
+                    os.set_inheritable(number, False)  # noqa: FBT003 - it has no name for that
 
     def spawn(
         argv: Sequence[str | bytes],
@@ -277,9 +274,7 @@ if sys.platform != "win32":
         the process id; raises OSError.
         """
         given = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors)]
-        for number in set(inherited()).difference(descriptors):  # closing fails above `ulimit -n`
-            with suppress(OSError):  # closed by now
-                os.set_inheritable(number, False)  # noqa: FBT003 - it has no name for that
+        keep_back(descriptors)
         return os.posix_spawnp(
             argv[0],
             list(argv),

@@ -213,9 +213,9 @@ def _detach(argv: Sequence[str], environ: Mapping[str, str], log: str) -> None:
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, log, create, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
-        # A pipe that we were given would keep whoever reads it waiting for as long as the run.
-        *((os.POSIX_SPAWN_CLOSE, number) for number in process.inherited()),
     ]
+    # A pipe that we were given would keep whoever reads it waiting for as long as the run.
+    process.keep_back()
     os.posix_spawn(
         argv[0],
         list(argv),
