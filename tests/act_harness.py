@@ -12,6 +12,7 @@ Neither has a network: pip reads the wheels that ``make setup`` put beside the e
 from __future__ import annotations
 
 import fcntl
+import importlib.metadata
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from histories import GitRepo
-from histories_events import NAME, OWNER, pull_request
+from histories_events import NAME, OWNER
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -264,7 +268,7 @@ class Step:
 
 
 def installed(shared: Path, *, models: bool = False) -> Path:
-    """What the action has left below RUNNER_TEMP after it ran, made once for all workers.
+    """What the action leaves below RUNNER_TEMP after it ran, made once for all workers.
 
     It is that of the checks, or that of ``models``. ``shared`` is a folder of this session. Whoever
     brings it into a job by :func:`reuse` is not about the installation: an action that finds it
@@ -277,23 +281,49 @@ def installed(shared: Path, *, models: bool = False) -> Path:
         made = shared / "job" / "temp" / "rlm-ci"
         if not (made / "ready").exists():
             _install(shared, models=models)
-            next(made.rglob("rlm-ci.pth")).unlink()
     return made
 
 
 def _install(shared: Path, *, models: bool) -> None:
-    """A job in which the action ran, so that most of what it imports is compiled too."""
-    repo = GitRepo(shared / "workspace")
-    base = repo.write("README.md", "# Shop\n").commit("Begin")
-    event = shared / "event.json"
-    event.write_text(json.dumps(pull_request(base, repo.write("a.py", "a = 1\n").commit("Add"))))
-    environment = {"GITHUB_EVENT_PATH": str(event), "GITHUB_EVENT_NAME": "pull_request"}
-    job = Runner(shared / "job", ship_action(shared / "action"), repo.path, environment)
-    ended = job.use({"openai-base-url": "http://127.0.0.1:9"} if models else {})
-    assert [step.code for step in ended] == [0, 0], ended
-    if models:
-        python = ended[0].outputs["python"]
-        subprocess.run([python, "-I", "-c", "import openai.resources.chat"], check=True)
+    """What the action's first step makes, of what ``make setup`` has installed from the same lock:
+    pip takes seconds for it. That step itself is run by ``test_action.py``.
+    """
+    venv = shared / "job" / "temp" / "rlm-ci"
+    subprocess.run([sys.executable, "-I", "-m", "venv", "--without-pip", venv], check=True)
+    lock = ROOT / ("requirements-models.lock" if models else "requirements.lock")
+    here, there = (Path(sysconfig.get_path("purelib", vars={"base": str(base)}))
+                   for base in (sys.prefix, venv))  # fmt: skip
+    for name, version in locked(lock).items():
+        found = importlib.metadata.distribution(name)
+        assert found.version == version, f"not what the lock pins: run `make setup` ({name})"
+        for file in found.files or ():
+            source = here / file
+            # A script names the interpreter that it was installed for; a program has none.
+            if source.is_file() and (".." not in file.parts or not _is_script(source)):
+                _link(source, Path(os.path.normpath(there / file)))
+    shutil.copy(lock, venv / "requirements.lock")
+    (venv / "ready").touch()
+
+
+def locked(lock: Path) -> dict[str, str]:
+    """What ``lock`` pins for this Python and platform."""
+    lines = re.findall(r"^([\w.-]+==[^\\\n]+)", lock.read_text(), re.MULTILINE)
+    pins = [Requirement(line) for line in lines]
+    here = [pin for pin in pins if not pin.marker or pin.marker.evaluate()]
+    return {canonicalize_name(pin.name): str(pin.specifier)[2:] for pin in here}
+
+
+def _is_script(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(2) == b"#!"
+
+
+def _link(source: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, to)
+    except OSError:  # another file system
+        shutil.copy2(source, to)
 
 
 def reuse(made: Path, job: Path) -> None:

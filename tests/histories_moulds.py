@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from histories import GitRepo
+from histories_commits import refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,7 +64,7 @@ def cast(folder: Path, build: Callable[[Path], Sequence[GitRepo]]) -> Sequence[G
         return made
     made = _MADE[name].cast(folder)
     for repo in made:
-        if not (repo.path / "HEAD").exists():
-            # git knows a file by its inode too: the index of another one's would all be in doubt.
+        # git knows a file by its inode too: the index of another one's would all be in doubt.
+        if not (repo.path / "HEAD").exists() and not refresh(os.fsencode(repo.path)):
             repo.run("update-index", "-q", "--refresh")
     return made

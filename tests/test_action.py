@@ -17,13 +17,13 @@ from act_harness import (
     Job,
     Runner,
     load_yaml,
+    locked,
     put_python,
     reuse,
     run_in_act,
     ship_action,
 )
 from histories_events import HOSTILE_TITLE, pull_request
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rlm_ci import checks
@@ -239,14 +239,6 @@ def _packages(python: str) -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in json.loads(out).items()}
 
 
-def _locked(lock: Path) -> dict[str, str]:
-    """What ``lock`` pins for this Python and platform."""
-    lines = re.findall(r"^([\w.-]+==[^\\\n]+)", lock.read_text(), re.MULTILINE)
-    pins = [Requirement(line) for line in lines]
-    here = [pin for pin in pins if not pin.marker or pin.marker.evaluate()]
-    return {canonicalize_name(pin.name): str(pin.specifier)[2:] for pin in here}
-
-
 def _job(tmp_path: Path, **options: Any) -> Runner:
     workspace = tmp_path / "workspace"
     workspace.mkdir(exist_ok=True)
@@ -269,7 +261,7 @@ def test_exactly_the_lock_is_installed_and_once_in_a_job(
 ) -> None:
     job = _job(tmp_path)
     python = job.use(inputs)[0].outputs["python"]
-    assert _packages(python) == _locked(ROOT / lock)
+    assert _packages(python) == locked(ROOT / lock)
 
     marker = Path(python).parent / "marker"
     marker.touch()

@@ -6,6 +6,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
+import histories_commits
 import pytest
 from histories import EMPTY_TREE, Change, Content, GitError, GitRepo, History
 from histories_changes import (
@@ -53,6 +54,102 @@ if TYPE_CHECKING:
     from conftest import Cli
 
 posix = pytest.mark.skipif(os.name != "posix", reason="names, modes and pipes of POSIX")
+
+
+# -- what is written without a process ----------------------------------------------------------
+
+#: Work trees one after the other: a str is a file, None takes it away, a mode or a link besides.
+GROWING: list[dict[str, str | tuple[int, str] | None]] = [
+    {"README.md": "# Shop\n"},
+    {"a/b/c.py": "x = 1\n", "a.b": "1", "a/z": "", "run.sh": (0o755, "echo\n"), "\u00fc b": "\r\n"},
+    {"link": (0, "a/b"), "README.md": None, "a/b/c.py": (0o755, "x = 2\n")},
+    {},
+    {"a/b/c.py": None, "a/b": "a file now\n", ".github/x.yml": "on: push\n"},
+]
+MESSAGES = [
+    b"Change", b"", b"One\n\n  two\t three \n", b" \t leading\nmore\n\n\n", "\u00fc\n".encode(),
+    b"# not a remark", b"\n\nlate\n", b"a\r\nb\r\n", b"\xff no text", "\ufdd0".encode(),
+]  # fmt: skip
+
+
+def lay(repo: GitRepo, files: dict[str, str | tuple[int, str] | None]) -> None:
+    for name, given in files.items():
+        if given is None:
+            repo.remove(name)
+        elif isinstance(given, str):
+            repo.remove(*([name] if (repo.path / name).is_dir() else [])).write(name, given)
+        elif given[0]:
+            repo.write(name, given[1], given[0])
+        else:
+            repo.symlink(name, given[1])
+
+
+def told(repo: GitRepo) -> list[bytes]:
+    asked = (
+        ("rev-parse", "HEAD"), ("ls-files", "--stage"), ("reflog", "--format=%H %gn %ge %gs"),
+        ("reflog", "main"), ("diff-files",), ("status", "--porcelain", "-uall"),
+        ("fsck", "--strict"),
+    )  # fmt: skip
+    return [repo.run(*args) for args in asked]
+
+
+@posix
+def test_what_is_committed_without_a_process_is_what_git_commits(tmp_path: Path) -> None:
+    ours, git = GitRepo(tmp_path / "ours"), GitRepo(tmp_path / "git")
+    blank = (ours.path / ".git" / "config").read_bytes()
+    ours.remote("https://example.com/x.git")
+    plain = 0
+    for number, message in enumerate(MESSAGES):
+        for repo in (ours, git):
+            lay(repo, GROWING[number] if number < len(GROWING) else {f"{number}": "x\n"})
+        clock = git.clock() | {"HOME": str(tmp_path)}
+        env = {**os.environ, **git._env, **clock}
+        made = histories_commits.commit(os.fsencode(ours.path), message, env, blank)
+        plain += made is not None
+        for repo in (git,) if made else (ours, git):
+            repo.run("add", "-A")
+            repo.run(
+                "commit", "-q", "--allow-empty", "--allow-empty-message", "--cleanup=verbatim",
+                "-F", "-", stdin=message, env=clock,
+            )  # fmt: skip
+        assert told(ours) == told(git), message
+    assert plain == len(MESSAGES) - 2
+    assert ours.text("remote", "get-url", "origin") == "https://example.com/x.git"
+
+
+@posix
+def test_an_index_is_refreshed_without_a_process_where_all_is_as_it_says(repo: GitRepo) -> None:
+    repo.write("a/b", "1\n").write("run.sh", "echo\n", 0o755).symlink("link", "a/b").commit()
+    for name in ("a/b", "run.sh"):
+        os.utime(repo.place(name), (1, 1))
+    assert repo.run("diff-files")
+    assert histories_commits.refresh(os.fsencode(repo.path))
+    assert repo.run("diff-files") == b""
+    repo.write("a/b", "2\n")
+    assert not histories_commits.refresh(os.fsencode(repo.path))
+    repo.write("a/b", "1\n").chmod("run.sh", 0o644)
+    assert not histories_commits.refresh(os.fsencode(repo.path))
+
+
+@posix
+@pytest.mark.parametrize(
+    "files",
+    [
+        {".gitignore": "*.log\n"}, {"a/.gitattributes": "* text\n"}, {".git/MERGE_HEAD": "x\n"},
+        {"inner/.git/HEAD": "x\n"}, {".git/info/exclude": "*\n"}, {"GIT~1": "x\n"},
+        {".git/packed-refs": "x\n"}, {"large": "x" * (1 << 20)}, {".git/HEAD": "0" * 40 + "\n"},
+        {".git/config": "[core]\n\tautocrlf = true\n"}, {".git/index": "DIRC and more than that"},
+    ],
+    ids=lambda files: next(iter(files)),
+)  # fmt: skip
+def test_what_is_not_plain_is_left_to_git(
+    repo: GitRepo, tmp_path: Path, files: dict[str, str]
+) -> None:
+    blank = (repo.path / ".git" / "config").read_bytes()
+    repo.write("file", "1\n").write_all(files)
+    env = {**repo._env, **repo.clock(), "HOME": str(tmp_path)}
+    assert histories_commits.commit(os.fsencode(repo.path), b"x", env, blank) is None
+    assert not (repo.path / ".git" / "refs" / "heads" / "main").exists()
 
 
 def numstat(repo: GitRepo, base: str, head: str, *options: str) -> dict[bytes, tuple[bytes, bytes]]:

@@ -179,7 +179,9 @@ def _built(folder: Path) -> list[GitRepo]:
         author.write(f"src/{name}.py", "x\n")
     author.commit("Feature")
     remote = author.clone(folder / "shop.git", "--branch=main", "--single-branch", bare=True)
-    return [author, remote, remote.clone(folder / "clone")]
+    clone = remote.clone(folder / "clone")
+    author.run("push", "-q", str(remote.path), "feature:refs/pull/12/head")
+    return [author, remote, clone]
 
 
 @pytest.fixture
@@ -194,7 +196,7 @@ def stage(
         github.token(TOKEN)
         made = Stage(github, author, remote, clone, tmp_path, monkeypatch, capfd)
         monkeypatch.setattr(posting, "client", made.quick)
-        made.publish_head()
+        github.push(NAME, NUMBER, "feature")
         assert made.untouched
         yield made
         for client in made.clients:

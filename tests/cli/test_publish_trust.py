@@ -100,7 +100,7 @@ def test_what_is_known_is_written_before_github_is_asked(job: Job) -> None:
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
         process.communicate(timeout=20)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
     assert process.returncode == 130
     assert job.stage.github.writes == []
 

@@ -223,6 +223,9 @@ def test_a_content_meant_to_hurt_is_survived(content: str | bytes) -> None:
                  "setup.cfg", "package.json", "go.mod"):  # fmt: skip
         judged(BASE, BASE | {path: content})
         judged(BASE | {path: content}, BASE)
+
+
+def test_settings_too_deep_and_a_test_too_large_are_found() -> None:
     assert rules(judged(BASE, BASE | {"package.json": "[" * 100_000})) == {"config-weakened"}
     big = "x = 1\n" * 400_000
     assert rules(judged(BASE, BASE | {PY: big})) == {"protected-test"}

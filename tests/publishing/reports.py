@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from hypothesis import strategies as st
 
 from rlm_ci import errors
@@ -143,6 +145,10 @@ FRAGMENTS = (
 )  # fmt: skip
 
 
+# What is drawn from is made once: Hypothesis looks through all of a strategy that it does not know.
+
+
+@cache
 def hostile(most: int = 8) -> st.SearchStrategy[str]:
     """Texts of hostile fragments, and any text at all."""
     fragments = st.lists(st.sampled_from(FRAGMENTS), max_size=most).map("".join)
@@ -150,6 +156,7 @@ def hostile(most: int = 8) -> st.SearchStrategy[str]:
     return st.one_of(fragments, anything)
 
 
+@cache
 def locations() -> st.SearchStrategy[Location]:
     lines = st.one_of(
         st.just((None, None)),
@@ -172,6 +179,7 @@ def _has_half_a_pair(text: str) -> bool:
     return any(0xD800 <= ord(char) <= 0xDFFF and not 0xDC80 <= ord(char) <= 0xDCFF for char in text)
 
 
+@cache
 def findings(rule: str) -> st.SearchStrategy[Finding]:
     return st.builds(
         Finding, st.just(rule), st.sampled_from(Severity), hostile(), st.none() | hostile(),
@@ -181,6 +189,7 @@ def findings(rule: str) -> st.SearchStrategy[Finding]:
     )  # fmt: skip
 
 
+@cache
 def parts(part_id: str) -> st.SearchStrategy[Part]:
     metrics = st.dictionaries(
         st.sampled_from(("files", "ignored_files", "ignored_lines", "binary_files", "task_id")),
@@ -193,6 +202,7 @@ def parts(part_id: str) -> st.SearchStrategy[Part]:
     )  # fmt: skip
 
 
+@cache
 def reports() -> st.SearchStrategy[Report]:
     """Any report that follows the schema, hostile wherever an outsider can write."""
     ids = ("diff-budget", "delegation-guard", "doc-archive", "policy")

@@ -124,6 +124,10 @@ def test_code_is_one_code_span_with_that_text(text: str) -> None:
         assert not codes
 
 
+def test_a_name_and_a_colon_of_ours_are_no_emoji() -> None:
+    assert ":tada:" not in f"{neutral.code('a|:tada', cell=True)}: why"
+
+
 @given(text=hostile())
 @example("a\\|b")
 def test_code_in_a_cell(text: str) -> None:
