@@ -132,11 +132,11 @@ def test_a_fault_names_file_line_and_a_way_out(source: str, line: int, what: str
 DOUBLED = "{% set n = namespace(x='\\\\a\"' * 20000) %}{% for i in range(40) %}"
 ENDLESS = [
     "{% for a in range(10**9) %}{% endfor %}",
+    "{{ 'x' * 10**10 }}",
     "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
     "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}",
     "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
     "{% for a in range(9999) recursive %}{{ loop(range(9999)) if loop.depth < 5 }}{% endfor %}",
-    "{{ 'x' * 10**10 }}",
     "{{ ['x'] * 10**10 }}",
     "{{ 10**10 * [1] }}",
     "{{ 9 ** 9 ** 9 ** 9 }}",

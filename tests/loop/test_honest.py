@@ -83,6 +83,7 @@ LONG: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("case", LONG)
 def test_what_is_long_is_looked_at_once(case: str) -> None:
     path, text = LONG[case]
@@ -246,6 +247,7 @@ def test_a_line_of_a_rust_test_is_told_as_it_stands_in_the_file() -> None:
     assert place.quote == new.split("\n")[(place.line_start or 0) - 1] == "    #[ignore]"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("text", ["#[" * 8_000, "pub(" * 8_000, "#[test] (" * 10_000])
 def test_no_rust_takes_long(text: str) -> None:

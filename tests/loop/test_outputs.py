@@ -260,6 +260,7 @@ def everything_of(printout: Printout) -> int:
     return found
 
 
+@pytest.mark.sample(6)
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("piece", REPEATED)
 def test_a_line_that_repeats_itself_takes_the_time_of_any_other(piece: str) -> None:
@@ -270,6 +271,7 @@ def test_a_line_that_repeats_itself_takes_the_time_of_any_other(piece: str) -> N
     assert everything_of(printout) <= len(BEGINNINGS) * len(outputs.names())
 
 
+@pytest.mark.full
 @pytest.mark.timeout(60)
 def test_an_output_of_many_lines_takes_no_more_for_each() -> None:
     once = [line for name in NAMES for line in case(name)[0]]

@@ -76,6 +76,7 @@ def test_what_silences_no_tool_of_the_validator_is_no_matter(case: str) -> None:
     assert held(HEARD[case]) == set()
 
 
+@pytest.mark.full
 @pytest.mark.timeout(30)
 def test_no_source_takes_long() -> None:
     text = "# noqa: " + "A1," * 100_000 + "\n# noqa\n" * 20_000

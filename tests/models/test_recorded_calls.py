@@ -364,6 +364,7 @@ def test_after_a_kill_no_journalled_answer_is_asked_for_again(
 # -- size ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_answers_are_not_kept_in_memory(path: Path) -> None:
     text = "x" * 100_000
     with opened(path) as record:

@@ -212,6 +212,7 @@ def test_suppressed_findings_carry_their_justification() -> None:
     assert "Suppressed: Regenerated from the new OpenAPI description" in folded
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("number", [1, 20, 21, 150, 300, 1000, 20_000])
 def test_many_findings_fit_and_what_is_missing_is_counted(number: int) -> None:
     report = reports.many(number)

@@ -355,6 +355,7 @@ def test_the_prompts_of_an_earlier_run_are_no_leak(tmp_path: Path) -> None:
         assert examine(str(rlm), context).problems == ()
 
 
+@pytest.mark.full
 def test_much_leaked_text_against_much_that_is_known(tmp_path: Path) -> None:
     """What is looked at is linear in both: half a megabyte that leaked, and as much known."""
     from rlm_ci.recursion.context.building import build

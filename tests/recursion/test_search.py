@@ -137,6 +137,7 @@ def real_code() -> bytes:
     return b"".join(name.read_bytes() for name in names)[: 3 << 20]
 
 
+@pytest.mark.sample(1)
 @each_engine
 def test_real_code_in_chunks_of_the_usual_size(real_code: bytes, engine: str) -> None:
     needles = [b"RETURN", b"timeout", b"heartbeat", b"no such thing", b"\n\n", b"  ", b"e",
@@ -300,6 +301,7 @@ class Meter:
 
 
 @pytest.mark.sample(4)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("chunking", [(65536, 4096), (1000, 0), (64, 40), (1 << 30, 0)])
 @pytest.mark.parametrize(
     ("part", "needle"),
@@ -364,6 +366,7 @@ def test_a_needle_longer_than_a_window_makes_the_windows_longer() -> None:
     assert sum(folded) <= 3 * len(source)
 
 
+@pytest.mark.sample(2)
 @each_engine
 @pytest.mark.parametrize("length", [257, 5000, 70_000, 1_000_000])
 def test_long_needles_in_a_source_of_one_letter(engine: str, length: int) -> None:

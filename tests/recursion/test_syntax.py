@@ -182,6 +182,7 @@ def test_a_parser_ends_within_its_bounds(source: Path) -> None:
 MANY = 50_000
 
 
+@pytest.mark.sample(4)
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("name", "content"),
