@@ -111,7 +111,7 @@ def test_what_is_set_wrong_costs_nothing_that_was_paid(stage: Stage) -> None:
     more = ("resume", run.id, "--max-iterations", "2")
     refused = stage.cli(*more, env={"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""})
     assert refused.code == 5, refused
-    assert run.manifest["status_detail"] == "paused"
+    assert run.manifest["status_detail"] == "max_iterations", "as it was"
     resumed = stage.cli(*more)
     assert (resumed.code, stage.source()) == (0, MENDED), resumed
     asked_once(stage, run)
