@@ -21,8 +21,18 @@ def eventually(ask: Callable[[], bool], seconds: float = 20) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether ``pid`` is a live process; one that only waits to be reaped is not."""
-    return _state(pid)[0] not in "ZX"
+    """Whether ``pid`` is a live process; one that only waits to be reaped is not.
+
+    Its first thread may be gone while others of it hold its files open for a moment.
+    """
+    return _state(pid)[0] not in "ZX" or len(_threads(pid)) > 1
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
 
 
 def sleepers(seconds: str) -> list[int]:
