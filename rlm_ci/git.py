@@ -402,16 +402,20 @@ class Repository:
         self, names: Sequence[str], paths: Iterable[str], folder: str
     ) -> dict[str, set[str]]:
         """Which of the attributes ``names`` are set on which paths, by the files in ``folder``."""
-        asked = "".join(f"{path}\0" for path in paths)
-        answer = self.run(
-            "check-attr", "-z", "--stdin", *names, stdin=_encode(asked), **self._detached(folder)
-        )
-        fields = _names(answer)
         found: dict[str, set[str]] = {}
-        for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
+        for path, name, value in self.said_attributes(names, paths, **self._detached(folder)):
             if value in ("set", "true"):
                 found.setdefault(path, set()).add(name)
         return found
+
+    def said_attributes(
+        self, names: Sequence[str], paths: Iterable[str], **where: Any
+    ) -> list[tuple[str, str, str]]:
+        """Path, name and value of each of the attributes, by the files of the work tree."""
+        asked = _encode("".join(f"{path}\0" for path in paths))
+        answer = self.run("check-attr", "-z", "--stdin", *names, stdin=asked, **where)
+        fields = _decode(answer).split("\0")
+        return list(zip(fields[:-1:3], fields[1::3], fields[2::3], strict=True))
 
     def _require_trust(self) -> None:
         """Let git look once at whether there is a repository, and whose it is."""
@@ -444,7 +448,3 @@ def _encode(text: str) -> bytes:
 
 def _decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
-
-
-def _names(data: bytes) -> list[str]:
-    return [_decode(name) for name in data.split(b"\0") if name]

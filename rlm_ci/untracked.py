@@ -27,16 +27,11 @@ def converted(repository: Repository, paths: Sequence[str]) -> dict[str, Count]:
 
     Without what can be counted by nobody: a link, another repository, a file that is closed to us.
     """
-    asked = "".join(f"{path}\0" for path in paths if path[-1:] != "/")
+    asked = [path for path in paths if path[-1:] != "/"]
     if not asked:
         return {}
-    answer = repository.run("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=_encode(asked))
-    fields = answer.decode("utf-8", "surrogateescape").split("\0")
-    touched = dict.fromkeys(
-        path
-        for path, value in zip(fields[:-1:3], fields[2::3], strict=True)
-        if value != "unspecified"
-    )
+    told = repository.said_attributes(_ATTRIBUTES, asked)
+    touched = dict.fromkeys(path for path, _, value in told if value != "unspecified")
     root = repository.root
     return _count(repository, [path for path in touched if _is_open(os.path.join(root, path))])
 
@@ -60,10 +55,7 @@ def _count(repository: Repository, paths: Sequence[str]) -> dict[str, Count]:
         index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         # Of what stands in the work tree git reads no object: any id will do.
         rows = "".join(f"100644 {empty}\t{path}\0" for path in paths)
-        repository.run("update-index", "-z", "--index-info", stdin=_encode(rows), env=index)
+        stdin = rows.encode("utf-8", "surrogateescape")
+        repository.run("update-index", "-z", "--index-info", stdin=stdin, env=index)
         counted = counts(repository.diff_worktree("--numstat", "--no-renames", empty, env=index))
     return {one.path: one for one in counted}
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

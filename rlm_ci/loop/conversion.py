@@ -37,14 +37,8 @@ def converted(repository: Repository, paths: Iterable[str]) -> tuple[str, ...]:
     """Those of ``paths`` that the repository, as it is set up here, converts on the way in."""
     if repository.git_dir is None:
         return ()
-    asked = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-    answer = repository.run("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=asked)
-    fields = answer.decode("utf-8", "surrogateescape").split("\0")
-    told = [
-        (path, name, value)
-        for path, name, value in zip(fields[:-1:3], fields[1::3], fields[2::3], strict=True)
-        if value not in _NOT_SET
-    ]
+    said = repository.said_attributes(_ATTRIBUTES, paths)
+    told = [(path, name, value) for path, name, value in said if value not in _NOT_SET]
     known = _filters(repository) if any(name == "filter" for _, name, _ in told) else frozenset()
     found = (path for path, name, value in told if name != "filter" or value in known)
     return tuple(dict.fromkeys(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 from histories import GitRepo
 
@@ -17,9 +18,9 @@ def opened(root: Path) -> Repository:
     return Repository(top, git_dir, dict(os.environ))
 
 
-def workspace(root: GitRepo | Path, place: Path, **options: object) -> Workspace:
+def workspace(root: GitRepo | Path, place: Path, **options: Any) -> Workspace:
     where = root.path if isinstance(root, GitRepo) else root
-    return Workspace.create(str(place), opened(where), dict(os.environ), **options)  # type: ignore[arg-type]
+    return Workspace.create(str(place), opened(where), dict(os.environ), **options)
 
 
 def everything(root: Path) -> dict[bytes, tuple[int, bytes, int]]:

@@ -45,7 +45,7 @@ def is_whole(names: Sequence[str]) -> bool:
     return any(name in _WHOLE for name in names)
 
 
-def give(  # noqa: PLR0917 - as everywhere, and what only an assignment has
+def give(  # noqa: PLR0917 - as ``javascript._define``, and who defines
     walk: Walk, scope: Scope, node: Node, note: Note, assigned: tuple[list[str], Node],
     define: Define,
 ) -> None:  # fmt: skip
