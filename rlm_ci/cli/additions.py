@@ -143,7 +143,7 @@ def _unreviewed(report: Report, told: str, metrics: dict[str, bool]) -> Report:
 def _has_business(settings: Settings, change: ChangeSet) -> bool:
     """Whether there is anybody to look at the change, and anything that is theirs."""
     from rlm_ci.recursion.review import ruff
-    from rlm_ci.recursion.review.analyzers import locate
+    from rlm_ci.recursion.review.programs import locate
 
     has_model = bool(settings.model and (settings.openai.api_key or settings.openai.base_url))
     if settings.review.analyzers or (has_model and settings.review.model != _OFF):

@@ -13,9 +13,10 @@ from rlm_ci.publishing.links import Links
 from rlm_ci.recursion import eligibility as why_not
 from rlm_ci.recursion.objectives import review
 from rlm_ci.recursion.review import export
-from rlm_ci.recursion.review.analyzers import Analyzer, known
+from rlm_ci.recursion.review.analyzers import known
 from rlm_ci.recursion.review.finder import source_of
 from rlm_ci.recursion.review.onward import TOO_MUCH, Onward, pack
+from rlm_ci.recursion.review.programs import Analyzer
 from rlm_ci.recursion.review.touched import changed_of
 from rlm_ci.recursion.review.vicinity import Vicinity
 from rlm_ci.settings import CONFIG_FILES

@@ -17,6 +17,7 @@ from rlm_ci.findings import Finding
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.objectives.review import Review, options
 from rlm_ci.recursion.review import analyzers, scratch
+from rlm_ci.recursion.review.programs import Analyzer
 from rlm_ci.recursion.review.touched import UNTOUCHED
 from rlm_ci.recursion.solver import Constraints
 from rlm_ci.recursion.tree import Shape
@@ -41,8 +42,8 @@ def test_by_a_pipe_it_says_the_same_as_of_files_and_nothing_is_written(
     assert (by_pipe.seen, by_pipe.failed) == (by_files.seen, ())
 
 
-def _rows(chosen: Mapping[str, Any]) -> list[analyzers.Analyzer]:
-    return [analyzers.Analyzer.from_dict(row) for row in chosen["analyzers"]]
+def _rows(chosen: Mapping[str, Any]) -> list[Analyzer]:
+    return [Analyzer.from_dict(row) for row in chosen["analyzers"]]
 
 
 def placed(finding: Finding) -> tuple[str, str, list[int | None]]:
@@ -111,7 +112,7 @@ def test_another_version_than_the_run_began_with_is_not_mixed_in() -> None:
     chosen = options()
     chosen["analyzers"][0]["version"] = "0.0.1"
     task = leaf([text("a.py", SHOP)], chosen)
-    known = [analyzers.Analyzer.from_dict(row) for row in chosen["analyzers"]]
+    known = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
     done = analyzers.analyse(task, known, chosen["domains"])
     assert done.findings == ()
     assert "and was 0.0.1 when the run began" in done.failed[0][2]
@@ -169,5 +170,5 @@ def test_a_leaf_without_anything_to_analyse_starts_nothing(
     chosen = options()
     monkeypatch.setattr(scratch, "_put", lambda *_: pytest.fail("a folder was made"))
     task = leaf([text("a.md", "# A\n")], chosen)
-    known = [analyzers.Analyzer.from_dict(row) for row in chosen["analyzers"]]
+    known = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
     assert analyzers.analyse(task, known, chosen["domains"]) == analyzers.Analysis()

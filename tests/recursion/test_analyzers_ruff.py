@@ -9,7 +9,7 @@ from recursion.reviewing import by_file, reviewed, text
 from rlm_ci.findings import Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Traced
 from rlm_ci.recursion.objectives.review import options
-from rlm_ci.recursion.review import analyzers, export, ruff
+from rlm_ci.recursion.review import export, programs, ruff
 
 
 def test_ruff_finds_what_a_maintainer_wants_to_hear_of() -> None:
@@ -207,7 +207,7 @@ def test_minor_findings_of_a_kind_are_one_with_many_places() -> None:
 
 
 def test_every_rule_that_is_asked_for_is_one_of_ruff_and_nothing_usual_is_high() -> None:
-    found = analyzers.builtin()
+    found = programs.builtin()
     assert found is not None
     assert found.rules == ruff.rules()
     high = {

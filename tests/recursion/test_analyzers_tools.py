@@ -14,7 +14,7 @@ from recursion.reviewing import reviewed, text
 from rlm_ci.findings import INCOMPLETE, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL
 from rlm_ci.recursion.objectives.review import options
-from rlm_ci.recursion.review import analyzers, export, sarif
+from rlm_ci.recursion.review import execution, export, sarif
 
 TOOL = """
 import json, os, sys
@@ -178,7 +178,7 @@ def test_a_tool_starts_in_an_empty_folder_without_our_secrets(
 def test_names_that_fit_no_command_are_parted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analyzers, "_NAMES", 200)
+    monkeypatch.setattr(execution, "_NAMES", 200)
     row = tool(tmp_path, "assert len(files) < 6\n" + log(f"[{at('one', 1)} for one in files]"))
     texts = [text(f"src/module_{number}.go", "package a\n") for number in range(9)]
     result = reviewed(texts, analyzers=[row], ruff="off")
@@ -202,10 +202,10 @@ def test_names_that_fit_no_command_are_parted(
 def test_a_tool_that_fails_is_told_for_each_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str
 ) -> None:
-    monkeypatch.setattr(analyzers, "_SECONDS", 1.0)
-    monkeypatch.setattr(analyzers, "_PRINTED", 1 << 20)
+    monkeypatch.setattr(execution, "_SECONDS", 1.0)
+    monkeypatch.setattr(execution, "_PRINTED", 1 << 20)
     if why.startswith("it took") is False:
-        monkeypatch.setattr(analyzers, "_SECONDS", 60.0)
+        monkeypatch.setattr(execution, "_SECONDS", 60.0)
     texts = [*FILES, text("a.py", SHOP)]
     result = reviewed(texts, analyzers=[tool(tmp_path, body, files=["*.go"])])
     assert result.status == PARTIAL

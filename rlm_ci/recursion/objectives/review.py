@@ -11,12 +11,12 @@ from rlm_ci import __version__
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import Evidence, Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
-from rlm_ci.recursion.review import analyzers, causes, dedup, refuting
-from rlm_ci.recursion.review.analyzers import Analyzer
+from rlm_ci.recursion.review import analyzers, causes, dedup, programs, refuting
 from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.recursion.review.architecture import draw
 from rlm_ci.recursion.review.finder import Looked, look
 from rlm_ci.recursion.review.onward import Onward
+from rlm_ci.recursion.review.programs import Analyzer
 from rlm_ci.recursion.review.touched import UNTOUCHED, is_touched, marked
 from rlm_ci.texts import count
 
@@ -120,7 +120,7 @@ def terms(told: Mapping[str, Any], model: str | None) -> str:
 
 
 def _builtin(ruff: str) -> Analyzer | None:
-    found = analyzers.builtin()
+    found = programs.builtin()
     if found is None and ruff == "on":
         raise UnavailableError(
             "ruff is not installed",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.changes import ChangeSet
     from rlm_ci.findings import Finding
-    from rlm_ci.recursion.review.analyzers import Analyzer
+    from rlm_ci.recursion.review.programs import Analyzer
     from rlm_ci.recursion.review.touched import Ranges
 
     #: For each path, the marks of what was found in it.

@@ -14,10 +14,10 @@ from rlm_ci.markdown import code, fence, prose
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.recursion.review import analyzers, lists
-from rlm_ci.recursion.review.analyzers import Analyzer
 from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.recursion.review.clusters import clusters
 from rlm_ci.recursion.review.dedup import rank, without_count
+from rlm_ci.recursion.review.programs import Analyzer
 from rlm_ci.recursion.review.refuting import VERDICTS
 from rlm_ci.recursion.review.touched import UNTOUCHED
 from rlm_ci.texts import count, printable

@@ -1,0 +1,88 @@
+"""Analyzers as programs: what a review knows of one, where it is installed, the ruff built in."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from functools import lru_cache
+
+from rlm_ci import process
+from rlm_ci.recursion.review import ruff
+from rlm_ci.settings import environment as ours
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: What an analyzer may know of where it runs; no secret is among it.
+_KEPT = ("PATH", "PATHEXT", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
+
+
+class Analyzer(Value):
+    """One as the options have it. ``rules`` are those of ruff, and empty for all others."""
+
+    name: str
+    command: tuple[str, ...]
+    files: tuple[str, ...]
+    domain: str
+    max_severity: str
+    version: str = ""
+    rules: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        record = {name: getattr(self, name) for name in self._fields}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in record.items()
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Analyzer:
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in record.items()
+        }
+        return cls(**fields)
+
+
+def locate(program: str) -> str | None:
+    """The file of a program: on PATH, or beside the interpreter that we run in."""
+    from shutil import which
+
+    folders = ours().get("PATH", "").split(os.pathsep)
+    known = [folder for folder in folders if os.path.isabs(folder)]
+    own = os.path.dirname(os.path.abspath(sys.executable))
+    return which(program, path=os.pathsep.join([*known, own]))
+
+
+def builtin() -> Analyzer | None:
+    """The ruff that is installed here, with those of its rules that this version has."""
+    program = locate(ruff.NAME)
+    return None if program is None else _installed(program)
+
+
+@lru_cache(maxsize=1)
+def _installed(program: str) -> Analyzer | None:
+    told = process.run((program, "--version"), env=environment(), timeout=60)
+    version = told.stdout.decode("utf-8", "replace").split()[-1:] or ["?"]
+    listed = process.run(
+        (program, "rule", "--all", "--output-format", "json"), env=environment(), timeout=60
+    )
+    known = set(re.findall(r'"code": ?"([A-Z]+[0-9]+)"', listed.stdout.decode("utf-8", "replace")))
+    rules = tuple(rule for rule in ruff.rules() if rule in known)
+    if not rules:
+        return None
+    return Analyzer(
+        ruff.NAME, (), ruff.FILES, "quality", "critical", printable(version[0][:40]), rules
+    )
+
+
+def environment() -> dict[str, str]:
+    """What an analyzer is told of where it runs."""
+    known = ours()
+    kept = {name: known[name] for name in _KEPT if name in known}
+    return {**kept, "NO_COLOR": "1", "PYTHONSAFEPATH": "1"}

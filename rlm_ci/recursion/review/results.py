@@ -1,0 +1,98 @@
+"""What an analyzer says as findings of ours: each of its places is opened first."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.evidence import REJECTED, anchor
+from rlm_ci.findings import Finding, Location, Severity
+from rlm_ci.recursion.review import ruff, sarif
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.recursion.nodes import Text
+    from rlm_ci.recursion.review.programs import Analyzer
+    from rlm_ci.recursion.review.sarif import Result
+
+_LEVELS = {
+    "error": Severity.HIGH, "warning": Severity.MEDIUM, "note": Severity.LOW, "none": Severity.INFO,
+}  # fmt: skip
+_CONFIDENCE = 0.7
+
+
+def finding(
+    analyzer: Analyzer,
+    result: Result,
+    texts: Sequence[Text],
+    domains: Sequence[str],
+    silenced: str | None,
+) -> Finding | str | None:
+    """One result as a finding: REJECTED where no place of it holds, None if nobody wants it."""
+    places = [place for spot in result.spots if (place := _place(spot, texts)) is not None]
+    if not places:
+        return REJECTED
+    if analyzer.rules:
+        first = places[0]
+        content = next(text.content for text in texts if text.path == first.path)
+        spot = result.spots[0]
+        weight = ruff.weigh(
+            result.rule,
+            first.path,
+            result.message,
+            first.quote or "",
+            content,
+            at=(spot.line_start or 0, spot.column),
+        )
+        hint = ruff.hint(result.rule, result.name)
+    else:
+        weight = ruff.Weight(domain(analyzer, result), most(analyzer, result), _CONFIDENCE)
+        hint = result.rule
+    if weight is None or weight.domain not in domains:
+        return None
+    return Finding(
+        f"review/{_kebab(analyzer.name)}-{_kebab(result.rule)}",
+        weight.severity,
+        result.message,
+        f"{hint}: {result.help}" if result.help.startswith("https://") else hint or None,
+        tuple(places),
+        weight.domain,
+        weight.confidence,
+        suppression=silenced,
+        source=f"analyzer:{analyzer.name}",
+    )
+
+
+def _place(spot: sarif.Spot, texts: Sequence[Text]) -> Location | None:
+    text = texts[spot.text]
+    shift = text.line_start - 1
+    start, end = spot.line_start, spot.line_end
+    if start is None:
+        return anchor(Location(text.path), text.content, text.blob).location
+    claim = Location(text.path, start + shift, None if end is None else end + shift)
+    place = anchor(claim, text.content, text.blob, text.line_start).location
+    if place is None and start > 1:  # the end of a file is no line; it follows its last one
+        claim = Location(text.path, start + shift - 1)
+        place = anchor(claim, text.content, text.blob, text.line_start).location
+    return place
+
+
+def domain(analyzer: Analyzer, result: Result) -> str:
+    return "security" if result.is_security else analyzer.domain
+
+
+def most(analyzer: Analyzer, result: Result) -> Severity:
+    return min(Severity.from_label(analyzer.max_severity), _severity(result))
+
+
+def _severity(result: Result) -> Severity:
+    """A tool's own: by the score of security advisories where it has one, else by its level."""
+    if result.score is not None:
+        steps = ((9.0, Severity.CRITICAL), (7.0, Severity.HIGH), (4.0, Severity.MEDIUM))
+        return next((level for least, level in steps if result.score >= least), Severity.LOW)
+    return _LEVELS[result.level]
+
+
+def _kebab(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.casefold())[:80].strip("-") or "unnamed"
