@@ -16,7 +16,7 @@ from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import Finding
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.objectives.review import Review, options
-from rlm_ci.recursion.review import analyzers, scratch
+from rlm_ci.recursion.review import analyzers, programs, scratch
 from rlm_ci.recursion.review.programs import Analyzer
 from rlm_ci.recursion.review.touched import UNTOUCHED
 from rlm_ci.recursion.solver import Constraints
@@ -143,7 +143,7 @@ def test_an_unknown_domain_is_refused() -> None:
 
 
 def test_ruff_that_is_asked_for_by_name_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(analyzers, "locate", lambda _program: None)
+    monkeypatch.setattr(programs, "locate", lambda _program: None)
     assert options()["analyzers"] == []
     with pytest.raises(UnavailableError, match="ruff is not installed"):
         options(ruff="on")
