@@ -12,6 +12,7 @@ import os
 
 from rlm_ci import process
 from rlm_ci.errors import DamagedError
+from rlm_ci.hardening import DIFF_OPTIONS, FIXED, HOOK_VARIABLES, INHERITED, NETWORK, OVERRIDES
 from rlm_ci.objects import (
     Entry,
     is_object_id,
@@ -26,46 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Self
 
-#: What git may see of our own environment: where it lives, who the user is, whom he trusts.
-INHERITED = (
-    "PATH", "HOME", "USERPROFILE", "XDG_CONFIG_HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP",
-    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH", "SUDO_UID",
-)  # fmt: skip
-#: What a hook is told by the git that runs it.
-HOOK_VARIABLES = (
-    "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH",
-)  # fmt: skip
-#: What it takes to reach a remote, when that is asked for.
-NETWORK = (
-    "SSH_AUTH_SOCK", "SSH_ASKPASS", "GIT_ASKPASS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO",
-    "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
-    "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
-)  # fmt: skip
-_FIXED = {
-    "LC_ALL": "C",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_LITERAL_PATHSPECS": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_NO_LAZY_FETCH": "1",
-}
-#: Configuration that executes something, or that changes what a diff says.
-_OVERRIDES = (
-    "core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.pager=cat",
-    f"core.attributesFile={os.devnull}", "core.bigFileThreshold=512m", "core.quotePath=true",
-    "submodule.recurse=false", "protocol.allow=never", "diff.external=", "color.ui=false",
-    "diff.algorithm=myers", "diff.renameLimit=1000", "diff.indentHeuristic=true",
-    "diff.interHunkContext=0", "diff.suppressBlankEmpty=false", "log.showSignature=false",
-    "diff.context=1",  # with none git leaves a common tail out, and finds another difference
-)  # fmt: skip
-DIFF_OPTIONS = (
-    "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none",
-    "--submodule=short", "--no-relative", f"-O{os.devnull}", "--src-prefix=a/", "--dst-prefix=b/",
-    "--diff-algorithm=myers", "-z",
-)  # fmt: skip
-
 
 def discover(start: str) -> tuple[str, str | None]:
     """The top level that holds ``start`` and its git directory; (start, None) outside of one."""
@@ -75,13 +36,23 @@ def discover(start: str) -> tuple[str, str | None]:
         if os.path.lexists(os.path.join(marker, "HEAD")):
             return folder, marker
         if os.path.isfile(marker):
-            with open(marker, "rb") as stream:
-                target = os.fsdecode(stream.read(1 << 16).partition(b"gitdir:")[2].strip(b" \r\n"))
-            return folder, os.path.normpath(os.path.join(folder, target))
+            return folder, follow(marker)
         parent = os.path.dirname(folder)
         if parent == folder:
             return os.path.abspath(start), None
         folder = parent
+
+
+def follow(git_dir: str) -> str:
+    """The folder that ``git_dir`` names: of a submodule or a linked work tree, ``.git`` is a file.
+
+    Raises OSError.
+    """
+    if not os.path.isfile(git_dir):
+        return git_dir
+    with open(git_dir, "rb") as stream:
+        target = os.fsdecode(stream.read(1 << 16).partition(b"gitdir:")[2].strip(b" \r\n"))
+    return os.path.normpath(os.path.join(os.path.dirname(git_dir), target))
 
 
 class Pending:
@@ -115,8 +86,10 @@ class Repository:
         hooks = {name: environment[name] for name in HOOK_VARIABLES if name in environment}
         # A hook's relative names are relative to the folder where the hook runs.
         hooks = {name: os.path.abspath(path) for name, path in hooks.items()}
+        if "GIT_DIR" in hooks:
+            hooks["GIT_DIR"] = follow(hooks["GIT_DIR"])
         self._env = {name: environment[name] for name in INHERITED if name in environment}
-        self._env.update(hooks, **_FIXED)
+        self._env.update(hooks, **FIXED)
         self._network = {name: environment[name] for name in NETWORK if name in environment}
         self._trusted = False
         self._hash: str | None = None
@@ -159,7 +132,7 @@ class Repository:
 
             raise no_repository(self.root)
         argv: list[str | bytes] = ["git", "-C", folder or self.root]
-        for override in _OVERRIDES:
+        for override in OVERRIDES:
             if not (network and override.startswith("protocol.")):
                 argv += ["-c", override]
         reach = self._network if network else {}

@@ -31,7 +31,7 @@ SYSTEMS = ("checks", "loop", "recursion", "publishing")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "values", "dates", "texts", "markdown", "bounds"),
     ("findings",),
-    ("globs", "settings", "table", "resources", "redaction"),
+    ("globs", "hardening", "settings", "table", "resources", "redaction"),
     ("process", "files", "patches"),
     ("complaints", "objects", "streaming"),
     ("sandbox",),

@@ -26,7 +26,8 @@ from traces import Belongings
 
 from rlm_ci import changes, process
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
-from rlm_ci.git import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED, Repository, discover
+from rlm_ci.git import Repository, discover
+from rlm_ci.hardening import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED
 from rlm_ci.objects import Entry
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from rlm_ci.cli.configuration import LIMIT, TABLE
 from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import Repository, discover
+from rlm_ci.hardening import without_hook
 from rlm_ci.settings import CONFIG_FILES, Setting, Settings, parse_config
 from rlm_ci.table import COMMON, PROGRAM
 
@@ -170,7 +171,7 @@ def own_commit(environ: Mapping[str, str]) -> str | None:
     root, git_dir = discover(package)
     if git_dir is None or os.path.realpath(root) != os.path.realpath(package):
         return None
-    return Repository(root, git_dir, environ).resolve("HEAD")[0]
+    return Repository(root, git_dir, without_hook(environ)).resolve("HEAD")[0]
 
 
 def config_file() -> str:

@@ -8,7 +8,8 @@ from rlm_ci import changes, checks, files, suppressions, triggers
 from rlm_ci.cli import configuration, policy, say, warn
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
-from rlm_ci.git import HOOK_VARIABLES, Repository, discover
+from rlm_ci.git import Repository, discover, follow
+from rlm_ci.hardening import without_hook
 from rlm_ci.redaction import Redactor
 from rlm_ci.runs.store import Store
 from rlm_ci.settings import Settings
@@ -45,8 +46,7 @@ def open_repository(options: Settings) -> Repository:
     """The repository that ``--repo`` names, or that holds the current folder."""
     environ = dict(options.environ)
     if options.repo:
-        for name in HOOK_VARIABLES:
-            environ.pop(name, None)  # they tell of the repository that a hook runs in
+        environ = without_hook(environ)
     start = _start(options)
     try:
         return Repository(*_located(start, environ), environ)
@@ -64,7 +64,7 @@ def _located(start: str, environ: Mapping[str, str]) -> tuple[str, str | None]:
     told = environ.get("GIT_DIR")
     if not told:
         return root, git_dir
-    told = os.path.abspath(told)
+    told = follow(os.path.abspath(told))
     if environ.get("GIT_WORK_TREE"):
         return os.path.abspath(environ["GIT_WORK_TREE"]), told
     if git_dir and os.path.realpath(git_dir) == os.path.realpath(told):

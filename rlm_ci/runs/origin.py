@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from rlm_ci import files
-from rlm_ci.git import HOOK_VARIABLES, Repository, discover
+from rlm_ci.git import Repository, discover
+from rlm_ci.hardening import without_hook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +36,8 @@ def tracked(folder: str, environ: Mapping[str, str]) -> frozenset[Parts]:
         return frozenset()
     files.require_inside(root, folder)
     inside = os.path.relpath(os.path.abspath(folder), root)
-    # Those of a hook tell of the repository that it runs in.
-    told = {name: value for name, value in environ.items() if name not in HOOK_VARIABLES}
-    listed = Repository(root, git_dir, told).run("ls-files", "-z", "--", f"./{inside}", env=_PLAIN)
+    repository = Repository(root, git_dir, without_hook(environ))
+    listed = repository.run("ls-files", "-z", "--", f"./{inside}", env=_PLAIN)
     above = 0 if inside == os.curdir else inside.count(os.sep) + 1
     names = os.fsdecode(listed).lower().split("\0")
     return frozenset(tuple(name.split("/"))[above : above + _DEPTH] for name in names if name)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from histories import GitRepo
 
 if TYPE_CHECKING:
     from conftest import Cli
-    from histories import GitRepo
 
 TEXT = "alpha\nbeta needle\n  gamma Needle NEEDLE\né漢😀 delta\n" * 60
 
@@ -67,6 +67,16 @@ def test_a_build_may_share_the_file(repo: GitRepo, cli: Cli) -> None:
     assert cli("context", "build", "a.txt", "--link", "-q", cwd=repo).stdout == ""
     top = Path(repo.path)
     assert os.path.samefile(top / "a.txt", top / "a.txt.context" / "source.txt")
+
+
+def test_a_hook_of_another_repository_does_not_change_the_source(
+    repo: GitRepo, cli: Cli, tmp_path: Path
+) -> None:
+    repo.write("docs/long.txt", TEXT).write(".gitignore", "*.log\n").write("a.log", "no\n").commit()
+    GitRepo(tmp_path / "other").write("other.txt", "other\n").commit()
+    env = {"GIT_DIR": str(tmp_path / "other" / ".git")}
+    made = cli("context", "build", str(repo.path), "--format", "json", cwd=tmp_path, env=env)
+    assert made.json()["files"] == 2, made
 
 
 def test_an_empty_source_is_told(cli: Cli) -> None:

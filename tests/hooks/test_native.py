@@ -258,6 +258,30 @@ def test_a_repository_that_git_knows_by_its_variables_alone(
             hooked.run(*both, "config", "core.worktree", str(place))
 
 
+def test_where_git_dir_names_a_file(repo: GitRepo, path: dict[str, str], tmp_path: Path) -> None:
+    """`git submodule foreach` sets GIT_DIR=.git, and there and in a work tree .git is a file."""
+    library = GitRepo(tmp_path / "library").write("a.py", "a\n")
+    library.commit("Start")
+    repo.run("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(library.path), "lib")
+    repo.commit("Library")
+    repo.write("lib/b.py", "b\n")
+    said = repo.run("submodule", "foreach", "rlm-ci check diff-budget", env=path).decode()
+    assert "1 of 25 files, 1 of 1,200 lines" in said
+    repo.run("-C", "lib", "config", "core.hooksPath", str(HOOKS))
+    each = "git add -A && git -c user.name=A -c user.email=a@example.com commit -qm B"
+    ended = repo.attempt("submodule", "foreach", each, env=path)
+    assert b"1 of 25 files, 1 of 1,200 lines" in ended.stdout + ended.stderr
+    assert ended.returncode == 0
+    linked = repo.worktree(tmp_path / "linked", branch="other").write("c.py", "c\n")
+    linked.write("sub/d.py", "d\n")
+    for folder, told in ((linked.path, ".git"), (linked.path / "sub", "../.git")):
+        answer = subprocess.run(
+            ["rlm-ci", "check", "diff-budget"], cwd=folder, env={**path, "GIT_DIR": told},
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert b"2 of 25 files, 2 of 1,200 lines" in answer.stdout, answer.stderr
+
+
 def test_a_variable_that_leads_nowhere_is_named(
     repo: GitRepo, path: dict[str, str], tmp_path: Path
 ) -> None:

@@ -166,6 +166,26 @@ def test_documents_are_judged_by_name(project: GitRepo, env: dict[str, str]) -> 
 
 
 @pytest.mark.full
+def test_in_a_submodule_and_in_a_linked_work_tree(
+    project: GitRepo, env: dict[str, str], tmp_path: Path
+) -> None:
+    env |= {"SKIP": "delegation-guard"}  # there are no tasks here
+    top = GitRepo(tmp_path / "top")
+    top.run("-c", "protocol.file.allow=always", "submodule", "-q", "add", str(project.path), "lib")
+    library = GitRepo(top.path / "lib").write("a.md", "# A\n")
+    library.run("add", "-A")
+    asked = f"{PRE_COMMIT} run diff-budget-staged && {PRE_COMMIT} install && git commit -m A"
+    ended = top.attempt("submodule", "foreach", asked, env=env)
+    said = (ended.stdout + ended.stderr).decode()
+    assert ended.returncode == 0, said
+    assert said.count("1 of 25 files, 1 of 1,200 lines") == 2, said
+    linked = library.worktree(tmp_path / "linked", branch="other").write("b.md", "# B\n")
+    linked.run("add", "-A")
+    said = linked.run("commit", "-m", "B", env={**env, "GIT_DIR": ".git"}).decode()
+    assert linked.text("log", "-1", "--format=%s") == "B", said
+
+
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
 def test_fixing_when_asked(project: GitRepo, env: dict[str, str]) -> None:
     # The validator and the fixer are the project's own, and on its PATH.

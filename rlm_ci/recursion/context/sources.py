@@ -12,6 +12,7 @@ import stat
 
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.git import Repository, discover
+from rlm_ci.hardening import without_hook
 from rlm_ci.recursion.context.own import Own
 from rlm_ci.recursion.worktree import matches
 from rlm_ci.texts import printable
@@ -141,7 +142,7 @@ def _repository(folder: str, environ: Mapping[str, str]) -> Repository | None:
         top, git_dir = discover(folder)
     except OSError as error:
         raise unreadable(error, folder) from None
-    return None if git_dir is None else Repository(top, git_dir, environ)
+    return None if git_dir is None else Repository(top, git_dir, without_hook(environ))
 
 
 def _digits(repository: Repository | None) -> int:
