@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from rlm_ci import process, streaming
 from rlm_ci.errors import ConfigError, StorageError, UnavailableError
-from rlm_ci.sandbox import seccomp
+from rlm_ci.sandbox import kernel, seccomp
 from rlm_ci.sandbox.job import HOME, PATH, Job, is_below, ordered
 from rlm_ci.sandbox.watch import Watch
 
@@ -36,8 +36,9 @@ _ETC = (
 )  # fmt: skip
 #: Only where the job has a network.
 _ETC_NETWORK = ("gai.conf", "host.conf", "hosts", "resolv.conf")
-#: What the kernel tells of the keys of a user: they belong to no namespace.
-_HIDDEN = ("/proc/keys", "/proc/key-users")
+#: Who runs it, as seen from inside, where root starts us: programs behave, and the kernel refuses,
+#: as for anybody else.
+_USER = 1000
 #: /dev/shm and the other small file systems in memory.
 _SMALL = 64 << 20
 #: Seconds of processor time between the signal and the end of one that takes too much.
@@ -62,6 +63,7 @@ class Bubblewrap:
     def __init__(self, program: str, prlimit: str) -> None:
         self._program = program
         self._prlimit = prlimit
+        self._devices = kernel.Devices()
 
     @classmethod
     def found(cls, environ: Mapping[str, str]) -> Bubblewrap:
@@ -94,9 +96,10 @@ class Bubblewrap:
         require_program(job, mounts, environment["PATH"])
         words = [*_namespaces(job), *_system(job)]
         head = job.keep // 5
-        with _Descriptors() as held:
-            passwd = held.file(f"sandbox:x:{os.getuid()}:{os.getgid()}::{HOME}:/bin/sh\n")
-            group = held.file(f"sandbox:x:{os.getgid()}:\n")
+        with _Descriptors() as held, self._devices:
+            uid, gid = os.getuid() or _USER, os.getgid() or _USER
+            passwd = held.file(f"sandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n")
+            group = held.file(f"sandbox:x:{gid}:\n")
             info = held.pipe()
             begins, answer = held.pipe(), held.pipe()
             os.set_blocking(answer, True)
@@ -105,7 +108,7 @@ class Bubblewrap:
             # In the child they are 3 and so on, in the order of the list.
             waits = _WAITS.format(said=7, heard=8)
             words = [
-                *("--json-status-fd", "6", *words),
+                *("--json-status-fd", "6", "--uid", str(uid), "--gid", str(gid), *words),
                 *(("--seccomp", "9") if filters else ()),
                 *("--perms", "0444", "--ro-bind-data", "4", "/etc/passwd"),
                 *("--perms", "0444", "--ro-bind-data", "5", "/etc/group"),
@@ -158,9 +161,7 @@ def _system(job: Job) -> Iterator[str]:
     for pattern in (*_ETC, *(_ETC_NETWORK if job.network else ())):
         for place in sorted(glob.glob(f"/etc/{pattern}")):
             yield from ("--ro-bind", os.path.realpath(place), place)
-    yield from ("--proc", "/proc")
-    for place in filter(os.path.exists, _HIDDEN):
-        yield from ("--ro-bind", os.devnull, place)
+    yield from ("--proc", "/proc", *kernel.covered())
     yield from ("--dev", "/dev", "--size", str(_SMALL), "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--size", str(job.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
     yield from ("--dir", HOME, "--symlink", "../tmp", "/var/tmp")  # noqa: S108

@@ -12,10 +12,11 @@ import json
 import os
 import resource
 import socket
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 #: bwrap, a launcher, and we.
@@ -128,6 +129,44 @@ def privileges() -> tuple[bool, str]:
     return held, "none, and none can be gained" if held else "there are some"
 
 
+def kernel(sample: list[str]) -> tuple[bool, str]:
+    """Whether the mounts that cover the kernel's settings are there, and no file opens for writing.
+
+    Without a sample, every file is tried.
+    """
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        rows = [line.split() for line in file]
+    options = {row[4]: row[5].split(",") for row in rows}  # of those at one place, the last
+    for entry in os.scandir("/proc"):
+        is_of_process = entry.name.isdigit() or entry.is_symlink()
+        if not is_of_process and entry.is_dir() and "ro" not in options.get(entry.path, ()):
+            return False, f"{entry.path} is not mounted read-only"
+    number = 0
+    for path in sample or settings():
+        try:
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                continue
+            number += 1
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+        except OSError:
+            continue
+        return False, f"{path} opens for writing"
+    return True, f"read-only; {number} files tried"
+
+
+def settings() -> Iterator[str]:
+    """All files that the kernel shows of itself, and of no process."""
+    for top in ("/proc", "/sys"):
+        for folder, inner, names in os.walk(top):
+            if folder == "/proc":
+                inner[:] = [name for name in inner if not name.isdigit()]
+            yield from (os.path.join(folder, name) for name in names)
+
+
+def user() -> tuple[bool, str]:
+    return os.getuid() != 0 and os.getgid() != 0, f"user {os.getuid()}, group {os.getgid()}"
+
+
 def refused(numbers: dict[str, int]) -> tuple[bool, str]:
     """Whether the kernel refuses these calls, or does not know them."""
     if not numbers:
@@ -191,6 +230,8 @@ ATTEMPTS: dict[str, Callable[..., tuple[bool, str]]] = {
     "descriptors": descriptors,
     "namespace": namespace,
     "privileges": privileges,
+    "user": user,
+    "kernel": lambda *sample: kernel(list(sample)),
     "keys": refused,
     "calls": refused,
     "sockets": sockets,

@@ -42,6 +42,8 @@ TITLES = {
     "descriptors": "no file that was left open to us is open in it",
     "namespace": "no further user namespace can be made",
     "privileges": "no privileges",
+    "user": "its user is not root",
+    "kernel": "no setting of the kernel can be changed",
     "keys": "no key of the kernel's can be read, and none left behind",
     "sockets": "no socket to the host of a virtual machine",
     "calls": "no call of the kernel that only attacks need",
@@ -55,6 +57,16 @@ TITLES = {
     "output": "output without end is bounded",
     "daemon": "a daemon dies with its command",
 }
+#: Of the files that change a kernel, those that an attack would try first. All of them are tried
+#: by ``doctor``; before a run these are, and whether the mounts that cover all are there.
+_SETTINGS = (
+    "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hotplug",
+    "/proc/sys/kernel/poweroff_cmd", "/proc/sys/kernel/usermodehelper/bset",
+    "/proc/sys/vm/drop_caches", "/proc/sys/net/ipv4/ip_forward",
+    "/proc/sys/fs/binfmt_misc/register", "/proc/sysrq-trigger", "/proc/irq/default_smp_affinity",
+    "/proc/pressure/cpu", "/proc/acpi/wakeup", "/proc/scsi/scsi", "/proc/mtrr",
+    "/proc/dynamic_debug/control", "/sys/kernel/uevent_helper", "/sys/power/state",
+)  # fmt: skip
 #: A network that belongs to nobody, so that nobody is asked by mistake.
 _NOWHERE = "192.0.2.1"
 _LIMITS = Limits(
@@ -71,7 +83,7 @@ def probe(environ: Mapping[str, str]) -> tuple[Probe, ...]:
         sandbox = Bubblewrap.found(environ)
     except RlmCiError as error:
         return (Probe("start", TITLES["start"], passed=False, detail=str(error)),)
-    first = attempts(sandbox, environ)
+    first = attempts(sandbox, environ, all_settings=True)
     return (*first, *exhaustion(sandbox)) if first[0].passed else first
 
 
@@ -87,16 +99,20 @@ def interpreter() -> tuple[str, tuple[Mount, ...]]:
     return program, (Mount(prefix, prefix),)
 
 
-def attempts(sandbox: Sandbox, environ: Mapping[str, str]) -> tuple[Probe, ...]:
+def attempts(
+    sandbox: Sandbox, environ: Mapping[str, str], *, all_settings: bool = False
+) -> tuple[Probe, ...]:
     """What a command inside can reach of us and of this machine; a tenth of a second.
 
-    The first says whether it could be tried at all; when not, it is the only one.
+    The first says whether it could be tried at all; when not, it is the only one. With
+    ``all_settings`` each setting of the kernel is tried, else some, and the mounts are looked at.
     """
     with ExitStack() as stack:
         outside = stack.enter_context(_outside(environ))
         work = stack.enter_context(tempfile.TemporaryDirectory(prefix="rlm-ci-probe-"))
         os.mkdir(os.path.join(work, "kept"))
         asked, datagrams = _asked(stack, outside)
+        asked["kernel"] = [] if all_settings else list(_SETTINGS)
         program, mounts = interpreter()
         job = Job(
             (program, "-I", "-S", "-c", script()),
@@ -195,6 +211,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "descriptors": [_left_open(stack, secret)],
         "namespace": [],
         "privileges": [],
+        "user": [],
         "keys": [numbers["keys"]],
         "sockets": [],
         "calls": [numbers["calls"]],

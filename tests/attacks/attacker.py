@@ -47,8 +47,11 @@ def missing(user: str) -> str:
 class Attacker:
     """Runs programs as ``name``, one of USERS; ``folder`` and what lies in it is theirs.
 
-    ``folder`` holds an empty ``home``.
+    ``folder`` holds an empty ``home``. ``before`` are words that make a place for each command,
+    such as a container; root runs them.
     """
+
+    before: tuple[str, ...] = ()
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -72,7 +75,7 @@ class Attacker:
         given = {name: os.environ[name] for name in _PASSED if name in os.environ}
         options = {"cwd": self.folder, "timeout": 120, **options}
         return subprocess.run(
-            [*self._switch(), *map(str, argv)], check=False, text=True, capture_output=True,
+            [*self._words(), *map(str, argv)], check=False, text=True, capture_output=True,
             env={**given, "HOME": str(self.home), "TMPDIR": "/tmp", **(env or {})}, **options,
         )  # fmt: skip
 
@@ -88,13 +91,13 @@ class Attacker:
         main = "from rlm_ci.__main__ import main\nsys.exit(main())"
         return self.python(main, *args, **options)
 
-    def _switch(self) -> list[str]:
+    def _words(self) -> tuple[str, ...]:
         """What comes before a command for it to be this user's."""
         if not self.is_switched:
-            return []
+            return self.before
         ids = (f"--reuid={_OTHER}", f"--regid={_OTHER}", "--clear-groups", "--inh-caps=-all")
         view = (*_VIEW, "sh", "-c", "\n".join(_reach()), "sh") if _hidden() else ()
-        return [*view, "setpriv", *ids, "--"]
+        return (*view, *self.before, "setpriv", *ids, "--")
 
 
 def _reach() -> Iterator[str]:
