@@ -119,6 +119,9 @@ class ChangeSet(Value):
             other = _parse_files(self._diff(side, options))
             moved = [{one.path for one in some if one.status == "R"} for some in (found, other)]
             found = beyond(found, other, moved[0] ^ moved[1])
+        if self.trigger == "index":
+            why = "it is in conflict: resolve it, then git add"
+            found = [one.replace(unmeasured=why) if one.status == "U" else one for one in found]
         if self.trigger == "worktree":
             root = self.repository.root
             found = [_looked_at(root, one) if one.status == "D" else one for one in found]

@@ -12,6 +12,8 @@ from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from rlm_ci.errors import RlmCiError
     from rlm_ci.process import Result
 
@@ -23,6 +25,14 @@ _OF_THE_DISK = (
     "unable to write index", "unable to write new index", "unable to write new_index",
     "Unable to write new index", "unable to write temp", "failed to write object",
     "failed to write commit object", "failed to write a tree", "could not write temporary index",
+)  # fmt: skip
+
+#: Where git looks for a short name, in its order.
+_REF_FOLDERS = ("refs/", "refs/tags/", "refs/heads/", "refs/remotes/")
+#: What git says when a filter that is a process of its own ended early, or answered nonsense.
+_OF_A_FILTER = (
+    "initialization for subprocess '", "the remote end hung up", "protocol error: bad line",
+    "external filter '", ": clean filter '",
 )  # fmt: skip
 
 
@@ -47,6 +57,28 @@ def no_repository(root: str) -> ConfigError:
     )
 
 
+def ambiguous(warned: bytes, refs: Callable[..., Mapping[str, object]]) -> list[str]:
+    """What git took for each name that it warns of; ``refs`` tells which of some refs exist."""
+    found = []
+    for line in warned.decode("utf-8", "surrogateescape").splitlines():
+        before, _, rest = line.partition("refname '")
+        if before != "warning: " or not rest.endswith("' is ambiguous."):
+            continue
+        name = rest.removesuffix("' is ambiguous.")
+        # The order in which git looks; objects and HEAD itself come before any ref.
+        places = [f"{folder}{name}" for folder in _REF_FOLDERS] + [f"refs/remotes/{name}/HEAD"]
+        known = refs(*places)
+        taken = [name] if is_object_id(name) or name == "HEAD" else []
+        taken += [place for place in places if place in known]
+        if len(taken) > 1:
+            first, *others = map(printable, taken)
+            found.append(
+                f"{printable(name)} is ambiguous: {first} was taken, not {', '.join(others)}; "
+                "write the one that you mean in full"
+            )
+    return found
+
+
 def understand(result: Result, subcommand: str, root: str, *, network: bool) -> RlmCiError:
     """The error that a failed ``git subcommand`` in ``root`` means.
 
@@ -63,6 +95,13 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
             hint=f"if you do: git config --global --add safe.directory {place}",
         )
     if "not a git repository" in said:
+        led = said.partition("not a git repository: ")[2].partition("\n")[0].strip("'")
+        if led:
+            return ConfigError(
+                "a .git file leads to no git repository",
+                where=printable(led)[:300],
+                hint="mend that file, of a submodule or of this work tree, or remove it",
+            )
         return no_repository(root)
     if "promisor" in said or "lazy fetch" in said or ("transport '" in said and not network):
         return ConfigError(
@@ -83,20 +122,37 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
     if result.timed_out or result.truncated:
         why = "took too long" if result.timed_out else "printed more than can be handled"
         return UnavailableError(f"git {subcommand} {why}", where=root, hint="try a smaller range")
-    return _by_first_line(said, f"git {subcommand} failed", result.returncode, root)
+    failed = f"git {subcommand} failed"
+    if not network and any(words in said for words in _OF_A_FILTER):
+        return _of_a_filter(failed, said, root)
+    return _by_first_line(said, failed, result.returncode, root)
+
+
+def _of_a_filter(failed: str, said: str, root: str) -> UnavailableError:
+    """The error of a filter that git runs on contents; Git LFS is one."""
+    lines = said.strip().splitlines()
+    # The last line names the filter, if any does; the first says what did not run.
+    named = next((line for line in reversed(lines) if "clean filter '" in line), "")
+    name = named.rpartition(": ")[2] or "a filter of contents failed"
+    first = "" if lines[0] == named else f": {lines[0].removeprefix('error: ')}"
+    return UnavailableError(
+        printable(f"{failed}: {name}{first}")[:400],
+        where=root,
+        hint="install the program that it runs, or mend it: git config --get-regexp ^filter",
+    )
 
 
 def _by_first_line(said: str, failed: str, returncode: int | None, root: str) -> RlmCiError:
     """The error of a git whose own words belong into it."""
     lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
     first = printable((lines or said.splitlines() or ["no message"])[0])
-    if any("clean filter '" in line for line in lines):
-        # The last line names the filter, the one before it what did not run.
-        name = printable(next(one for one in reversed(lines) if "clean filter '" in one))
-        return UnavailableError(
-            f"{failed}: {name.partition(': ')[2][:300]}",
-            where=root,
-            hint="install the program that it runs: git config --get-regexp ^filter",
+    odd = next((line for line in lines if line.endswith(": unsupported file type")), "")
+    if odd:
+        path = odd.partition(": ")[2].removesuffix(": unsupported file type")
+        return ConfigError(
+            "a tracked path is a pipe, a socket or a device, which git cannot compare",
+            where=printable(path)[:300],
+            hint=f"remove it, or bring the file back: git checkout -- {quote(printable(path))}",
         )
     if "bad config" in said:
         return ConfigError(

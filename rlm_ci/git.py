@@ -95,6 +95,9 @@ class Repository:
         self._hash: str | None = None
         #: What an event says that the default branch is called; a clone may not know it.
         self.told_default = ""
+        #: Called with a text, once, where git took one of several refs of the same name.
+        self.note: Callable[[str], None] = lambda _: None
+        self._noted: set[bytes] = set()
 
     # ── running git ──
 
@@ -156,7 +159,7 @@ class Repository:
         usable = [ref if ref and "\n" not in ref and "\0" not in ref else "-" for ref in refs]
         asked = "".join(f"{ref}^{{commit}}\n" for ref in usable)
         try:
-            answer = self.run("cat-file", "--batch-check", stdin=_encode(asked))
+            answer = self._look_up("cat-file", "--batch-check", stdin=_encode(asked))
         except DamagedError:
             # Of some expressions (an upstream that is not set) git does not say: missing. It dies.
             if not any(sign in asked.replace("^{commit}", "") for sign in ("@{", "^{", ":/")):
@@ -169,6 +172,17 @@ class Repository:
             commits.append(words[0].decode() if is_commit else None)
         return commits
 
+    def _look_up(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> bytes:
+        """``run`` for a question about refs: what git warns of is passed on."""
+        with self.start(*args, stdin=stdin, ok=ok) as pending:
+            answer = pending.finish()
+        if b"' is ambiguous" in pending.warned and pending.warned not in self._noted:
+            from rlm_ci.complaints import ambiguous
+
+            self._noted.add(pending.warned)
+            self.note("; ".join(ambiguous(pending.warned, self.refs)))
+        return answer
+
     def range(self, base: str, head: str) -> tuple[str, str, str] | None:
         """The commits of two plain refs and their merge base, asked for at once.
 
@@ -178,7 +192,7 @@ class Repository:
         if not plain.isalnum() or ".." in base + "/" + head:
             return None
         asked = f"{base}^{{commit}}...{head}^{{commit}}"
-        answer = self.run("rev-parse", "--end-of-options", asked, ok=(0, 128))
+        answer = self._look_up("rev-parse", "--end-of-options", asked, ok=(0, 128))
         lines = [line for line in answer.decode().split("\n") if line and line[0] != "-"]
         if len(lines) < 3 or not lines[2].startswith("^"):
             return None

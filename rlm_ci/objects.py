@@ -20,7 +20,8 @@ def is_object_id(value: object) -> bool:
 class Entry(Row):
     """One entry of a tree: ``mode`` as git writes it (``100644``), ``oid`` of the object.
 
-    ``size`` is in bytes, -1 where it is not known.
+    ``size`` is in bytes, -1 where it is not known; ``kind`` is that of the object, or
+    ``conflict`` for one side of what a merge has left in the index.
     """
 
     mode: str
@@ -71,7 +72,9 @@ def parse_index(rows: bytes) -> dict[str, Entry]:
     for row in rows.decode("utf-8", "surrogateescape").split("\0"):
         if row:
             mode, oid, stage_and_path = row.split(" ", 2)
-            entries[stage_and_path.partition("\t")[2]] = Entry.of((mode, "blob", oid, -1))
+            stage, _, path = stage_and_path.partition("\t")
+            kind = "blob" if stage == "0" else "conflict"
+            entries[path] = Entry.of((mode, kind, oid, -1))
     return entries
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 import oracle
 import pytest
@@ -13,7 +14,7 @@ from histories_shapes import detached_head, unborn_head
 from strangers import closed_copy, holds_for_nobody, needs_root
 
 from rlm_ci import changes
-from rlm_ci.errors import UnavailableError
+from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.git import Repository
 
 
@@ -111,6 +112,49 @@ def test_a_filter_that_is_not_there_is_said_by_name(repo: GitRepo) -> None:
             local(repo, "worktree")
         assert "install" in (caught.value.hint or "")
         repo.run("add", "-N", "n.up")
+
+
+@pytest.mark.parametrize("program", ["no-such-program", "false", "echo nonsense; sleep 1"])
+def test_a_filter_process_that_fails_is_unavailable(repo: GitRepo, program: str) -> None:
+    """Git LFS is one; where it is missing, git speaks of a remote end."""
+    repo.write(".gitattributes", "*.up filter=up\n").write("n.up", "1\n").commit()
+    repo.config("filter.up.process", program).config("filter.up.required", "true")
+    repo.write("n.up", "2\n3\n")
+    with pytest.raises(UnavailableError, match="filter") as caught:
+        local(repo, "worktree")
+    assert "git config --get-regexp ^filter" in (caught.value.hint or "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes and sockets of POSIX")
+@pytest.mark.parametrize("mode", [stat.S_IFIFO, stat.S_IFSOCK])
+def test_a_tracked_file_that_became_a_pipe_is_named(repo: GitRepo, mode: int) -> None:
+    repo.write("a b", "1\n").commit()
+    repo.remove("a b")
+    os.mknod(repo.place("a b"), mode | 0o600)
+    with pytest.raises(ConfigError, match="a pipe, a socket or a device") as caught:
+        local(repo, "worktree")
+    assert (caught.value.where, caught.value.hint) == (
+        "a b", "remove it, or bring the file back: git checkout -- 'a b'",
+    )  # fmt: skip
+
+
+def test_a_submodule_that_leads_nowhere_is_named(repo: GitRepo) -> None:
+    repo.write("a", "1\n").commit()
+    repo.run("update-index", "--add", "--cacheinfo", f"160000,{repo.text('rev-parse', 'HEAD')},lib")
+    repo.write("lib/.git", "gitdir: ../nowhere\n")
+    with pytest.raises(ConfigError, match=r"leads to no git repository \(.*nowhere"):
+        local(repo, "worktree")
+
+
+def test_what_is_in_conflict_is_not_measured(repo: GitRepo) -> None:
+    repo.write("a", "1\n").commit()
+    repo.checkout("other", new=True).write("a", "2\n").commit()
+    repo.checkout("main").write("a", "3\n").commit()
+    repo.attempt("merge", "--no-ff", "other")
+    (one,) = changes.from_local(repository(repo), "index").files()
+    assert (one.path, one.unmeasured) == ("a", "it is in conflict: resolve it, then git add")
+    (one,) = changes.from_local(repository(repo), "worktree").files()
+    assert (one.added, one.unmeasured) == (4, None)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs to be somebody else")

@@ -333,3 +333,29 @@ def test_finding_the_change_runs_nothing(repo: GitRepo, tmp_path: Path) -> None:
     for flags in ({"base": "main"}, {"head": "HEAD"}, {"commit": "HEAD"}):
         select(repo, flags)
     assert sprung(tmp_path / "canary") == []
+
+
+@pytest.mark.parametrize(
+    ("refs", "ref", "taken", "other"),
+    [
+        (("tags/main", "heads/main"), "main", "refs/tags/main", "refs/heads/main"),
+        (("heads/a/b", "remotes/a/b"), "a/b", "refs/heads/a/b", "refs/remotes/a/b"),
+        (("heads/HEAD",), "HEAD", "HEAD", "refs/heads/HEAD"),
+        (("tags/v1", "heads/v1"), "v1~0", "refs/tags/v1", "refs/heads/v1"),
+    ],
+)
+def test_a_name_of_two_refs_is_told(
+    repo: GitRepo, refs: tuple[str, ...], ref: str, taken: str, other: str
+) -> None:
+    first = repo.write("a", "1\n").commit()
+    for number, name in enumerate(refs, 2):
+        repo.write("a", f"{number}\n").commit()
+        repo.run("update-ref", f"refs/{name}", "HEAD" if number == 2 else first)
+    here = Repository(*discover(os.fspath(repo)), os.environ)
+    told: list[str] = []
+    here.note = told.append
+    changes.require(here, ref, "base", "--base")
+    found = changes.from_range(here, ref, first, "--base").base
+    assert found == repo.text("rev-parse", taken)
+    (text,) = told
+    assert f"ambiguous: {taken} was taken, not {other};" in text

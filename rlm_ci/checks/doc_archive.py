@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.changes import ChangeSet
     from rlm_ci.git import Pending, Repository
+    from rlm_ci.objects import Entry
     from rlm_ci.runs.store import Store
     from rlm_ci.settings import Settings
 
@@ -163,6 +164,7 @@ def _places(
     else:
         staged = changes.trigger == "index"
         entries = repository.staged() if staged else repository.tree(changes.head or "")
+        _require_resolved(entries, wanted)
         oids = {path: entry.oid for path, entry in entries.items() if entry.is_file}
     return {
         path: oids[path]
@@ -204,6 +206,19 @@ def _require_open(closed: Sequence[str], wanted: frozenset[str]) -> None:
                 "a folder cannot be opened, and may hold documents",
                 where=printable(folder)[:200],
                 hint="make it readable, or have .gitignore name it",
+            )
+
+
+def _require_resolved(entries: Mapping[str, Entry], wanted: frozenset[str]) -> None:
+    """Raise ConfigError for a document that a merge has left in conflict."""
+    for path, entry in entries.items():
+        if entry.kind == "conflict" and path.lower().endswith(ENDINGS):
+            if wanted and not _is_wanted(path, wanted):
+                continue
+            raise ConfigError(
+                "a document is in conflict, so nobody knows what will be committed",
+                where=printable(path)[:200],
+                hint="resolve the conflict, then git add it",
             )
 
 

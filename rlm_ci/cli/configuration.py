@@ -32,6 +32,7 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
     if record:
         options.apply(record, source, (*PROGRAM, *checks.rows(checks.names())))
     _require_templates(options)
+    checks.require(options.checks, options.sources["checks"])
     accepted = options.suppressions
     if not accepted:
         return []

@@ -49,13 +49,15 @@ def open_repository(options: Settings) -> Repository:
         environ = without_hook(environ)
     start = _start(options)
     try:
-        return Repository(*_located(start, environ), environ)
+        repository = Repository(*_located(start, environ), environ)
     except OSError as error:
         raise ConfigError(
             f"the repository cannot be read: {error.strerror}",
             where=start,
             hint="see that .git is there and readable",
         ) from None
+    repository.note = lambda text: say(f"note: {text}")
+    return repository
 
 
 def _located(start: str, environ: Mapping[str, str]) -> tuple[str, str | None]:
@@ -204,9 +206,9 @@ def _configure(
 
 
 def _enabled(options: Settings, wanted: Sequence[str]) -> tuple[str, ...]:
-    if wanted:
-        return tuple(wanted)
-    return checks.require(options.checks, options.sources["checks"]) or checks.names()
+    # An unknown name is refused whether or not it is the one that counts.
+    configured = checks.require(options.checks, options.sources["checks"])
+    return tuple(wanted) or configured or checks.names()
 
 
 def _run(

@@ -191,3 +191,16 @@ def test_open_items_are_those_of_the_last_full_text(cli: Cli, repo: GitRepo) -> 
     repo.write("docs/o.md", stub("docs/o.md")).write("docs/p.md", stub("docs/p.md")).commit()
     found = findings(check(cli, repo, "--base", base))
     assert found == {"docs/o.md": "open-items"}
+
+
+def test_a_document_in_conflict_is_not_judged(cli: Cli, repo: GitRepo) -> None:
+    archive(repo, {PATH: stub(PATH)}, {PATH: "# Full\n"})
+    repo.checkout("other", new=True).write(PATH, "# Theirs\n").commit()
+    repo.checkout("main").write(PATH, "# Ours\n").commit()
+    repo.attempt("merge", "--no-ff", "other")
+    ended = check(cli, repo, "--staged")
+    assert (ended.code, ended.json()["verdict"]) == (5, "not_run")
+    assert (
+        f"a document is in conflict, so nobody knows what will be committed ({PATH})"
+        in ended.stderr
+    )

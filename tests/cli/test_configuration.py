@@ -125,6 +125,16 @@ def test_nothing_of_a_bad_file_is_obeyed(cli: Cli, repo: GitRepo, *, named: bool
     assert (ended.code, "MINE" in ended.stdout) == (5, False)
 
 
+def test_an_unknown_check_is_refused_whatever_is_named(cli: Cli, repo: GitRepo) -> None:
+    repo.write("rlm-ci.toml", 'checks = ["diff-bugdet"]\n').commit()
+    for words in (("check",), ("check", "diff-budget"), ("pr",), ("config",)):
+        ended = cli(*words, cwd=repo)
+        assert (ended.code, "unknown check 'diff-bugdet'" in ended.stderr) == (5, True), words
+    repo.remove("rlm-ci.toml")
+    ended = cli("check", "diff-budget", cwd=repo, env={"RLM_CI_CHECKS": "nope"})
+    assert (ended.code, "RLM_CI_CHECKS" in ended.stderr) == (5, True)
+
+
 def test_a_suppression_of_no_check_is_doubted_and_ends_nothing(cli: Cli, repo: GitRepo) -> None:
     entry = "[[suppressions]]\nrule = '{}'\nreason = 'r'\n"
     rules = ("doc-archive", "diff-budget/files", "doc-archve/dangling", "model:x/y", "policy")
