@@ -296,7 +296,8 @@ REVIEW: tuple[Setting, ...] = (
             choices=(*SEVERITIES, "off")),
     Setting("review.ruff", "built-in analyzer for Python: auto, where it is installed", "auto",
             "choice", choices=("auto", "on", "off")),
-    Setting("review.analyzers", "further programs that print SARIF", (), "table", columns=(
+    Setting("review.analyzers", "further programs that print SARIF, in the sandbox", (), "table",
+            columns=(
                 Setting("name", "what it is called", required=True),
                 Setting("command", "program and arguments, a list; {files} stands for the files, "
                         "{folder} for the folder that holds them, {sarif} for where it writes",
@@ -307,6 +308,8 @@ REVIEW: tuple[Setting, ...] = (
                         "quality", "choice", choices=_DOMAINS),
                 Setting("max_severity", "highest severity of its findings", "high", "choice",
                         choices=SEVERITIES),
+                Setting("network", "let it reach the network from its sandbox", default=False,
+                        kind="boolean"),
             )),
 )  # fmt: skip
 WIKI_OF_PR: tuple[Setting, ...] = (

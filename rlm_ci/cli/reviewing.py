@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from rlm_ci import publishing, suppressions
-from rlm_ci.cli import output, pipelines, scope
+from rlm_ci.cli import output, scope
 from rlm_ci.cli.scope import Scope
 from rlm_ci.cli.solving import Solving
 from rlm_ci.cli.terms import Plan
-from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.errors import UnavailableError
 from rlm_ci.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
 from rlm_ci.publishing.links import Links
 from rlm_ci.recursion import eligibility as why_not
 from rlm_ci.recursion.objectives import review
 from rlm_ci.recursion.review import export
 from rlm_ci.recursion.review.analyzers import known
+from rlm_ci.recursion.review.confinement import UnableError, available
 from rlm_ci.recursion.review.finder import source_of
 from rlm_ci.recursion.review.onward import TOO_MUCH, Onward, pack
 from rlm_ci.recursion.review.programs import Analyzer
 from rlm_ci.recursion.review.touched import changed_of
 from rlm_ci.recursion.review.vicinity import Vicinity
-from rlm_ci.settings import CONFIG_FILES
 from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from rlm_ci.changes import ChangeSet
@@ -49,21 +52,21 @@ class Reviewing(Solving):
 
     def options(self, here: Scope) -> dict[str, Any]:
         settings = self.settings
-        self.require_leave()
         change = scope.change_of(here, self.repository)
         told = review.options(
             domains=settings.review.domains,
             analyzers=settings.review.analyzers,
             ruff=settings.review.ruff,
+            sandbox=settings.sandbox,
             refute_level=settings.review.refute_level,
             changed=None if change is None else changed_of(change),
         )
         return told if change is None else review.with_causes(told, change, here.max_file_bytes)
 
-    def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:  # noqa: ARG002 - the options say it all
+    def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:  # noqa: ARG002 - it asks no model itself
         if agreed.model is None and not agreed.options["analyzers"]:
             self._require_anybody()
-        return Plan(corpus, review.Review(agreed.options))
+        return Plan(corpus, review.Review(self._confine(run, agreed)))
 
     def without(self, part: Part, done: Done) -> Part:
         """A change cannot switch off who would look at a file by what it makes of it.
@@ -87,24 +90,13 @@ class Reviewing(Solving):
         summary = printable(f"{part.summary}; {told}")
         return part.replace(state=INCOMPLETE, error=None, summary=summary)
 
-    def require_leave(self) -> None:
-        """Raise ConfigError where a work tree's own file names programs that nobody has allowed.
-
-        The repository may be anybody's. On a change from outside the file is the base's.
-        """
-        settings = self.settings
-        source = settings.sources["review.analyzers"]
-        is_theirs = source.startswith(CONFIG_FILES) and not settings.config
-        if not (settings.review.analyzers and is_theirs) or settings.sandbox == "none":
-            return
-        found = pipelines.changes_of(settings, self.repository)
-        if any(one.policy_commit is None for one in found):
-            names = ", ".join(row["name"] for row in settings.review.analyzers)
-            raise ConfigError(
-                f"the repository names programs to run: {names[:80]}",
-                where=f"{source}, review.analyzers",
-                hint="if you trust them to run as you, say --sandbox none",
-            )
+    def _confine(self, run: Run, agreed: Agreed) -> dict[str, Any]:
+        """The options, with the sandbox that this process was told; the manifest names it."""
+        options = review.confined(agreed.options, self.settings.sandbox)
+        if _programs(options):
+            with suppress(UnableError):  # then nothing of them runs, which the result says
+                run.set_sandbox(available(self.settings.sandbox))
+        return options
 
     def _require_anybody(self) -> None:
         """Raise UnavailableError where ruff would look, if only it were there."""
@@ -135,6 +127,10 @@ class Reviewing(Solving):
         if part.metrics["files"] and not part.metrics["looked"]:
             part = part.replace(state=part.state or NOT_RUN)
         part = self.without(part, done)
+        names = _programs(agreed.options)
+        if names and settings.sandbox == "none":
+            told = f"{part.summary}; no sandbox held {', '.join(names)}"
+            part = part.replace(summary=printable(told))
         paths = [file.path for file in done.corpus.files]
         unseen = export.unseen(paths, agreed.options, agreed.model, result)
         source = settings.sources["suppressions"]
@@ -244,8 +240,10 @@ class ReviewingChange(Reviewing):
         )
         return report.replace(parts=(part,), coverage=_covered(report.coverage, begun, done.corpus))
 
-    def require_leave(self) -> None:
-        """They are the base's."""
+
+def _programs(options: Mapping[str, Any]) -> list[str]:
+    """The names of the analyzers that run in a sandbox, or not at all."""
+    return [row["name"] for row in options["analyzers"] if not row["rules"]]
 
 
 def has_model(settings: Settings, here: Scope) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,14 +155,44 @@ def test_a_fault_that_a_change_makes_elsewhere_in_a_file_is_its_own(stage: Stage
     assert stage.cli("replay", stage.only(), "--check").code == 0
 
 
-def test_programs_that_a_repository_names_are_run_only_by_leave(stage: Stage) -> None:
-    stage.repo.write(
-        "rlm-ci.toml",
-        '[[review.analyzers]]\nname = "theirs"\ncommand = ["touch", "{folder}/../owned"]\n',
-    ).commit()
-    ended = stage.cli("review")
-    assert (ended.code, "the repository names programs to run: theirs" in ended.stderr) == (5, True)
-    assert "--sandbox none" in ended.stderr
+def test_programs_that_a_repository_names_run_in_the_sandbox_or_not_at_all(
+    stage: Stage, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / "theirs"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\ntouch {tmp_path}/owned\n"
+        """printf '{"runs": [{"results": [{"message": {"text": "it ran"}}]}]}'"""
+    )
+    program.chmod(0o755)
+    row = f'[[review.analyzers]]\nname = "theirs"\ncommand = ["{program}", "{{folder}}"]\n'
+    stage.repo.write("rlm-ci.toml", row).commit()
+    told = "1 result of theirs has no place in the files: it ran"
+    ended = stage.cli("review", "--format", "json")
+    notes = (artifacts(stage, stage.only()) / "findings.json").read_text()
+    assert (told in notes, (tmp_path / "owned").exists()) == (True, False)
+    assert stage.manifest(stage.only())["sandbox"] == "bubblewrap"
+
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("git", "sh", "ruff"):
+        found = shutil.which(name, path=f"{os.path.dirname(sys.executable)}:/usr/bin:/bin")
+        (bare / name).symlink_to(str(found))
+    ended = stage.cli("review", "--format", "json", env={"PATH": str(bare)})
+    assert (ended.code, ended.json()["verdict"]) == (3, "incomplete")
+    left = {one["reason"] for one in ended.json()["coverage"]["omitted"]}
+    assert (
+        "the analyzer theirs gave nothing: there is no sandbox: bwrap could not be started: "
+        "there is no such program that may be run (--sandbox none runs it as you)"
+    ) in left
+    assert "review/ruff-s602" in rules(ended.json())  # ruff needs none
+    assert not (tmp_path / "owned").exists()
+
+    ended = stage.cli("review", "--format", "json", "--sandbox", "none")
+    [part] = ended.json()["parts"]
+    assert part["summary"].endswith("; no sandbox held theirs")
+    assert stage.manifest(stage.ids()[-1])["sandbox"] == "none"
+    assert (tmp_path / "owned").exists()
 
 
 def test_in_the_background_and_resumed(stage: Stage) -> None:

@@ -11,7 +11,7 @@ from cli.onward_stage import Critic, Pushes
 from cli.slash_stage import Stage, stage
 from llm.plugin import llm
 
-from rlm_ci.recursion.review import analyzers
+from rlm_ci.recursion.review import execution
 from rlm_ci.recursion.review.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class _Written(Scratch):
 
 @pytest.fixture
 def pushes(stage: Stage, llm: ModelServer) -> Iterator[Pushes]:
-    stage.monkeypatch.setattr(analyzers, "Scratch", _Written)
+    stage.monkeypatch.setattr(execution, "Scratch", _Written)
     critic = Critic(llm)
     llm.script(critic)
     made = Pushes(stage, critic)

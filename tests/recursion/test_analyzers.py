@@ -16,7 +16,7 @@ from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import Finding
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.objectives.review import Review, options
-from rlm_ci.recursion.review import analyzers, programs, scratch
+from rlm_ci.recursion.review import analyzers, execution, programs, scratch
 from rlm_ci.recursion.review.programs import Analyzer
 from rlm_ci.recursion.review.touched import UNTOUCHED
 from rlm_ci.recursion.solver import Constraints
@@ -35,7 +35,7 @@ def test_by_a_pipe_it_says_the_same_as_of_files_and_nothing_is_written(
     texts.append(text("broken.py", "def f(:\n"))
     chosen = options()
     by_files = analyzers.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"])
-    monkeypatch.setattr(analyzers, "Scratch", None)
+    monkeypatch.setattr(execution, "Scratch", None)
     by_pipe = analyzers.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"], by_pipe=True)
     assert by_pipe.findings
     assert sorted(by_pipe.findings, key=str) == sorted(by_files.findings, key=str)

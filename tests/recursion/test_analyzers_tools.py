@@ -14,9 +14,9 @@ from recursion.reviewing import reviewed, text
 from rlm_ci.findings import INCOMPLETE, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL
 from rlm_ci.recursion.objectives.review import options
-from rlm_ci.recursion.review import execution, export, sarif
+from rlm_ci.recursion.review import bisection, confinement, execution, export, sarif
 
-TOOL = """
+TOOL = """#!{python}
 import json, os, sys
 files = sys.argv[2:]
 {body}
@@ -25,10 +25,11 @@ files = sys.argv[2:]
 
 def tool(tmp_path: Path, body: str, *more: str, **row: Any) -> dict[str, Any]:
     """An analyzer of the settings that is this script."""
-    path = tmp_path / "tool.py"
-    path.write_text(TOOL.format(body=body))
-    command = [sys.executable, str(path), *(more or ("x", "{files}"))]
-    return {"name": "tool", "command": command, **row}
+    path = tmp_path / "bin" / "tool"  # a sandbox shows the folder that a program lies in
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(TOOL.format(python=sys.executable, body=body))
+    path.chmod(0o755)
+    return {"name": "tool", "command": [str(path), *(more or ("x", "{files}"))], **row}
 
 
 def log(results: str, rules: str = "[]") -> str:
@@ -153,10 +154,13 @@ def test_a_tool_starts_in_an_empty_folder_without_our_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    told = tmp_path / "told.json"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "secret").write_text("of the user")
     body = (
-        f"open({str(told)!r}, 'w').write(json.dumps([os.listdir('.'), dict(os.environ),"
-        " sorted(os.listdir(os.path.dirname(files[0])))]))\n" + log("[]")
+        "there = sorted(os.listdir(os.path.dirname(files[0])))\n"
+        "told = [os.listdir('.'), sorted(os.environ), there,"
+        f" os.path.exists({str(tmp_path / 'secret')!r})]\n"
+        + log("[{'message': {'text': json.dumps(told)}}]")
     )
     texts = [
         text("a.js", "x\n"), text("eslint.config.js", "x\n"), text(".eslintrc.json", "{}"),
@@ -165,14 +169,14 @@ def test_a_tool_starts_in_an_empty_folder_without_our_secrets(
     result = reviewed(texts, analyzers=[tool(tmp_path, body)], ruff="off")
     assert result.status == COMPLETED
     hidden = ["eslint.config.js", ".eslintrc.json", "package.json", "node_modules/p/index.js"]
-    assert result.notes == tuple(
-        f"tool was not shown {path}: it could command it" for path in hidden
-    )
+    *notes, told = result.notes
+    assert notes == [f"tool was not shown {path}: it could command it" for path in hidden]
     assert result.metrics["looked"] == 2
-    here, known, there = json.loads(told.read_text())
+    here, known, there, is_seen = json.loads(told.partition("in the files: ")[2])
     assert here == []
     assert "OPENAI_API_KEY" not in known
     assert there == [".env", "a.js"]
+    assert not is_seen
 
 
 def test_names_that_fit_no_command_are_parted(
@@ -202,10 +206,10 @@ def test_names_that_fit_no_command_are_parted(
 def test_a_tool_that_fails_is_told_for_each_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str
 ) -> None:
-    monkeypatch.setattr(execution, "_SECONDS", 1.0)
-    monkeypatch.setattr(execution, "_PRINTED", 1 << 20)
+    monkeypatch.setattr(bisection, "SECONDS", 1.0)
+    monkeypatch.setattr(confinement, "PRINTED", 1 << 20)
     if why.startswith("it took") is False:
-        monkeypatch.setattr(execution, "_SECONDS", 60.0)
+        monkeypatch.setattr(bisection, "SECONDS", 60.0)
     texts = [*FILES, text("a.py", SHOP)]
     result = reviewed(texts, analyzers=[tool(tmp_path, body, files=["*.go"])])
     assert result.status == PARTIAL

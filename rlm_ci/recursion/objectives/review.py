@@ -49,13 +49,15 @@ def options(
     domains: Sequence[str] = DOMAINS,
     analyzers: Sequence[Mapping[str, Any]] = (),
     ruff: str = "auto",
+    sandbox: str = "auto",
     refute_level: str = "high",
     changed: Ranges | None = None,
 ) -> dict[str, Any]:
     """All that a review depends on besides texts and model, as JSON.
 
-    ``analyzers`` are the rows of the settings; ``ruff`` is auto, on or off. Raises ConfigError for
-    a row that cannot work, UnavailableError where ruff is asked for by name and is not there.
+    ``analyzers`` are the rows of the settings, whose programs run in ``sandbox``; ``ruff`` is auto,
+    on or off. Raises ConfigError for a row that cannot work, UnavailableError where ruff is asked
+    for by name and is not there.
     """
     unknown = sorted(set(domains) - set(DOMAINS))
     if unknown or not domains:
@@ -64,7 +66,7 @@ def options(
             where="review.domains",
             hint=f"known are {', '.join(DOMAINS)}",
         )
-    rows = [_configured(row, number) for number, row in enumerate(analyzers, 1)]
+    rows = [_configured(row, number, sandbox) for number, row in enumerate(analyzers, 1)]
     builtin = None if ruff == "off" else _builtin(ruff)
     if builtin is not None:
         rows.insert(0, builtin)
@@ -94,6 +96,15 @@ def with_causes(told: Mapping[str, Any], change: ChangeSet, most: int) -> dict[s
     """
     chosen = [Analyzer.from_dict(row) for row in told["analyzers"]]
     return {**told, "before": causes.found_before(change, chosen, told["domains"], most)}
+
+
+def confined(told: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
+    """The options ``told``, with programs of the configuration in ``sandbox``, whoever told them.
+
+    The folder of a run may come from anywhere, and does not choose where they run.
+    """
+    rows = [row if row["rules"] else {**row, "sandbox": sandbox} for row in told["analyzers"]]
+    return {**told, "analyzers": rows}
 
 
 def without_disk(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,7 +141,7 @@ def _builtin(ruff: str) -> Analyzer | None:
     return found
 
 
-def _configured(row: Mapping[str, Any], number: int) -> Analyzer:
+def _configured(row: Mapping[str, Any], number: int, sandbox: str) -> Analyzer:
     """A row of the settings. Raises ConfigError."""
     place = f"[[review.analyzers]] number {number}"
     name, command = row["name"], tuple(row.get("command") or ())
@@ -159,6 +170,8 @@ def _configured(row: Mapping[str, Any], number: int) -> Analyzer:
         tuple(row.get("files") or ()),
         row.get("domain") or "quality",
         row.get("max_severity") or "high",
+        network=bool(row.get("network")),
+        sandbox=sandbox,
     )
 
 

@@ -5,19 +5,17 @@ Their results are claims like any other: each place is opened before anything is
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 
-from rlm_ci.errors import RlmCiError
 from rlm_ci.evidence import REJECTED
 from rlm_ci.findings import Evidence, Finding
 from rlm_ci.globs import matcher
 from rlm_ci.recursion.review import placeless, results, ruff, sarif
-from rlm_ci.recursion.review.execution import BrokenError, run
-from rlm_ci.recursion.review.scratch import Given, Scratch, configures
+from rlm_ci.recursion.review.bisection import by_halves
+from rlm_ci.recursion.review.execution import run
+from rlm_ci.recursion.review.scratch import Given, configures
 from rlm_ci.recursion.review.windows import name
 from rlm_ci.recursion.syntax.languages import language
-from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.review.programs import Analyzer
     from rlm_ci.recursion.review.sarif import Result
 
-#: Characters of what a broken analyzer said.
-_SAID = 200
 _SYNTAX = f"review/ruff-{ruff.SYNTAX}"
 
 
@@ -67,15 +63,10 @@ def analyse(
         if not given:
             continue
         seen |= {one.path for one in given}
-        with nullcontext() if by_pipe else Scratch(given) as scratch:
-            try:
-                printout, silenced = run(analyzer, scratch, given)
-            except (BrokenError, sarif.SarifError, RlmCiError) as error:
-                why = printable(str(error))[:_SAID]
-                failed += [(analyzer.name, one.path, why) for one in given]
-                continue
-        if printout.failed:
-            failed += [(analyzer.name, one.path, printout.failed) for one in given]
+        heard, broken = by_halves(given, partial(run, analyzer, by_pipe=by_pipe))
+        failed += [(analyzer.name, one.path, why) for some, why in broken for one in some]
+        printout = sarif.merged([one.printout for one in heard])
+        silenced = [why for one in heard for why in one.silenced]
         rejected += printout.rejected
         found = list(zip(printout.results, silenced, strict=True))
         if analyzer.rules:

@@ -1,14 +1,23 @@
-"""Analyzers at work: commands over the files of a scratch folder, and what they print."""
+"""Analyzers at work: commands over the files of a scratch folder, and what they print.
+
+What a configuration names runs in the sandbox, as validators and agents do: some tools run what
+a file beside the code tells them to. ruff is our own dependency, reads no configuration and runs
+nothing (``--isolated``), so that it needs none.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
+from contextlib import nullcontext
 
-from rlm_ci import process
-from rlm_ci.recursion.review import ruff, sarif
+from rlm_ci import files, process
+from rlm_ci.errors import RlmCiError
+from rlm_ci.recursion.review import confinement, ruff, sarif
+from rlm_ci.recursion.review.confinement import BrokenError, UnableError, too_much, too_slow
 from rlm_ci.recursion.review.programs import environment, locate
 from rlm_ci.recursion.review.scratch import Given, Scratch, plain
+from rlm_ci.sandbox import Mount
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,75 +27,76 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.review.sarif import Printout
     from rlm_ci.recursion.review.scratch import Held
 
-#: Bytes of all the names in one command, and of what it may print; seconds that it may take.
+#: Bytes of all the names in one command.
 _NAMES = 96 << 10
-_PRINTED = 64 << 20
-_SECONDS = 300.0
-#: It starts in an empty folder: settings and modules are looked for where one stands.
-_START = "import os, sys; os.chdir(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
 
 
-class BrokenError(Exception):
-    """Why an analyzer gave nothing, in words."""
+class Heard(Value):
+    """What an analyzer says; of each result why somebody wants it silent, if so."""
+
+    printout: Printout
+    silenced: tuple[str | None, ...]
 
 
-def run(
-    analyzer: Analyzer, scratch: Scratch | None, given: Sequence[Given]
-) -> tuple[Printout, list[str | None]]:
-    """What an analyzer says, and of each result why somebody wants it silent, if so.
+def run(analyzer: Analyzer, given: Sequence[Given], seconds: float, *, by_pipe: bool) -> Heard:
+    """What an analyzer says of the files that it is ``given``. Raises BrokenError.
 
-    Without ``scratch`` it reads from a pipe what it is ``given``, which ruff can.
+    ``by_pipe`` it reads them from there, which ruff can.
     """
-    if analyzer.rules:
-        return _ruff(analyzer, scratch, given)
-    if scratch is None:
-        raise BrokenError("it needs files on the disk")
-    printout = sarif.merged([
-        sarif.read(_printed(_filled(analyzer.command, scratch, batch), scratch), scratch.find)
-        for batch in _batches(analyzer.command, scratch.held)
-    ])  # fmt: skip
-    return printout, [one.suppression for one in printout.results]
+    with nullcontext() if by_pipe else Scratch(given) as scratch:
+        try:
+            if analyzer.rules:
+                return _ruff(analyzer, scratch, given, seconds)
+            if scratch is None:
+                raise UnableError("it needs files on the disk")
+            printout = sarif.merged([
+                sarif.read(_confined(analyzer, scratch, batch, seconds), scratch.find)
+                for batch in _batches(analyzer.command, scratch.held)
+            ])  # fmt: skip
+        except (sarif.SarifError, RlmCiError) as error:
+            raise BrokenError(str(error)) from None
+    return Heard(printout, tuple(one.suppression for one in printout.results))
 
 
 def _ruff(
-    analyzer: Analyzer, scratch: Scratch | None, given: Sequence[Given]
-) -> tuple[Printout, list[str | None]]:
+    analyzer: Analyzer, scratch: Scratch | None, given: Sequence[Given], seconds: float
+) -> Heard:
     program = locate(ruff.NAME)
     if program is None:
-        raise BrokenError("ruff is not installed where this ran")
+        raise UnableError("ruff is not installed where this ran")
 
     def told(some: Sequence[Given], *, heed_noqa: bool) -> Printout:
         command = ruff.command(program, analyzer.rules, heed_noqa=heed_noqa)
         if scratch is None:
-            return sarif.merged([_piped(command, one) for one in some])
+            return sarif.merged([_piped(command, one, seconds) for one in some])
         wanted = {one.text for one in some}
         held = [one for one in scratch.held if one.text in wanted]
         return sarif.merged([
-            sarif.read(_printed((*command, *(one.name for one in batch))), scratch.find)
+            sarif.read(_printed((*command, *(one.name for one in batch)), seconds), scratch.find)
             for batch in _batches(("{files}",), held)
         ])  # fmt: skip
 
     everything = told(given, heed_noqa=False)
     if everything.version != analyzer.version:  # two versions in one review would be neither's
         now = everything.version or "another version"
-        raise BrokenError(f"it is {now} here, and was {analyzer.version} when the run began")
+        raise UnableError(f"it is {now} here, and was {analyzer.version} when the run began")
     quiet = [one for one in given if _may_silence(one.content)]
     may = {one.text for one in quiet}
     # ruff itself knows best which comment silences what: it is asked once more, heeding them.
     heard = set(told(quiet, heed_noqa=True).results) if quiet else set()
-    silenced = [
+    silenced = tuple(
         "a comment in the file tells ruff to be silent"
         if one.spots[0].text in may and one not in heard
         else None
         for one in everything.results
-    ]
-    return everything, silenced
+    )
+    return Heard(everything, silenced)
 
 
-def _piped(command: Sequence[str], one: Given) -> Printout:
+def _piped(command: Sequence[str], one: Given, seconds: float) -> Printout:
     """What ruff says of a file that it reads from a pipe, under its name if that is plain."""
     told = (*command[:-1], f"--stdin-filename={plain(one)}", "-")
-    return sarif.read(_printed(told, stdin=one.content), lambda _address: one.text)
+    return sarif.read(_printed(told, seconds, one.content), lambda _address: one.text)
 
 
 def _may_silence(content: bytes) -> bool:
@@ -112,34 +122,55 @@ def _batches(command: Sequence[str], held: Sequence[Held]) -> Iterator[list[Held
         yield batch
 
 
+def _printed(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> bytes:
+    """What ruff prints."""
+    ended = process.run(
+        argv, env=environment(), stdin=stdin, timeout=seconds, limit=confinement.PRINTED
+    )
+    if ended.timed_out:
+        raise too_slow(seconds)
+    if ended.truncated:
+        raise too_much()
+    return _log(ended.stdout, ended.stderr, ended.returncode)
+
+
+def _confined(analyzer: Analyzer, scratch: Scratch, held: Sequence[Held], seconds: float) -> bytes:
+    """What an analyzer of a configuration prints, or leaves where it was told to."""
+    printed = confinement.run(
+        _filled(analyzer.command, scratch, held),
+        analyzer.sandbox,
+        cwd=scratch.empty,
+        out=scratch.out,
+        mounts=(
+            Mount(scratch.root, scratch.root),
+            Mount(scratch.empty, scratch.empty, writable=True),
+        ),
+        network=analyzer.network,
+        seconds=seconds,
+    )
+    written = confinement.read(scratch.printout)
+    files.clear(scratch.printout)
+    return _log(written or printed.data, printed.said, printed.returncode)
+
+
 def _filled(command: Sequence[str], scratch: Scratch, held: Sequence[Held]) -> tuple[str, ...]:
+    program = locate(command[0]) if command else None
+    if program is None:
+        raise UnableError(f"{command[0] if command else 'its program'} is not on PATH")
     words: list[str] = []
-    for word in command:
+    for word in command[1:]:
         if word == "{files}":
             words += [one.name for one in held]
         else:
             filled = word.replace("{folder}", scratch.root).replace("{sarif}", scratch.printout)
             words.append(filled)
-    program = locate(words[0]) if words else None
-    if program is None:
-        raise BrokenError(f"{words[0] if words else 'its program'} is not on PATH")
-    return (sys.executable, "-I", "-S", "-c", _START, scratch.empty, program, *words[1:])
+    return (program, *words)
 
 
-def _printed(argv: Sequence[str], scratch: Scratch | None = None, stdin: bytes = b"") -> bytes:
-    """The SARIF that a command prints, or leaves where it was told to. Raises BrokenError."""
-    ended = process.run(argv, env=environment(), stdin=stdin, timeout=_SECONDS, limit=_PRINTED)
-    if ended.timed_out:
-        raise BrokenError(f"it took more than {_SECONDS:.0f} seconds")
-    if ended.truncated:
-        raise BrokenError(f"it printed more than {_PRINTED >> 20} MiB")
-    data = ended.stdout
-    if scratch is not None and os.path.isfile(scratch.printout):
-        with open(scratch.printout, "rb") as file:
-            data = file.read(_PRINTED)
-        os.remove(scratch.printout)
-    if not data.lstrip().startswith(b"{"):
-        said = (ended.stderr.strip() or data.strip()).decode("utf-8", "replace")
-        last = said.rpartition("\n")[2].strip()
-        raise BrokenError(last or f"it printed nothing and ended with {ended.returncode}")
-    return data
+def _log(data: bytes, said: bytes, returncode: int) -> bytes:
+    """``data`` if it looks like SARIF. Raises BrokenError with what was said instead."""
+    if data.lstrip().startswith(b"{"):
+        return data
+    words = (said.strip() or data.strip()).decode("utf-8", "replace")
+    last = words.rpartition("\n")[2].strip()
+    raise BrokenError(last or f"it printed nothing and ended with {returncode}")

@@ -23,7 +23,10 @@ _KEPT = ("PATH", "PATHEXT", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR", "T
 
 
 class Analyzer(Value):
-    """One as the options have it. ``rules`` are those of ruff, and empty for all others."""
+    """One as the options have it. ``rules`` are those of ruff, and empty for all others.
+
+    Those others run in the ``sandbox`` of this name, with a ``network`` only if it is said.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -32,6 +35,8 @@ class Analyzer(Value):
     max_severity: str
     version: str = ""
     rules: tuple[str, ...] = ()
+    network: bool = False
+    sandbox: str = "auto"
 
     def to_dict(self) -> dict[str, Any]:
         record = {name: getattr(self, name) for name in self._fields}
@@ -49,14 +54,19 @@ class Analyzer(Value):
         return cls(**fields)
 
 
-def locate(program: str) -> str | None:
-    """The file of a program: on PATH, or beside the interpreter that we run in."""
-    from shutil import which
-
+def search_path() -> str:
+    """Where programs are looked for: PATH, and beside the interpreter that we run in."""
     folders = ours().get("PATH", "").split(os.pathsep)
     known = [folder for folder in folders if os.path.isabs(folder)]
     own = os.path.dirname(os.path.abspath(sys.executable))
-    return which(program, path=os.pathsep.join([*known, own]))
+    return os.pathsep.join([*known, own])
+
+
+def locate(program: str) -> str | None:
+    """The file of a program, None where there is none."""
+    from shutil import which
+
+    return which(program, path=search_path())
 
 
 def builtin() -> Analyzer | None:

@@ -12,6 +12,7 @@ import re
 from contextlib import suppress
 from fnmatch import fnmatchcase
 
+from rlm_ci import files
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
@@ -24,16 +25,16 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]{0,99}")
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,8}$")
 #: Bytes of a whole path below which it is kept.
 _LONGEST = 200
-#: Names of files that configure tools, or that tell them what to pass over.
+#: What lies there is obeyed, or run by those who look for plugins.
+_FULL_OF_CONFIGURATION = frozenset(("node_modules", ".config"))
+#: Names of files that configure tools, or that tell them what to pass over; those that begin
+#: with a dot do, too.
 _CONFIGURING = (
     "pyproject.toml", "setup.cfg", "tox.ini", "ruff.toml", "mypy.ini", "pylintrc", "pytest.ini",
     "package.json", "package-lock.json", "*.config.js", "*.config.cjs", "*.config.mjs",
     "*.config.ts", "*.config.cts", "*.config.mts", "*.config.json", "tsconfig*.json", "biome.json*",
     "deno.json*", "eslint*.json", "clippy.toml", "Cargo.toml", "build.rs", "sonar-*.properties",
     "phpcs.xml*", "phpstan.neon*", "psalm.xml*", "checkstyle*.xml", "semgrep.y*ml",
-    ".*rc", ".*rc.*", ".*ignore", ".*.yml", ".*.yaml", ".*.toml", ".*.json*", ".*.js", ".*.cjs",
-    ".*.mjs", ".*.ts", ".*.xml", ".*.ini", ".*.cfg", ".flake8", ".bandit", ".yamllint", ".semgrep",
-    ".editorconfig", ".gitattributes", ".clang-*", ".pre-commit-*", ".prettier*", ".eslint*",
 )  # fmt: skip
 
 
@@ -53,10 +54,13 @@ class Held(Value):
 
 
 class Scratch:
-    """The folder as a context manager. ``root`` holds the files, ``empty`` nothing."""
+    """The folder as a context manager. ``root`` holds the files, ``empty`` nothing.
 
-    def __init__(self, files: Sequence[Given]) -> None:
-        self._files = files
+    What a tool prints goes to ``printed``, what it writes by itself to ``printout``.
+    """
+
+    def __init__(self, given: Sequence[Given]) -> None:
+        self._given = given
         self._known: dict[str, int] = {}
         self.held: tuple[Held, ...] = ()
 
@@ -66,9 +70,11 @@ class Scratch:
         self._top = os.path.realpath(mkdtemp(prefix="rlm-ci-"))
         self.root = os.path.join(self._top, "files")
         self.empty = os.path.join(self._top, "empty")
-        self.printout = os.path.join(self._top, "out.sarif")
+        self.out = os.path.join(self._top, "out")
+        self.printout = os.path.join(self.out, "out.sarif")
+        self.printed = os.path.join(self.out, "printed")
         try:
-            for folder in (self.root, self.empty):
+            for folder in (self.root, self.empty, self.out):
                 os.mkdir(folder, 0o700)
             self.held = tuple(self._write())
         except BaseException:
@@ -77,9 +83,8 @@ class Scratch:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        from shutil import rmtree
-
-        rmtree(self._top, ignore_errors=True)
+        with suppress(OSError):
+            files.clear(self._top)
 
     def find(self, address: str) -> int | None:
         """The number of the text that a SARIF address means, None when it is none of ours."""
@@ -103,7 +108,7 @@ class Scratch:
 
     def _write(self) -> list[Held]:
         held = []
-        for number, name, content in self._files:
+        for number, name, content in self._given:
             parts = name.split("/")
             path = os.path.join(self.root, *parts) if _is_plain(name, parts) else ""
             if not path or not _put(path, content):
@@ -138,9 +143,12 @@ def _is_plain(path: str, parts: Sequence[str]) -> bool:
 def configures(path: str) -> bool:
     """Whether a tool may obey the file at ``path``, or run it."""
     parts = path.split("/")
-    if "node_modules" in parts:  # what is there would be run, by those who look for plugins
+    if not _FULL_OF_CONFIGURATION.isdisjoint(parts[:-1]):
         return True
-    return any(fnmatchcase(parts[-1], one) for one in _CONFIGURING)
+    last = parts[-1]
+    if last.startswith("."):  # of some tool; but for .env, whatever lies there is nobody's code
+        return not last.startswith(".env")
+    return any(fnmatchcase(last, one) for one in _CONFIGURING)
 
 
 def _put(path: str, content: bytes) -> bool:

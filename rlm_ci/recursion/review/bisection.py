@@ -1,0 +1,111 @@
+"""An analyzer that fails on a group of files is run by halves, until those it fails on stand alone.
+
+So that nobody takes a finding away by a file beside it: one that a parser crashes on, or that makes
+a tool print what nobody can read.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from rlm_ci.recursion.review.confinement import BrokenError, UnableError
+from rlm_ci.recursion.review.scratch import Given
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rlm_ci.recursion.review.execution import Heard
+
+    #: Runs an analyzer over some files, for so many seconds. Raises BrokenError.
+    Run = Callable[[Sequence[Given], float], Heard]
+
+#: Seconds for all files together, and as many again to find those that an analyzer fails on.
+SECONDS = 300.0
+#: Runs to find them: enough for 4 among 1,000.
+_RUNS = 80
+#: Characters of why it failed.
+_SAID = 200
+
+
+class _Broken(Value):
+    """A group of files that an analyzer fails on, why, and what it said before it did.
+
+    ``is_hopeless``: it cannot be started at all.
+    """
+
+    files: Sequence[Given]
+    why: str
+    heard: tuple[Heard, ...] = ()
+    is_hopeless: bool = False
+
+
+def by_halves(
+    given: Sequence[Given], run: Run
+) -> tuple[list[Heard], list[tuple[Sequence[Given], str]]]:
+    """What ``run`` gives for ``given``, in parts; and what it fails on, each with the reason."""
+    search = _Search(run)
+    broken = search.tried(given, SECONDS)
+    if broken and len(given) > 1 and not broken[0].is_hopeless:
+        halves = search.parted(broken)
+        # Where nothing goes well, not even an empty file, it is no file that breaks it.
+        if len(halves) < 2 or search.is_well_with(Given(given[0].text, given[0].path, b"")):
+            broken = halves
+            while any(len(one.files) > 1 for one in broken) and not search.is_over():
+                broken = search.parted(broken)
+    heard = [*search.heard, *(part for one in broken for part in one.heard)]
+    return heard, [(one.files, one.why) for one in broken]
+
+
+class _Search:
+    """The runs for one group: what they gave, and how many there may still be."""
+
+    def __init__(self, run: Run) -> None:
+        self.heard: list[Heard] = []
+        self._run = run
+        self._left = _RUNS
+        self._end: float | None = None
+
+    def is_over(self) -> bool:
+        return self._left <= 0 or self._seconds() < 1
+
+    def _seconds(self) -> float:
+        """What is left to find those that break it; it begins with the first half."""
+        if self._end is None:
+            self._end = monotonic() + SECONDS
+        return self._end - monotonic()
+
+    def tried(self, files: Sequence[Given], seconds: float) -> list[_Broken]:
+        """Run it; nothing if that goes well, and is among what was ``heard``."""
+        self._left -= 1
+        try:
+            heard = self._run(files, seconds)
+        except BrokenError as error:
+            is_hopeless = isinstance(error, UnableError)
+            return [_Broken(files, printable(str(error))[:_SAID], (), is_hopeless)]
+        if heard.printout.failed:
+            return [_Broken(files, heard.printout.failed, (heard,))]
+        self.heard.append(heard)
+        return []
+
+    def parted(self, broken: Sequence[_Broken]) -> list[_Broken]:
+        """Those of the halves of each group that it fails on; a file alone is no group."""
+        found: list[_Broken] = []
+        for one in broken:
+            if len(one.files) == 1 or self.is_over():
+                found.append(one)
+                continue
+            middle = len(one.files) // 2
+            for half in (one.files[:middle], one.files[middle:]):
+                # A slow one leaves time for the others.
+                found += self.tried(half, max(1.0, self._seconds() / 2))
+        return found
+
+    def is_well_with(self, file: Given) -> bool:
+        """Whether it has anything to say of this file; what it says is nobody's."""
+        known = len(self.heard)
+        is_well = not self.tried([file], max(1.0, self._seconds() / 2))
+        del self.heard[known:]
+        return is_well
