@@ -29,7 +29,7 @@ PACKAGE = ROOT / "rlm_ci"
 SYSTEMS = ("checks", "loop", "recursion", "publishing")
 #: Each room may import those above it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "values", "dates", "texts", "markdown", "bounds"),
+    ("errors", "values", "dates", "texts", "markdown", "bounds", "line_references"),
     ("findings",),
     ("globs", "hardening", "settings", "table", "resources", "redaction"),
     ("process", "files", "patches"),

@@ -152,7 +152,11 @@ def _record(
     if question:
         exposure, review = question.exposure, question.review
         record["exposure"] = {**_fields(exposure), "problems": list(exposure.problems)}
-        record["answer"] = {"verified": review.verified, "problems": list(review.problems)}
+        record["answer"] = {
+            "verified": review.verified,
+            "marked": review.marked,
+            "problems": list(review.problems),
+        }
     return record
 
 
@@ -166,7 +170,9 @@ def _lines(checked: Checked, question: _Question | None, problems: Sequence[str]
     if question and question.review.verified is not None:
         number = question.review.verified
         hold = "holds" if number == 1 else "hold"
-        yield f"{count(number, 'citation')} {hold} in the run's context"
+        marked = question.review.marked
+        more = f"; {marked:,} more marked as unverified" if marked else ""
+        yield f"{count(number, 'citation')} {hold} in the run's context{more}"
     if question:
         yield _told(question.exposure)
 

@@ -6,6 +6,7 @@ import re
 
 from rlm_ci.errors import OK
 from rlm_ci.findings import INCOMPLETE, Coverage, Evidence, Finding, Part, Report, Severity
+from rlm_ci.line_references import marked
 from rlm_ci.loop.disclosure import DISCLOSED, TOO_LARGE
 from rlm_ci.texts import count
 from rlm_ci.values import Value
@@ -139,7 +140,7 @@ def _idle(why: str, account: Account) -> Finding:
     return Finding(
         IDLE,
         Severity.MEDIUM,
-        f"the agent failed in {turns}, and changed nothing: {why[:_SAID]}",
+        f"the agent failed in {turns}, and changed nothing: {marked(why[:_SAID])}",
         hint="what it said is in the folder of the run, under rlm/iteration-1; "
         "with a validator such a run ends with another code than 0",
     )

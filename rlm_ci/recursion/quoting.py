@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from rlm_ci.line_references import marked, written_name
 from rlm_ci.texts import encodable, fenced, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rlm_ci.line_references import Reference
+    from rlm_ci.recursion.nodes import Text
 
 #: Characters of one observation, and of one line in it.
 OUTPUT_LIMIT = 20_000
@@ -20,3 +28,20 @@ def quoted(head: str, text: str) -> str:
     """``text`` as data under ``head``; the head alone where there is none."""
     body = encodable(text).strip("\n")
     return fenced(head, body) if body else f"{head}."
+
+
+def said_of(texts: Iterable[Text], told: str) -> str:
+    """What a model told of ``texts``: lines of a file that it was not shown are marked."""
+    shown: dict[str, list[tuple[int, int]]] = {}
+    for text in texts:
+        count = text.content.count(b"\n") + (not text.content.endswith(b"\n"))
+        last = text.line_start + count - 1
+        shown.setdefault(written_name(text.path), []).append((text.line_start, last))
+
+    def holds(one: Reference) -> bool:
+        windows = shown.get(one.name, ())
+        return all(
+            any(low <= first <= last <= high for low, high in windows) for first, last in one.spans
+        )
+
+    return marked(told, shown, holds)

@@ -42,9 +42,27 @@ def test_the_answer_is_found_again(stage: Asking) -> None:
     assert ended.code == 0, ended
     checked = stage.cli("verify", run.id)
     assert (checked.code, "✗" in checked.stdout) == (0, False), checked
-    assert "1 citation holds in the run's context\n" in checked.stdout
+    assert "1 citation holds in the run's context; 1 more marked as unverified" in checked.stdout
     record = stage.cli("verify", run.id, "--format", "json").json()
-    assert record["answer"] == {"verified": 1, "problems": []}
+    assert record["answer"] == {"verified": 1, "marked": 1, "problems": []}
+
+
+def test_an_invented_place_is_marked_and_nobody_takes_the_mark_away(stage: Asking) -> None:
+    """It stands in text, in the report and on every page with its mark; without, verify sees it."""
+    invented = "src/auth.py:40", "src/auth.py#L40-L44", "/etc/passwd:1", "line 3 of B.TXT"
+    answer = f"It begins so [{span(0, 20)}]: {', '.join(invented)}, at 12:30."
+    stage.llm.script(Script(going_on(reads=[read(span(0, 60), 60)]), final(answer)))
+    ended, run = stage.fixed("--context", LOG, goal=QUESTION)
+    assert ended.code == 0, ended
+    names = ("rlm/answer.md", "report.json", "report.html", "comment.md")
+    for text in [ended.stdout, *((run.folder / name).read_text() for name in names)]:
+        assert " ".join(text.split()).count("[unverified: ") >= len(invented), text
+    checked = stage.cli("verify", run.id)
+    assert checked.code == 0, checked
+    assert "1 citation holds in the run's context; 4 more marked as unverified" in checked.stdout
+    path = run.folder / "rlm/answer.md"
+    path.write_text(path.read_text().replace("[unverified: src/auth.py:40]", "src/auth.py:40"))
+    assert stage.cli("verify", run.id).code == 1
 
 
 def _answer(run: Outcome) -> None:

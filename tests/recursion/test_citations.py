@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlm_ci import evidence
 from rlm_ci.git import Repository, discover
 from rlm_ci.recursion.context.building import build
-from rlm_ci.recursion.symbolic.citations import MOST, cite
+from rlm_ci.recursion.symbolic.citations import MOST, NO_FILE, NO_PLACE, cite
 from rlm_ci.recursion.symbolic.grounds import NEVER_READ, PLACES, QUOTED_LINES
 from rlm_ci.recursion.symbolic.standing import OTHER, Standing, refuted_by
 
@@ -374,13 +374,36 @@ def test_a_place_that_was_not_read_is_marked(context: Context) -> None:
         assert cited.rejected == (() if why is None else ((written, why),))
 
 
+def test_a_place_in_no_file_of_the_context_is_marked(context: Context) -> None:
+    """It would go out in the very form of those that were looked up."""
+    for written in (
+        "src/auth.py:40", "src/auth.py#L40-L44", "/etc/passwd:1", "A.PY:2", "lib/a.py:2", "xa.py:2",
+        "b\\wide.txt:2", "line 2 of lib/a.py", "lib/a.py, lines 2 and 3", "`a b.py`:2",
+        "`my a.py`:2",
+    ):  # fmt: skip
+        cited = cite(f"So it is ({written}).", context, everything(context))
+        assert cited.text == f"So it is ([unverified: {written}])."
+        assert (cited.offered, cited.verified, cited.rejected) == (1, 0, ((written, NO_FILE),))
+    for written in ("a.py\uff1a2", "a.py:\uff12", "https://github.com/o/r/blob/main/a.py#L2"):
+        cited = cite(f"So it is ({written}).", context, everything(context))
+        assert (cited.verified, cited.rejected) == (0, ((written, NO_PLACE),))
+
+
+def test_several_lines_hold_together_or_not_at_all(context: Context) -> None:
+    for written in ("a.py:2,4", "a.py, lines 2 and 4-6", "lines 2, 3 and 4 of a.py", "`a.py`:2"):
+        cited = cite(f"See {written}.", context, everything(context))
+        assert (cited.text, cited.verified) == (f"See {written}.", 1)
+        hold(context, written)
+    assert cite("a.py:2,99", context, everything(context)).text == "[unverified: a.py:2,99]"
+    some = cite("a.py:2,4-6", context, [(0, 21)])  # of the last two lines nothing was shown
+    assert some.text == "[unverified: a.py:2,4-6]"
+
+
 def test_what_only_looks_like_a_place_is_left_alone(context: Context) -> None:
-    """Times, versions, addresses, files that are none of the context's, parts of longer paths."""
+    """Times, versions, addresses; see ``tests/cases/line_references.toml`` for all of them."""
     for prose in (
         "at 11:33:20 on 2026-03-03T11:33, ratio 3:1, python:3.12, redis:7, localhost:8080",
-        "https://example.org/a.py:2 and http://a.py:80/x, lib/a.py:2, xa.py:2, a.pyc:2, ba.py#L2",
-        "a.py:2x a.py:2.5 a.py:x a.py: 2 a.py#2 a.py#L a.py:12:30:11 A.PY:2 a.py:1234567890",
-        "other.py:2, other.py#L2, :2, #L2, a.py",
+        "http://a.py:80/x a.py:2x a.py:2.5 a.py:x a.py: 2 a.py#2 a.py#L :2, #L2, a.py",
     ):
         cited = cite(prose, context, everything(context))
         assert (cited.text, cited.offered) == (prose, 0)

@@ -57,3 +57,14 @@ def test_an_answer_of_such_claims_alone_could_not_be_read(llm: ModelServer) -> N
     result = reviewed(TEXTS, Asking(llm), ruff="off")
     assert by_model(result) == []
     assert {why for _, why in result.uncovered} == {"the model's answer could not be read, twice"}
+
+
+def test_a_place_that_the_model_was_not_shown_is_marked_in_its_message(llm: ModelServer) -> None:
+    """Its evidence is opened; what its words name beside that would look just as true."""
+    said = "As shop.py:1 and shop.py:2, unlike other.py:12 (shop.py:9999), at 12:30."
+    llm.script([answering({**TOTAL, "message": said})])
+    (found,) = by_model(reviewed(TEXTS, Asking(llm), ruff="off"))
+    assert found.message == (
+        "As shop.py:1 and shop.py:2, unlike [unverified: other.py:12] "
+        "([unverified: shop.py:9999]), at 12:30."
+    )

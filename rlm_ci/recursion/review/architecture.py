@@ -7,6 +7,7 @@ import re
 from rlm_ci import resources
 from rlm_ci.errors import LimitError
 from rlm_ci.findings import Evidence, Finding, Severity
+from rlm_ci.line_references import marked
 from rlm_ci.recursion.nodes import Traced
 from rlm_ci.recursion.review.finder import is_said, source_of
 from rlm_ci.recursion.review.questions import REPAIR, ask_object
@@ -123,7 +124,7 @@ def _opened(
         finding = Finding(
             f"review/architecture-{rule}",
             severity,
-            clip(claim["message"].strip(), _MESSAGE),
+            marked(clip(claim["message"].strip(), _MESSAGE)),
             evidence=tuple(dict.fromkeys(places))[:_PLACES],
             domain=DOMAIN,
             confidence=round(min(_SUREST, float(claim["confidence"])), 3),

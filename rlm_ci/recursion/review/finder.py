@@ -8,6 +8,7 @@ from rlm_ci import resources
 from rlm_ci.errors import LimitError
 from rlm_ci.evidence import REANCHORED, REJECTED, VERIFIED, Anchored, anchor
 from rlm_ci.findings import Evidence, Finding, Location, Severity
+from rlm_ci.recursion.quoting import said_of
 from rlm_ci.recursion.review.questions import REPAIR, ask_object
 from rlm_ci.recursion.review.windows import LEAST, fence, name, windows
 from rlm_ci.texts import clip, count, encodable
@@ -125,6 +126,7 @@ class _Opener:
     def __init__(
         self, texts: Sequence[Text], domains: Sequence[str], model: str, analyzers: Sequence[str]
     ) -> None:
+        self._shown = texts
         self._texts: dict[str, list[Text]] = {}
         for text in texts:  # slices of one file share its path
             for known in {text.path, encodable(text.path), name(text.path)}:
@@ -187,7 +189,7 @@ class _Opener:
         return Finding(
             f"review/{rule}",
             Severity.from_label(claim["severity"]),
-            clip(claim["message"].strip(), _MESSAGE),
+            said_of(self._shown, clip(claim["message"].strip(), _MESSAGE)),
             evidence=tuple(places),
             domain=claim["domain"],
             confidence=round(min(_SUREST, float(claim["confidence"])), 3),

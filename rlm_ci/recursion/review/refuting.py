@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rlm_ci import resources
 from rlm_ci.errors import LimitError
+from rlm_ci.recursion.quoting import said_of
 from rlm_ci.recursion.review.questions import REPAIR, ask_object
 from rlm_ci.recursion.review.windows import fence, name, numbered
 from rlm_ci.texts import printable
@@ -72,7 +73,7 @@ def weigh(
             uncovered.append((finding.evidence[0].path, spent))
         verdicts[verdict] += 1
         if verdict == REFUTED:
-            notes.append(_told(finding, reason))
+            notes.append(_told(finding, said_of(texts, reason)))
         elif verdict == UPHELD:
             kept.append(finding)
         else:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 
 from rlm_ci.findings import Evidence, Location
+from rlm_ci.line_references import LINES, Reader, unverified, written_name
 from rlm_ci.recursion.context.pointers import PointerError
 from rlm_ci.recursion.symbolic.grounds import Ground, Grounds, unrefuted
-from rlm_ci.recursion.symbolic.mentions import LINES, Mentions
 from rlm_ci.recursion.symbolic.step import SUBCALL
+from rlm_ci.recursion.syntax.languages import is_known
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
@@ -21,13 +22,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.line_references import Reference
+    from rlm_ci.recursion.context import Context, Piece
     from rlm_ci.recursion.symbolic.grounds import Refute
-    from rlm_ci.recursion.symbolic.mentions import Mention
 
 #: Citations that are followed.
 MOST = 200
 _TOO_MANY = f"only the first {MOST} are looked at"
+#: Why lines do not hold: no file of the context is named that, to the letter.
+NO_FILE = "the context has no such file"
+NO_PLACE = "it is not written as a place of the context, and cannot be looked up"
 _NO_SOURCE = "the output of a sub-call is no part of the context"
 #: Characters on either side in which the bracket must stand that makes a short form a citation.
 _NEAR = 200
@@ -36,10 +40,10 @@ _PLACE = r"(?:chunk:[A-Za-z0-9]+|bytes:[0-9]+-[0-9]+)(?![A-Za-z0-9_])"
 _WORD = r"[^\s\[\](){}<>\"'`|,;#]"
 #: Every repetition has a bound or ends at a character of another class: this is linear in time.
 _CITATION = re.compile(
-    rf"(?<![A-Za-z0-9])(?:(?P<full>ctx:[A-Za-z0-9:_.-]{{1,100}}\#{_PLACE})"
+    rf"(?P<pointer>(?<![A-Za-z0-9])(?:(?P<full>ctx:[A-Za-z0-9:_.-]{{1,100}}\#{_PLACE})"
     rf"|(?P<short>{_PLACE})"
     rf"|(?P<other>ctx:(?:{_WORD}{{0,100}}\#|(?=sha256|chunk:|bytes:)){_WORD}{{0,200}}"
-    rf"|subcall:[0-9]{_WORD}{{0,100}}))|{LINES}"
+    rf"|subcall:[0-9]{_WORD}{{0,100}})))|{LINES}"
 )
 #: What ends a sentence, and no pointer.
 _STOPS = ".:!?…"
@@ -86,8 +90,8 @@ def cite(
     """``answer`` with each citation followed; ``seen`` are the bytes that models were shown.
 
     In square brackets ``bytes:<start>-<end>`` and ``chunk:<id>`` are citations as well, and
-    everywhere lines of a file of the context, as ``path:12`` or ``path#L3-L5``. Whatever else
-    looks like a pointer is one that does not hold. ``refute`` says why a file does not hold what
+    everywhere lines of a file, as ``path:12``, ``path#L3-L5`` or ``line 12 of path``. Whatever else
+    looks like one of these is one that does not hold. ``refute`` says why a file does not hold what
     the context says; ``redact`` takes secrets out of a text: a place with one in its path is told
     without it, and is none of the locations. Raises DamagedError, StorageError.
     """
@@ -103,7 +107,11 @@ class _Reader:
         self._own = f"ctx:{context.object_id}#"
         self._grounds = grounds
         self._redact = redact
-        self._mentions = Mentions(context.files)
+        self._files: dict[str, tuple[Piece, ...]] = {}
+        for piece in context.files:
+            name = written_name(piece.path)
+            self._files[name] = (*self._files.get(name, ()), piece)
+        self._reader = Reader(self._files, is_known)
         self._known: dict[str, Ground] = {}
         self._offered = self._verified = 0
         self._places: dict[Location, None] = {}
@@ -116,11 +124,11 @@ class _Reader:
         for match in _CITATION.finditer(answer):
             start, end, text = match.start(), match.end(), match[0]
             verified = self._verified
-            if match["mark"] is None and match["line"] is None:
+            if match["pointer"] is not None:
                 text = self._replaced(match)
-            elif mention := self._mentions.read(answer, match, done):
-                start = mention.start
-                text = self._located(answer[start:end], mention)
+            elif reference := self._reader.read(answer, match, done):
+                start, end = reference.start, reference.end
+                text = self._located(answer[start:end], reference)
             parts += (answer[done:start], text)
             length += start - done + len(text)
             if self._verified > verified:
@@ -149,11 +157,16 @@ class _Reader:
         pointer = self._own + written if match["short"] is not None else written
         return self._judged(pointer, lambda: self._follow(pointer)) + rest
 
-    def _located(self, written: str, mention: Mention) -> str:
+    def _located(self, written: str, reference: Reference) -> str:
         """What stands in place of lines of a file: as it was written, if all of them hold."""
 
         def follow() -> Ground:
-            return self._grounds.of_lines(mention.pieces, mention.first, mention.last, written)
+            if not reference.is_plain:
+                return Ground(flaw=NO_PLACE)
+            pieces = self._files.get(reference.name)
+            if pieces is None:
+                return Ground(flaw=NO_FILE)
+            return self._grounds.of_spans(pieces, reference.spans, written)
 
         return self._judged(written, follow)
 
@@ -190,7 +203,7 @@ class _Reader:
         return self._grounds.of(start, end, exact=exact)
 
     def _marked(self, pointer: str) -> str:
-        return f"[unverified: {self._told(pointer)}]"
+        return unverified(self._told(pointer))
 
     def _told(self, pointer: str) -> str:
         """A pointer for a person: of our own object, its place alone."""

@@ -108,6 +108,20 @@ class Grounds:
             flaw = ground.flaw
         return Ground(flaw=flaw)
 
+    def of_spans(
+        self, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]], written: str
+    ) -> Ground:
+        """What several spans of lines rest on; none does where one of them does not."""
+        if len(spans) == 1:
+            return self.of_lines(pieces, *spans[0], written)
+        found = [self.of_lines(pieces, *span, "") for span in spans]
+        flaw = next((one.flaw for one in found if one.flaw is not None), None)
+        if flaw is not None:
+            return Ground(flaw=flaw)
+        told = ", ".join(one.text for one in found)
+        places = tuple(place for one in found for place in one.locations)
+        return Ground(told if any(one.text for one in found) else written, places)
+
     def _parts(self, start: int, end: int) -> list[tuple[int, int]]:
         """Of bytes ``start`` to ``end`` those that were shown."""
         parts = []

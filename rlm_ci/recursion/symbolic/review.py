@@ -42,12 +42,15 @@ _ENDS = {"final": PASSED, "fail": FAILED}
 class Review(Value):
     """``verified`` citations hold, None where there is no answer; ``held`` are their places.
 
+    ``marked`` are those that do not, and are told as that.
+
     ``problems`` say what does not follow from the record, each with the file.
     """
 
     verified: int | None
     held: tuple[Location, ...]
     problems: tuple[str, ...]
+    marked: int = 0
 
 
 def review(folder: str, context: Context, report: Report) -> Review:
@@ -74,7 +77,8 @@ class _Review:
         problems, cited = tuple(self._problems), self._cited
         if cited is None:
             return Review(None, (), problems)
-        return Review(cited.verified, tuple(map(_as_reported, cited.locations)), problems)
+        held = tuple(map(_as_reported, cited.locations))
+        return Review(cited.verified, held, problems, cited.offered - cited.verified)
 
     def _problem(self, what: str) -> None:
         self._problems.append(printable(what))

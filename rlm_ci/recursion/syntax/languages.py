@@ -154,6 +154,11 @@ def language(path: str, first_line: bytes | str = b"") -> str:
     return _interpreted(first_line)
 
 
+def is_known(path: str) -> bool:
+    """Whether a name tells of itself which language the file is written in."""
+    return language(path) != OTHER
+
+
 def _interpreted(first_line: bytes | str) -> str:
     """By the interpreter that a script names: ``#!/usr/bin/env -S python3 -u``."""
     line = first_line if isinstance(first_line, str) else first_line[:256].decode("latin-1")

@@ -9,7 +9,9 @@ from rlm_ci import resources
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.evidence import REANCHORED, REJECTED, VERIFIED, Anchored, anchor
 from rlm_ci.findings import Evidence, Location
+from rlm_ci.line_references import marked
 from rlm_ci.recursion.journals import BUDGET, REMOTE
+from rlm_ci.recursion.quoting import said_of
 from rlm_ci.recursion.review.questions import REPAIR, ask_object
 from rlm_ci.recursion.review.windows import LEAST, fence, name, windows
 from rlm_ci.recursion.wiki.claims import batches, lines_in, quote_hash
@@ -140,7 +142,7 @@ def sum_up(ask: Ask, said: Mapping[str, Sequence[Said]]) -> Told:
         numbers = [number for number in sentence["rests_on"] if 1 <= number <= len(rows)]
         if numbers and len(numbers) == len(sentence["rests_on"]):
             ground = known[numbers[0] - 1]
-            kept.append(ground.replace(text=" ".join(sentence["text"].split())))
+            kept.append(ground.replace(text=marked(" ".join(sentence["text"].split()))))
     counts = Evidence(offered, len(kept), 0, offered - len(kept))
     return Told({"": tuple(kept)}, counts=counts)
 
@@ -171,6 +173,7 @@ class _Opener:
     """Takes what a model says, and keeps what stands by the lines that it quotes."""
 
     def __init__(self, texts: Sequence[Text]) -> None:
+        self._shown = texts
         self._texts: dict[str, list[Text]] = {}
         for text in texts:  # slices of one file share its path
             for known in {text.path, encodable(text.path), name(text.path)}:
@@ -189,7 +192,7 @@ class _Opener:
             place = self._open(one)
             if place is not None and place.line_start is not None:
                 end = place.line_end or place.line_start
-                text = " ".join(one["text"].split())
+                text = said_of(self._shown, " ".join(one["text"].split()))
                 quote = quote_hash(place.quote or "")
                 found.append(Said(text, place.path, place.line_start, end, quote))
         return found

@@ -1,0 +1,276 @@
+"""Lines of a file, as a text names them: ``a.py:12``, ``a.py#L3-L5``, ``line 12 of a.py``.
+
+Whoever reads such a place takes it for looked up. So everything of this form is found here, also
+for files that do not exist, and whoever shows the text verifies it or marks it. What only looks
+alike, a time, a ratio, an address with its port, a version, is no reference.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.texts import encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+# Every repetition has a bound: what is searched is linear in time.
+_DIGITS = r"\d{1,20}"
+_DASH = "[-\u2010-\u2015]"
+_COLON = "[:\uff1a\ufe55\u2236\ua789]"
+_SPAN = rf"L?{_DIGITS}(?:{_DASH}L?{_DIGITS})?"
+_MARKS = rf"#L{_DIGITS}(?:C{_DIGITS})?(?:{_DASH}L?{_DIGITS}(?:C{_DIGITS})?)?(?:,{_SPAN}){{0,50}}"
+_AFTER_COLON = rf"{_COLON}{_SPAN}(?:,{_SPAN}){{0,50}}(?:{_COLON}{_DIGITS}){{0,2}}"
+_TO = rf"(?:{_DASH}|\sto\s|\sthrough\s)"
+_SPOKEN = rf"{_DIGITS}(?:{_TO}{_DIGITS})?"
+_WORDS = (
+    rf"(?:[Ll]ines\s{{1,3}}{_SPOKEN}(?:(?:,\s?|\s)(?:(?:and|or|&)\s)?{_SPOKEN}){{0,20}}"
+    rf"|[Ll]ine\s{{1,3}}{_SPAN}|L{_SPAN[2:]})"
+)
+_END = rf"(?![^\W_]|_\w|[.]\d|{_DASH}L?\d)"
+_NAME = r"[^\s\"'`<>|,;:#()\[\]{}]"
+_OF = r"\s{1,3}(?:of|in|from)\s{1,3}(?:the\s)?(?:file\s)?"
+#: What follows a name, or stands before it: the lines. To be searched in a text.
+LINES = (
+    rf"(?P<url>\b[A-Za-z][A-Za-z0-9+.-]{{1,20}}://[^\s<>\"'`()\[\]]{{1,2000}})"
+    rf"|(?P<close>[\"'`*)\]]{{0,3}})(?:(?P<mark>{_MARKS})|(?P<colon>{_AFTER_COLON})"
+    rf"|(?:[,:]?\s{{1,3}}|(?=[(\[]))(?P<paren>[(\[])?(?:(?:at|on|in|near|around)\s)?"
+    rf"(?P<words>(?>{_WORDS}))(?(paren)[)\]]?)(?!{_OF}(?:[`\"]|{_NAME}{{1,100}}[./\\]\w)))"
+    rf"{_END}"
+    rf"|\b(?P<before>{_WORDS}){_OF}"
+    rf"(?:`(?P<code>[^`\n]{{1,500}})`|\"(?P<quoted>[^\"\n]{{1,500}})\"|(?P<bare>{_NAME}{{1,500}}))"
+)
+_REFERENCE = re.compile(LINES)
+_NUMBERS = re.compile(rf"({_DIGITS})(?:{_TO}L?({_DIGITS}))?")
+_COLUMNS = re.compile(rf"(?<=\d)(?:{_COLON}|C){_DIGITS}")
+_LINES_OF_URL = re.compile(rf"#L{_DIGITS}|[^/?#]{_COLON}{_DIGITS}(?:{_DASH}{_DIGITS})?$")
+_SUFFIX = re.compile(r".\.(?=[\w+]*[^\W\d_])[\w+]{1,12}$")
+_ROOTED = re.compile(r"(?:[A-Za-z]:)?[/\\]|\.{1,2}[/\\]|~[/\\]")
+#: Beside letters and digits, what the inside of a path is written with: none begins behind it.
+_INNER = frozenset("/._-\\~@+%$#!&^")
+#: From here on scripts put no blank between words.
+_UNSPACED = "\u2e80"
+#: Where a path may begin, counted back from its end: at so many words, in so many characters.
+_WORDS_BACK = 12
+_LONGEST = 4096
+_BACK = 500
+#: How names of machines end, which are written with a port; a name with two dots and an unknown
+#: ending is one, too.
+_DOMAINS = frozenset((
+    "ai", "app", "at", "au", "be", "biz", "br", "ca", "ch", "cloud", "cluster", "cn", "co", "com",
+    "corp", "cz", "de", "dev", "dk", "edu", "es", "eu", "example", "fi", "fr", "gov", "ie", "info",
+    "int", "internal", "invalid", "io", "it", "jp", "kr", "lan", "local", "localhost", "me", "mil",
+    "net", "nl", "no", "nz", "org", "se", "svc", "test", "tv", "uk", "us",
+))  # fmt: skip
+
+
+#: What stands in place of a reference that nobody has found to hold.
+_UNVERIFIED = "[unverified: {}]"
+
+
+class Reference(Value):
+    """Lines of a file named in ``text[start:end]``: pairs of first and last in ``spans``.
+
+    ``is_plain``: it is written as references are, so that its lines can be looked up.
+    """
+
+    start: int
+    end: int
+    name: str
+    spans: tuple[tuple[int, int], ...]
+    is_plain: bool = True
+
+
+class Reader:
+    """Finds references; ``names`` are those of files that there are, whatever they look like.
+
+    ``is_file_type`` tells whether a name is that of a kind of file, by its ending.
+    """
+
+    def __init__(
+        self, names: Mapping[str, object], is_file_type: Callable[[str], bool] = bool
+    ) -> None:
+        self._names = names
+        self._is_file_type = is_file_type
+        self._longest = min(max(map(len, names), default=0), _LONGEST)
+        self._endings = {_ending(name) for name in names}
+
+    def find(self, text: str) -> Iterator[Reference]:
+        """All of ``text``, in order; none begins before the end of another."""
+        done = 0
+        for match in _REFERENCE.finditer(text):
+            if found := self.read(text, match, done):
+                yield found
+                done = found.end
+
+    def read(self, text: str, match: re.Match[str], since: int) -> Reference | None:
+        """What ``match``, of ``LINES`` in ``text``, refers to; nothing of it before ``since``."""
+        if match["url"] is not None:
+            url = match["url"].rstrip(".:!?,;*_")
+            is_one = _LINES_OF_URL.search(url.partition("://")[2].partition("/")[2])
+            end = match.start() + len(url)
+            return Reference(match.start(), end, url, (), is_plain=False) if is_one else None
+        if match["before"] is not None:
+            return self._named_behind(match)
+        written = match["mark"] or match["colon"] or match["words"]
+        spans = _spans(written)
+        found = self._before(text, match, since)
+        if found is None:
+            return None
+        start, name = found
+        name = name.removeprefix("./")
+        if not (self._is_named(name, match) or self._is_place(name, match)):
+            return None
+        is_plain = _is_plain(written)
+        return Reference(start, match.end(), name, spans, is_plain)
+
+    def _named_behind(self, match: re.Match[str]) -> Reference | None:
+        """``line 3 of a.py``."""
+        name, end = match["code"] or match["quoted"], match.end()
+        if name is None:
+            name = match["bare"].rstrip(".!?*_")
+            end -= len(match["bare"]) - len(name)
+        name = name.removeprefix("./")
+        if name not in self._names and not _has_suffix(name) and not _ROOTED.match(name):
+            return None
+        written = match["before"]
+        return Reference(match.start(), end, name, _spans(written), _is_plain(written))
+
+    def _before(self, text: str, match: re.Match[str], since: int) -> tuple[int, str] | None:
+        """The name that ends where ``match`` begins, and where it begins."""
+        end = match.start()
+        quote = next((char for char in match["close"] if char in "\"'`"), "")
+        if quote:  # `a b.py`:3
+            begin = text.rfind(quote, max(since, end - _BACK), end)
+            inner = text[begin + 1 : end].strip("*")
+            return (begin, inner) if begin >= 0 and inner and "\n" not in inner else None
+        whole = self._in_quotes(text, match, since)
+        if whole is not None:  # `a b.py:3`
+            return whole
+        begin = known = end
+        words = 0
+        while begin > max(since, end - self._longest - 2) and words < _WORDS_BACK:
+            begin -= 1
+            if _begins(text, begin):
+                words += 1
+                if self._is_named(text[begin:end].removeprefix("./"), match):
+                    known = begin
+        if known < end:
+            return known, text[known:end]
+        begin = end
+        while begin > max(since, end - _BACK) and _is_inner(text[begin - 1]):
+            begin -= 1
+        if begin - 2 >= since and re.match(r"(?<![^\W_])[A-Za-z]:[/\\]", text[begin - 2 : end]):
+            begin -= 2
+        return (begin, text[begin:end]) if begin < end else None
+
+    def _in_quotes(self, text: str, match: re.Match[str], since: int) -> tuple[int, str] | None:
+        """A name of several words that stands in quotes with its lines, and with nothing else."""
+        quote = text[match.end() : match.end() + 1]
+        if quote not in ("`", '"'):
+            return None
+        line = text.rfind("\n", max(since, match.start() - _BACK), match.start()) + 1
+        begin = text.rfind(quote, max(since, line, match.start() - _BACK), match.start()) + 1
+        name = text[begin : match.start()]
+        is_one = begin > 0 and " " in name and name.strip(" ") == name
+        is_open = is_one and text.count(quote, max(since, line), begin) % 2 == 1
+        return (begin, name) if is_open and _has_suffix(name) else None
+
+    def _is_named(self, name: str, match: re.Match[str]) -> bool:
+        """Whether there is a file of that name; of ``redis:7`` nobody would think of one."""
+        return name in self._names and (match["colon"] is None or _tells(name))
+
+    def _is_place(self, name: str, match: re.Match[str]) -> bool:
+        """Whether ``name``, of a file that is not known, is one to whoever reads it."""
+        last = re.split(r"[/\\]", name)[-1]
+        is_path = last != name
+        if not any(map(str.isalpha, name)):
+            return False
+        if match["mark"] is not None:
+            return True
+        if match["words"] is not None:
+            return _has_suffix(last) or bool(_ROOTED.match(name))
+        if not re.fullmatch(rf"{_COLON}{_DIGITS}", match["colon"]):
+            return _has_suffix(last) or (is_path and not last.isdigit())
+        if is_path:
+            return _has_suffix(last) or not (
+                last.isdigit() or _is_host(re.split(r"[/\\]", name)[0])
+            )
+        if _has_suffix(last):
+            return _ending(last) in self._endings or self._is_file_type(last) or not _is_host(last)
+        return self._is_file_type(last) and (last.isupper() or last.endswith("file"))
+
+
+def _begins(text: str, at: int) -> bool:
+    """Whether a path may begin at ``at``: no word, nor a longer path, goes on there."""
+    return at == 0 or text[at - 1] >= _UNSPACED or not _is_inner(text[at - 1])
+
+
+def _is_inner(char: str) -> bool:
+    return (char.isalnum() and char < _UNSPACED) or char in _INNER
+
+
+def _tells(name: str) -> bool:
+    """Whether a name is that of a file to whoever reads it: ``redis:7`` and ``11:30`` are not."""
+    has_letter = any(map(str.isalpha, name))
+    return has_letter and ("." in name or "/" in name or name[0].isupper())
+
+
+def _has_suffix(name: str) -> bool:
+    return bool(_SUFFIX.search(name)) or bool(re.match(r"\.[^\W\d]\w", name))
+
+
+def _ending(name: str) -> str:
+    return name.rpartition(".")[2].casefold()
+
+
+def _is_host(name: str) -> bool:
+    """Whether a name may be a machine's, which no file is known by."""
+    *labels, last = name.split(".")
+    is_host = re.fullmatch(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", name) is not None
+    return is_host and (last in _DOMAINS or len(labels) > 1)
+
+
+def _spans(written: str) -> tuple[tuple[int, int], ...]:
+    """The lines, with columns left out."""
+    plain = _COLUMNS.sub("", written)
+    found = ((int(one[1]), int(one[2] or one[1])) for one in _NUMBERS.finditer(plain))
+    return tuple(found)
+
+
+def _is_plain(written: str) -> bool:
+    """Whether the lines are written in figures and signs that cannot be mistaken for others."""
+    return re.sub(_DASH, "-", written).isascii()
+
+
+def unverified(written: str) -> str:
+    """``written`` with a mark that nobody takes for a part of it."""
+    return _UNVERIFIED.format(written)
+
+
+def marked(
+    text: str,
+    names: Mapping[str, object] | None = None,
+    holds: Callable[[Reference], bool] | None = None,
+) -> str:
+    """``text``, a model's, with each reference marked but for those that hold.
+
+    One that is marked already stays as it is.
+    """
+    parts: list[str] = []
+    done = 0
+    before, after = _UNVERIFIED.split("{}")
+    for one in Reader(names or {}).find(text):
+        is_marked = text.endswith(before, 0, one.start) and text.startswith(after, one.end)
+        if is_marked or (one.is_plain and holds is not None and holds(one)):
+            continue
+        parts += (text[done : one.start], unverified(text[one.start : one.end]))
+        done = one.end
+    return "".join((*parts, text[done:]))
+
+
+def written_name(path: str) -> str:
+    """A path as prompts and answers write it."""
+    return printable(encodable(path))
