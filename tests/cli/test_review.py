@@ -191,7 +191,7 @@ def test_programs_that_a_repository_names_run_in_the_sandbox_or_not_at_all(
     ended = stage.cli("review", "--format", "json", "--sandbox", "none")
     [part] = ended.json()["parts"]
     assert part["summary"].endswith("; no sandbox held theirs")
-    assert stage.manifest(stage.ids()[-1])["sandbox"] == "none"
+    assert stage.manifest(ended.json()["run_id"])["sandbox"] == "none"
     assert (tmp_path / "owned").exists()
 
 
