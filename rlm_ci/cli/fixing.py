@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 
 from rlm_ci import files, sandbox
@@ -13,7 +14,7 @@ from rlm_ci.cli.running import resume_with
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.findings import Report, Subject
 from rlm_ci.loop import agent as agents
-from rlm_ci.loop import conversion, detection, disclosure, engine, report
+from rlm_ci.loop import conversion, detection, disclosure, engine, report, staging
 from rlm_ci.loop.cell import Cell, search_path
 from rlm_ci.loop.command import Command, finder
 from rlm_ci.loop.engine import Judged, Terms
@@ -28,7 +29,7 @@ from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from rlm_ci.cli.work import Mode, Work
@@ -66,6 +67,8 @@ class Fix(Attempt):
         agreed = self._raised(self._agree(place))
         self._describe(agreed)
         run.set_sandbox(agreed.sandbox)
+        if not self._all.replay:
+            _undo_killed(self._all.repository.root)
         workspace = Workspace.create(
             run.path_of("rlm"),
             self._all.repository,
@@ -296,6 +299,7 @@ class Fix(Attempt):
                 by_hand = f"{program} {self._run.shown('rlm', PATCH)}"
                 hint = f"mend that, then {resume_with(self._run.id)}; or by hand: {by_hand}"
                 raise _UnlandedError(error.what, where=error.where, hint=hint) from None
+            _tell_undone(landed.undone)
             return {"wanted": True, "reason": ""} if landed.done else left(landed.reason)
 
         try:
@@ -312,6 +316,34 @@ class Fix(Attempt):
         """The files of the result that git keeps in another form, in a few words."""
         before, after = workspace.entries(workspace.snapshot.tree), workspace.entries(tree)
         return self._run.redactor.text(conversion.told(self._all.repository, before, after))
+
+
+def _undo_killed(root: str) -> None:
+    """Undo a landing that was killed: what it has left is no tree to begin with.
+
+    Raises ConfigError where that cannot be, LockedError where one is under way.
+    """
+    root = os.path.realpath(root)
+    try:
+        _tell_undone(staging.recover(root))
+    except staging.RefusedError as error:
+        raise ConfigError(
+            str(error),
+            where=root,
+            hint=f"save what you need from there, and remove {staging.STAGING}",
+        ) from None
+
+
+def _tell_undone(paths: Sequence[str]) -> None:
+    if paths:
+        warn(
+            StorageError(
+                "a run was killed while its result was applied: "
+                f"{count(len(paths), 'file')} put back as before",
+                where=printable(paths[0]),
+                hint="to apply that result: rlm-ci resume RUN",
+            )
+        )
 
 
 def _tell_omitted(omitted: tuple[tuple[str, str], ...]) -> None:

@@ -78,7 +78,7 @@ class Snapshot(Value):
         )
         ids = [found.commit, found.tree, *(oid for _, oid in found.submodules)]
         _require_all(is_object_id, ids if found.head is None else [found.head, *ids])
-        _require_all(_is_inside, (path for path, _ in found.submodules))
+        _require_all(is_inside, (path for path, _ in found.submodules))
         _require_all(_is_ours_to_show, found.dependencies)
         return found
 
@@ -90,7 +90,7 @@ def _require_all(judge: Callable[[object], bool], values: Iterable[object]) -> N
             raise ValueError(printable(repr(value))[:200])
 
 
-def _is_inside(path: object) -> bool:
+def is_inside(path: object) -> bool:
     """Whether ``path`` names something below a folder, as git writes it, and no ``.git``."""
     odd = ("", ".", "..", ".git")
     return isinstance(path, str) and not any(
@@ -100,9 +100,7 @@ def _is_inside(path: object) -> bool:
 
 def _is_ours_to_show(path: object) -> bool:
     """Whether ``path`` may be one of a snapshot's ``dependencies``."""
-    return (
-        isinstance(path, str) and _is_inside(path) and is_dependency(path) and path.count("/") < 2
-    )
+    return isinstance(path, str) and is_inside(path) and is_dependency(path) and path.count("/") < 2
 
 
 class Listing(Value):

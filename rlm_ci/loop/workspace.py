@@ -15,9 +15,10 @@ from rlm_ci import files
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.loop import snapshot as snapshots
 from rlm_ci.loop.checkout import Checkout, restored
-from rlm_ci.loop.landing import Landed, Landing, changes
+from rlm_ci.loop.landing import Landed, land
 from rlm_ci.loop.private_git import RESULT, PrivateGit, is_sha256, object_folders
 from rlm_ci.loop.snapshot import Bounds, Snapshot
+from rlm_ci.loop.staging import changes
 from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
@@ -263,24 +264,16 @@ class Workspace:
         """
         before = self.entries(self.snapshot.tree)
         wanted = changes(before, self.entries(tree))
-        landing = Landing(repository.root, f"{self.snapshot.tree} {tree}", wanted)
-        reason = landing.stage(self._git.objects)
-        if reason:
-            return Landed(reason)
-        try:
-            listing = snapshots.look(self._git, repository, self._bounds, self._skipped)
-            current = snapshots.store(self._git, repository.root, listing)
-            reason = landing.obstacle(before, self.entries(current))
-        except OSError as error:
-            landing.give_up()
-            raise files.storage_error(error, repository.root) from None
-        except BaseException:
-            landing.give_up()
-            raise
-        if reason:
-            landing.give_up()
-            return Landed(reason)
-        return landing.land()
+
+        def look() -> Mapping[str, Entry]:
+            try:
+                listing = snapshots.look(self._git, repository, self._bounds, self._skipped)
+                return self.entries(snapshots.store(self._git, repository.root, listing))
+            except OSError as error:
+                raise files.storage_error(error, repository.root) from None
+
+        root = os.path.realpath(repository.root)
+        return land(root, wanted, self._git.objects, before, look)
 
     # ── beginnings ──
 

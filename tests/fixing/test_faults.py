@@ -35,6 +35,7 @@ LIMIT = (
 )
 _CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
 _RUN = re.compile(r"/\d{4}-\d\d-\d\dT[\d-]+Z-[0-9a-f]{8}")
+_LANDING = re.compile(r"(/\.rlm-ci-landing\.tmp)/[0-9a-f]{16}")
 _TEMPORARY = re.compile(r"/\.([^/]+)\.[0-9a-f]{12}\.tmp$")
 
 
@@ -119,7 +120,8 @@ def place_of(call: str, text: str, root: str) -> str | None:
     found = re.search(r"^\d+<(/[^>]+)>" if by_number else r'.*"([^"]+)"', text)
     if found is None or not (found[1].startswith(root) or call in ("renameat", "linkat")):
         return None
-    return _RUN.sub("/RUN", _TEMPORARY.sub(r"/\1", found[1].removeprefix(root)))
+    place = _LANDING.sub(r"\1", _TEMPORARY.sub(r"/\1", found[1].removeprefix(root)))
+    return _RUN.sub("/RUN", place)
 
 
 def start_afresh(stage: Stage) -> None:

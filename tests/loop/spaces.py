@@ -42,3 +42,22 @@ def held(copy: str) -> set[str]:
     for folder, _, names in os.walk(copy):
         found |= {os.path.relpath(os.path.join(folder, name), copy) for name in names}
     return found
+
+
+def shape(root: str | Path, *without: bytes) -> dict[bytes, tuple[str, bytes]]:
+    """Kind and content of all files below but for git's own, the runs and ``without``."""
+    found = {}
+    top = os.fsencode(root)
+    for folder, names, files in os.walk(top):
+        if folder == top:
+            names[:] = [name for name in names if name not in (b".git", b".runs", *without)]
+        links = [name for name in names if os.path.islink(os.path.join(folder, name))]
+        for name in files + links:
+            path = os.path.join(folder, name)
+            if os.path.islink(path):
+                kind, content = "link", os.readlink(path)
+            else:
+                kind = "script" if os.access(path, os.X_OK) else "file"
+                content = Path(os.fsdecode(path)).read_bytes()
+            found[os.path.relpath(path, top)] = (kind, content)
+    return found

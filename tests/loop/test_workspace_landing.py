@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -12,39 +13,10 @@ from pathlib import Path
 
 import pytest
 from histories import GitRepo
+from loop.spaces import opened, shape, workspace
 
-from rlm_ci.git import Repository, discover
-from rlm_ci.loop.landing import STAGING
+from rlm_ci.loop.staging import STAGING
 from rlm_ci.loop.workspace import Workspace
-
-
-def opened(root: Path) -> Repository:
-    top, git_dir = discover(str(root))
-    return Repository(top, git_dir, dict(os.environ))
-
-
-def workspace(root: GitRepo, place: Path) -> Workspace:
-    return Workspace.create(str(place), opened(root.path), dict(os.environ))
-
-
-def shape(root: str | Path) -> dict[bytes, tuple[str, bytes]]:
-    """Kind and content of all files below, git's own and the staging left out."""
-    found = {}
-    top = os.fsencode(root)
-    for folder, names, files in os.walk(top):
-        if folder == top:
-            names[:] = [name for name in names if name not in (b".git", b".runs")]
-        links = [name for name in names if os.path.islink(os.path.join(folder, name))]
-        for name in files + links:
-            path = os.path.join(folder, name)
-            if os.path.islink(path):
-                kind, content = "link", os.readlink(path)
-            else:
-                kind = "script" if os.access(path, os.X_OK) else "file"
-                content = Path(os.fsdecode(path)).read_bytes()
-            found[os.path.relpath(path, top)] = (kind, content)
-    return found
-
 
 # ── random trees ──
 
@@ -437,14 +409,74 @@ def test_whenever_something_is_saved_it_is_not_lost(
     check_race(changed, tmp_path / "run", path, how, when)
 
 
-def test_originals_of_another_landing_are_not_touched(
+def killed_without(repo: GitRepo, place: Path, tree: str, name: str) -> Path:
+    """A landing is killed where the file ``name`` is taken out of the tree; its folder."""
+    for when in range(18, 40):
+        if killed_at(repo, place, tree, when) and not (repo.path / name).exists():
+            [plan] = (repo.path / STAGING).glob("*/plan.json")
+            return plan.parent
+    raise AssertionError(name)
+
+
+def test_an_original_that_cannot_be_put_back_stays(
     changed: tuple[GitRepo, Workspace, str], tmp_path: Path
 ) -> None:
     repo, space, tree = changed
-    killed_at(repo, tmp_path / "run", tree, 12)
-    originals = os.listdir(repo.path / STAGING / "old")
-    assert originals
-    Path(space.path, "app.py").write_text("x = 3\n")
-    landed = space.apply_to(opened(repo.path), space.tree())
-    assert "originals lie in" in landed.reason
-    assert os.listdir(repo.path / STAGING / "old") == originals
+    after = shape(space.path)
+    folder = killed_without(repo, tmp_path / "run", tree, "app.py")
+    originals = shape(folder / "old")
+    repo.write("app.py", "x = 'mine'\n")
+    for _ in range(2):
+        landed = space.apply_to(opened(repo.path), tree)
+        assert landed.reason == (
+            "an earlier result was landed half, and cannot be undone: 1 file, app.py; "
+            f"originals lie in {STAGING}/{folder.name}/old"
+        )
+        assert (repo.path / "app.py").read_text() == "x = 'mine'\n"
+        assert shape(folder / "old") == originals == {b"0": ("file", b"x = 1\n")}
+    repo.write("app.py", "x = 1\n")  # as it was: there is nothing to be lost
+    assert space.apply_to(opened(repo.path), tree).done
+    assert shape(repo.path) == after
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(60))
+def test_killed_again_while_a_killed_landing_is_undone(
+    seed: int, changed: tuple[GitRepo, Workspace, str], tmp_path: Path
+) -> None:
+    rand = random.Random(seed)
+    repo, space, tree = changed
+    before, after = shape(repo.path), shape(space.path)
+    for when in (rand.randrange(12, 28), *(rand.randrange(24) for _ in range(3))):
+        killed_at(repo, tmp_path / "run", tree, when)
+        contents = {content for _, content in shape(repo.path).values()}
+        is_all_there = all(content in contents for _, content in before.values())
+        assert is_all_there or shape(repo.path, STAGING.encode()) == after
+    assert space.apply_to(opened(repo.path), tree).done
+    assert shape(repo.path) == after
+
+
+def test_a_plan_of_somebody_else_leads_nowhere(
+    changed: tuple[GitRepo, Workspace, str], tmp_path: Path
+) -> None:
+    repo, space, tree = changed
+    (tmp_path / "home").mkdir()
+    left = f"{STAGING}/{16 * '0'}"
+    for path in ("../home/x", ".git/hooks/x", "/etc/x", "a/../../home/x"):
+        repo.write(f"{left}/plan.json", json.dumps([[path, ["100644", "blob", 40 * "0"], None]]))
+        repo.write(f"{left}/old/0", "evil\n")
+        landed = space.apply_to(opened(repo.path), tree)
+        assert landed.reason.startswith("an earlier result was landed half, and cannot be undone")
+    assert os.listdir(tmp_path / "home") == []
+    assert not (repo.path / ".git" / "hooks" / "x").exists()
+
+
+def test_a_link_in_the_place_of_the_staging_is_not_followed(
+    changed: tuple[GitRepo, Workspace, str], tmp_path: Path
+) -> None:
+    repo, space, tree = changed
+    (tmp_path / "home").mkdir()
+    os.symlink(tmp_path / "home", repo.path / STAGING)
+    landed = space.apply_to(opened(repo.path), tree)
+    assert landed.reason == f"Not a directory: {repo.path / STAGING}"
+    assert os.listdir(tmp_path / "home") == []

@@ -1,0 +1,310 @@
+"""Where a result is staged, beside the tree that it goes to, and the way back from there.
+
+Everything is in one folder at the top of the tree, so that moving a file is one step; snapshots
+leave it out. Whoever holds the lock in it works there alone, in a folder of its own::
+
+    lock             who works here now
+    <hex>/plan.json  all changes, written before the first move
+    <hex>/new/N      what change N puts into the tree, where it stands under a second name
+    <hex>/old/N      what change N has taken out of the tree; when all is done, "old" is renamed
+    <hex>/back/N     what undoing change N has taken out of the tree
+
+So the files alone say how far a landing got, and the next process undoes one that was killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import time
+from contextlib import contextmanager, suppress
+
+from rlm_ci import files
+from rlm_ci.errors import LockedError, StorageError
+from rlm_ci.loop import moves
+from rlm_ci.loop.snapshot import is_inside, parents
+from rlm_ci.objects import Entry
+from rlm_ci.runs.lock import Lock, holder
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any, Self
+
+STAGING = ".rlm-ci-landing.tmp"
+_LOCK, _PLAN = "lock", "plan.json"
+_PLAN_LIMIT = 1 << 28
+_FOLDER = re.compile(r"[0-9a-f]{16}")
+#: Seconds that a landing waits for another one, which takes a few at most unless it is stopped.
+_PATIENCE = 60.0
+_PAUSE = 0.05
+#: Errors that tell what stands in the tree, what is mounted there too: to try again would not help.
+#: All others are of the disk, or of what it allows.
+_IN_THE_WAY = frozenset((
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP,
+    errno.EXDEV, errno.EBUSY, errno.ENAMETOOLONG,
+))  # fmt: skip
+
+
+class RefusedError(Exception):
+    """Why a result stays a patch."""
+
+
+class Change(Value):
+    """One path that differs: what it was and what it becomes; None where it is not."""
+
+    number: int
+    path: str
+    old: Entry | None
+    new: Entry | None
+
+
+def changes(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> list[Change]:
+    """All differences of two trees, numbered by the order of their paths."""
+    every = before.keys() | after.keys()
+    paths = sorted(path for path in every if before.get(path) != after.get(path))
+    return [Change(n, path, before.get(path), after.get(path)) for n, path in enumerate(paths)]
+
+
+@contextmanager
+def held(root: str) -> Iterator[Sequence[str]]:
+    """Have the tree at ``root`` to ourselves; the paths at which a killed landing was undone.
+
+    Raises LockedError when another process does not let go of it, RefusedError when a killed
+    landing cannot be undone, or something else stands there, StorageError for a disk that fails.
+    """
+    place = os.path.join(root, STAGING)
+    try:
+        lock = _locked(place)
+    except OSError as error:
+        raise RefusedError(blamed(error, root)) from None
+    try:
+        yield _undo_killed(root, place)
+    finally:
+        with suppress(OSError):
+            os.unlink(lock.path)
+            os.rmdir(place)  # not if somebody waits for the lock, or something is left
+        lock.release()
+
+
+def recover(root: str) -> Sequence[str]:
+    """Undo what a killed landing has left in the tree; its paths. Raises as ``held``."""
+    if not os.path.lexists(os.path.join(root, STAGING)):
+        return ()
+    with held(root) as undone:
+        return undone
+
+
+def _locked(place: str) -> Lock:
+    """The lock in the folder ``place``. Raises LockedError, StorageError, OSError."""
+    path = os.path.join(place, _LOCK)
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        with suppress(FileExistsError):
+            os.mkdir(place, 0o700)
+        if os.path.realpath(place) != place:
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
+        try:
+            return Lock.take(path)
+        except LockedError:
+            if time.monotonic() > deadline:
+                by = holder(path)
+                who = f"process {by.pid}" if by else "another process"
+                raise LockedError(
+                    f"{who} is putting a result into the work tree",
+                    where=path,
+                    hint="wait until it has ended, or end it",
+                ) from None
+        except StorageError:
+            if os.path.lexists(place):  # else whoever had it has just tidied up
+                raise
+        time.sleep(_PAUSE)
+
+
+def _undo_killed(root: str, place: str) -> Sequence[str]:
+    """Undo all that processes have left that are gone; we hold the lock."""
+    undone: list[str] = []
+    for name in sorted(filter(_FOLDER.fullmatch, os.listdir(place))):
+        staged = Staged.left(root, name)
+        undone += staged.touched()
+        if stuck := staged.undo():
+            raise RefusedError(
+                "an earlier result was landed half, and cannot be undone: "
+                f"{count(len(stuck), 'file')}, {printable(stuck[0])}{staged.originals}"
+            )
+    return undone
+
+
+def blamed(error: OSError, root: str, left: str = "") -> str:
+    """The reason that an error is, where the tree is to blame; else StorageError is raised."""
+    told = error.strerror or type(error).__name__
+    is_path = isinstance(error.filename, str | bytes) and error.filename
+    place = printable(os.fsdecode(error.filename)) if is_path else ""
+    if error.errno in _IN_THE_WAY:
+        return f"{told}: {place}{left}"
+    raise StorageError(
+        f"the result cannot be put into the work tree: {told}{left}",
+        where=place or root,
+        hint="mend that, and resume the run",
+    ) from None
+
+
+class Staged:
+    """One landing on the disk: what it wants to change, and how far it got."""
+
+    def __init__(self, root: str, name: str, wanted: Sequence[Change]) -> None:
+        self.root = root
+        self.wanted = wanted
+        self._folder = os.path.join(root, STAGING, name)
+        #: Where the originals are that could not be put back, for the end of a reason.
+        self.originals = f"; originals lie in {STAGING}/{name}/old"
+
+    @classmethod
+    def begin(cls, root: str, wanted: Sequence[Change]) -> Self:
+        """A new one, its plan written down. Raises OSError, StorageError."""
+        staged = cls(root, os.urandom(8).hex(), wanted)
+        os.mkdir(staged._folder, 0o700)
+        try:
+            plan = [[one.path, _record(one.old), _record(one.new)] for one in wanted]
+            files.write(staged.place(_PLAN), json.dumps(plan).encode(), 0o600)
+            for kind in ("new", "back", "old"):
+                os.mkdir(staged.place(kind), 0o700)
+        except BaseException:
+            staged.clear()
+            raise
+        return staged
+
+    @classmethod
+    def left(cls, root: str, name: str) -> Self:
+        """One that another process began; without a plan nothing was moved."""
+        try:
+            plan = json.loads(files.read_inside(root, f"{STAGING}/{name}/{_PLAN}", _PLAN_LIMIT))
+            rows = [(path, _entry(old), _entry(new)) for path, old, new in plan]
+            if not all(is_inside(path) for path, _, _ in rows):
+                raise ValueError(plan)
+        except (files.UnreadableError, ValueError, TypeError, RecursionError):
+            rows = []
+        return cls(root, name, [Change(n, *row) for n, row in enumerate(rows)])
+
+    def place(self, kind: str, *number: int) -> str:
+        return os.path.join(self._folder, kind, *map(str, number))
+
+    def taken(self, change: Change) -> bool:
+        """Whether the original of ``change`` is here, and not in the tree."""
+        return os.path.lexists(self.place("old", change.number))
+
+    def touched(self) -> list[str]:
+        """The paths at which the tree is not what it was, as long as it is not all done."""
+        if not os.path.isdir(self.place("old")):
+            return []
+        return [one.path for one in self.wanted if self.taken(one) or self._is_put(one)]
+
+    def finish(self) -> None:
+        """All is done: the originals stop being ones, in one step, and everything is removed."""
+        with suppress(OSError):
+            os.rename(self.place("old"), self.place("spent"))
+        self.clear()
+
+    def clear(self) -> None:
+        """Throw everything away."""
+        with suppress(OSError):
+            files.clear(self._folder)
+
+    # ── the way back ──
+
+    def undo(self) -> list[str]:
+        """Move everything back; the paths where that cannot be.
+
+        What was saved over a file of ours meanwhile stays where it is.
+        """
+        if not os.path.isdir(self.place("old")):  # not begun, or all done
+            self.clear()
+            return []
+        stuck = [one.path for one in self.wanted if not _try(self._take_back, one)]
+        for change in self.wanted:
+            if change.old is None:
+                prune(self.root, change.path)
+        stuck += [one.path for one in self.wanted if not _try(self._bring_back, one)]
+        stuck = stuck or os.listdir(self.place("old"))  # of a plan that is gone
+        if not stuck:
+            self.clear()
+        return stuck
+
+    def _is_put(self, change: Change) -> bool:
+        try:
+            with moves.folder_of(self.root, change.path) as (folder, name):
+                return moves.is_one(self.place("new", change.number), name, folder)
+        except OSError:
+            return False
+
+    def _take_back(self, change: Change) -> bool:
+        """Take a file of ours away again, if it is still what we have put there."""
+        if not self._is_put(change):
+            return True
+        back = self.place("back", change.number)
+        with moves.folder_of(self.root, change.path) as (folder, name):
+            if not moves.holds(name, change.new, folder):
+                return True
+            os.rename(name, back, src_dir_fd=folder)
+            if moves.holds(back, change.new):
+                return True
+            is_there = moves.put_in(back, name, folder)
+            if is_there:
+                files.clear(back)
+            return is_there
+
+    def _bring_back(self, change: Change) -> bool:
+        """Put an original back, unless somebody has saved something else there."""
+        backup = self.place("old", change.number)
+        if not os.path.lexists(backup):
+            return True
+        make_folders(self.root, change.path)
+        with moves.folder_of(self.root, change.path) as (folder, name):
+            is_there = (
+                moves.put_in(backup, name, folder)
+                or moves.is_one(backup, name, folder)
+                or moves.holds(name, change.old, folder)
+            )
+        if is_there:
+            files.clear(backup)
+        return is_there
+
+
+def make_folders(root: str, path: str) -> None:
+    """All folders that are to hold ``path``. Raises OSError."""
+    for folder in reversed(list(parents(path))):
+        with moves.folder_of(root, folder) as (parent, name), suppress(FileExistsError):
+            os.mkdir(name, dir_fd=parent)
+
+
+def prune(root: str, path: str) -> None:
+    """Remove the folders that held ``path``, and hold nothing now."""
+    for folder in parents(path):
+        try:
+            with moves.folder_of(root, folder) as (parent, name):
+                os.rmdir(name, dir_fd=parent)
+        except OSError:
+            return
+
+
+def _try(step: Any, change: Change) -> bool:
+    try:
+        return bool(step(change))
+    except OSError:
+        return False
+
+
+def _record(entry: Entry | None) -> list[Any] | None:
+    return None if entry is None else [entry.mode, entry.kind, entry.oid]
+
+
+def _entry(record: Any) -> Entry | None:
+    """Raises TypeError, ValueError."""
+    if record is None:
+        return None
+    mode, kind, oid = record
+    return Entry(str(mode), str(kind), str(oid))
