@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from itertools import chain
 
-from rlm_ci import files
+from rlm_ci import files, tracked
 from rlm_ci.counting import Count, Counting, beyond, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.objects import is_object_id, parse_closed
@@ -196,7 +196,7 @@ class ChangeSet(Value):
         """
         if self.trigger == "worktree" and not old:
             try:
-                return files.read_inside(self.repository.root, path, limit)
+                return tracked.read(self.repository, path, limit)
             except files.UnreadableError:
                 return None
         side = self.merge_base if old else ":0" if self.trigger == "index" else self.head

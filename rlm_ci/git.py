@@ -221,6 +221,12 @@ class Repository:
         except OSError:
             return git_dir
 
+    @property
+    def index_file(self) -> str:
+        """Where the index lies; a commit of some files alone has one of its own."""
+        git_dir = self._env.get("GIT_DIR") or self.git_dir or ""
+        return self._env.get("GIT_INDEX_FILE") or os.path.join(git_dir, "index")
+
     def is_shallow(self) -> bool:
         return os.path.exists(os.path.join(self.common_dir, "shallow"))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from rlm_ci import tracked
 from rlm_ci.counting import counts
 from rlm_ci.files import storage_error
 
@@ -55,7 +56,22 @@ def _count(repository: Repository, paths: Sequence[str]) -> dict[str, Count]:
         index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         # Of what stands in the work tree git reads no object: any id will do.
         rows = "".join(f"100644 {empty}\t{path}\0" for path in paths)
+        # Attributes that a sparse checkout leaves out are read from the index.
+        for path, entry in tracked.left_out(
+            repository, _attribute_places(repository, paths)
+        ).items():
+            rows += f"{entry.mode} {entry.oid}\t{path}\0"
         stdin = rows.encode("utf-8", "surrogateescape")
         repository.run("update-index", "-z", "--index-info", stdin=stdin, env=index)
         counted = counts(repository.diff_worktree("--numstat", "--no-renames", empty, env=index))
     return {one.path: one for one in counted}
+
+
+def _attribute_places(repository: Repository, paths: Sequence[str]) -> list[str]:
+    """Where attribute files for ``paths`` may stand, and do not in the work tree."""
+    folders = {""}
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and path not in folders:
+            folders.add(path)
+    places = [f"{folder}/.gitattributes".lstrip("/") for folder in folders]
+    return [path for path in places if not os.path.lexists(os.path.join(repository.root, path))]

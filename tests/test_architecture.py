@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("sandbox",),
     ("git",),
     ("counting",),
+    ("tracked",),
     ("untracked",),
     ("changes",),
     ("pushes",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci import files
+from rlm_ci import files, tracked
 from rlm_ci.checks._stub import MARKER, Target, parse
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
 from rlm_ci.objects import parse_contents, parse_refs
@@ -73,7 +73,7 @@ def _read_policy(changes: ChangeSet) -> bytes | None:
     if commit is not None:
         return changes.repository.read(f"{commit}:{POLICY}")[0]
     try:
-        return files.read_inside(changes.repository.root, POLICY, _POLICY_LIMIT)
+        return tracked.read(changes.repository, POLICY, _POLICY_LIMIT)
     except files.UnreadableError as error:
         if error.missing:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from rlm_ci import files
+from rlm_ci import files, tracked
 from rlm_ci.checks._archive import require_contents
 from rlm_ci.errors import ConfigError
 
@@ -26,11 +26,21 @@ if _QUICK:
     _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 
 
-def on_disk(root: str, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """The files below ``root``; without those that are deleted, links, or larger than a stub.
+def in_worktree(repository: Repository, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    """The files of the work tree, and at the end those that a sparse checkout leaves out of it.
 
-    Raises ConfigError for one that nobody may read.
+    Without those that are deleted, links, or larger than a stub. Raises ConfigError for one that
+    nobody may read.
     """
+    missing: list[str] = []
+    yield from _on_disk(repository.root, paths, missing)
+    entries = tracked.left_out(repository, missing)
+    oids = {path: entry.oid for path, entry in entries.items() if entry.is_file}
+    if oids:
+        yield from in_git(repository, oids)
+
+
+def _on_disk(root: str, paths: Iterable[str], missing: list[str]) -> Iterator[tuple[str, bytes]]:
     try:
         folder = os.open(root, _FOLDER) if _QUICK else -1
     except OSError:  # it may be entered, and not listed
@@ -39,7 +49,7 @@ def on_disk(root: str, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         for path in paths:
             data = _small(path, folder) if folder >= 0 else None
             if data is None:
-                yield from _whole(root, path)
+                yield from _whole(root, path, missing)
             else:
                 yield path, data
     finally:
@@ -70,13 +80,16 @@ def _small(path: str, folder: int) -> bytes | None:
         os.close(descriptor)
 
 
-def _whole(root: str, path: str) -> Iterator[tuple[str, bytes]]:
+def _whole(root: str, path: str, missing: list[str]) -> Iterator[tuple[str, bytes]]:
     """The same for any file, and with the reason why it cannot be read."""
     place = os.path.join(root, path)
     try:
         yield path, files.read(place, LIMIT)
     except files.UnreadableError as error:
-        _require_no_stub(place, error)
+        if error.missing:
+            missing.append(path)
+        else:
+            _require_no_stub(place, error)
 
 
 def _require_no_stub(path: str, error: files.UnreadableError) -> None:

@@ -7,7 +7,7 @@ that a run left its manifest in this checkout, no more.
 
 from __future__ import annotations
 
-from rlm_ci import files
+from rlm_ci import files, tracked
 from rlm_ci.findings import Evidence, Finding, Location, Part, Severity
 from rlm_ci.runs import SUCCEEDED, is_task_id, require_task_id
 from rlm_ci.runs.store import Candidate, parse
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.changes import ChangeSet
+    from rlm_ci.git import Repository
     from rlm_ci.runs.store import Store
     from rlm_ci.settings import Settings
 
@@ -52,7 +53,7 @@ def applies(changes: ChangeSet, options: Settings) -> str | None:
         return None
     none = f"no task id is given{source}"
     try:
-        files.read_inside(changes.repository.root, INDEX, _INDEX_LIMIT)
+        tracked.read(changes.repository, INDEX, _INDEX_LIMIT)
     except files.UnreadableError as error:
         if error.missing:
             return f"{none} and there is no {INDEX}"
@@ -69,7 +70,7 @@ def run(changes: ChangeSet, options: Settings, runs: Store) -> Part:
     task_id, source = _task_id(changes, options)
     if task_id:
         require_task_id(task_id, source)
-    index, index_error = _read_index(changes.repository.root)
+    index, index_error = _read_index(changes.repository)
     verdict = _Verdict(task_id=task_id, runs=runs.shown, keys=tuple(index))
     if not task_id:
         verdict = verdict.add(
@@ -110,10 +111,10 @@ def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
     return None, told
 
 
-def _read_index(root: str) -> tuple[list[str], str]:
+def _read_index(repository: Repository) -> tuple[list[str], str]:
     """The keys of the registered tasks, in the order of the file; or why there are none."""
     try:
-        record = parse(files.read_inside(root, INDEX, _INDEX_LIMIT))
+        record = parse(tracked.read(repository, INDEX, _INDEX_LIMIT))
     except files.UnreadableError as error:
         return [], str(error)
     items = record.get("items") if isinstance(record, dict) else None

@@ -24,7 +24,7 @@ from rlm_ci.checks._archive import (
     read_policy,
     tips,
 )
-from rlm_ci.checks._documents import in_git, on_disk
+from rlm_ci.checks._documents import in_git, in_worktree
 from rlm_ci.checks._stub import Flaw, Form, Stub, Target, open_items, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain
@@ -104,6 +104,7 @@ def run(changes: ChangeSet, options: Settings, _runs: Store) -> Part:
             payloads = Payloads(repository, archive, archived.finish(), asked)
             running.enter_context(payloads)
         documents += reading
+        documents.sort(key=lambda one: one.path)
         if not documents:
             return Part(ID, "no stubs", _metrics([], {}, archived=True))
         if archive is None and options.doc_archive.fetch:
@@ -178,7 +179,7 @@ def _documents(
 ) -> Iterator[Document]:
     """The files at ``places`` that are, or were meant to be, stubs."""
     oids = {path: oid for path, oid in places.items() if oid is not None}
-    texts = in_git(repository, oids) if oids else on_disk(repository.root, places)
+    texts = in_git(repository, oids) if oids else in_worktree(repository, places)
     for path, data in texts:
         is_stub, flaw = form.judge(path, data)
         if is_stub:
@@ -225,7 +226,9 @@ def _require_resolved(entries: Mapping[str, Entry], wanted: frozenset[str]) -> N
 def _require_known(only: Sequence[str], tracked: frozenset[str], root: str) -> None:
     """Raise ConfigError for a path of ``only`` that is neither on the disk nor tracked."""
     for path in only:
-        if not os.path.lexists(os.path.join(root, path)) and path not in tracked:
+        if os.path.lexists(os.path.join(root, path)) or path in tracked:
+            continue
+        if not any(one.startswith(f"{path}/") for one in tracked):
             raise ConfigError(
                 f"there is no file {path[:80]!r}",
                 where="the paths after --",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import checks, files, settings, suppressions
+from rlm_ci import checks, files, settings, suppressions, tracked
 from rlm_ci.errors import ConfigError
 from rlm_ci.settings import CONFIG_FILES
 from rlm_ci.table import PROGRAM
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.changes import ChangeSet
+    from rlm_ci.git import Repository
     from rlm_ci.settings import Settings
 
 LIMIT = 1 << 20
@@ -65,7 +66,7 @@ def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:
     if commit:
         contents = change.repository.read(*(f"{commit}:{name}" for name in CONFIG_FILES))
     else:
-        contents = [_read_worktree(root, name) for name in CONFIG_FILES]
+        contents = [_read_worktree(change.repository, name) for name in CONFIG_FILES]
     found = []
     for name, data in zip(CONFIG_FILES, contents, strict=True):
         if data is not None:
@@ -132,9 +133,9 @@ def inside(root: str, path: str) -> str | None:
     return None if found == ".." or found.startswith("../") else found
 
 
-def _read_worktree(root: str, name: str) -> bytes | None:
+def _read_worktree(repository: Repository, name: str) -> bytes | None:
     try:
-        return files.read_inside(root, name, LIMIT)
+        return tracked.read(repository, name, LIMIT)
     except files.UnreadableError as error:
         if error.missing:
             return None

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from itertools import count
 
-from rlm_ci import __version__, checks, errors, files, resources
+from rlm_ci import __version__, checks, errors, files, resources, tracked
 from rlm_ci.cli import output
 from rlm_ci.cli.configuration import LIMIT, TABLE
 from rlm_ci.cli.judging import open_repository
@@ -83,12 +83,17 @@ def run(arguments: Arguments) -> int:
         slash_commands=settings.slash_commands,
     )
     if settings.fork_safe and not settings.force:
-        _require_first_job(repository.root)
+        _require_first_job(repository)
     lines = []
-    if _is_configured(repository.root):
+    if _is_configured(repository):
         # Beside it, a file of our own would stop every command: two configurations.
         del contents[CONFIG_FILES[0]]
         lines.append("kept       [tool.rlm-ci] of pyproject.toml is the configuration")
+    if not settings.force:
+        missing = [path for path in contents if not _stands(repository.root, path)]
+        for path in tracked.left_out(repository, missing):
+            del contents[path]
+            lines.append(f"kept       {path} (your sparse checkout leaves it out)")
     lines += [
         _write(repository.root, path, text, force=settings.force) for path, text in contents.items()
     ]
@@ -100,19 +105,23 @@ def run(arguments: Arguments) -> int:
     return errors.OK
 
 
-def _is_configured(root: str) -> bool:
+def _stands(root: str, path: str) -> bool:
+    return os.path.lexists(os.path.join(root, path))
+
+
+def _is_configured(repository: Repository) -> bool:
     """Whether pyproject.toml holds the settings."""
     name = CONFIG_FILES[1]
     with suppress(files.UnreadableError, ConfigError):
-        return bool(parse_config(files.read_inside(root, name, LIMIT), name, TABLE))
+        return bool(parse_config(tracked.read(repository, name, LIMIT), name, TABLE))
     return False
 
 
-def _require_first_job(root: str) -> None:
+def _require_first_job(repository: Repository) -> None:
     """Raise ConfigError where a workflow stands that leaves the second job no report."""
     path = ".github/workflows/rlm-ci.yml"
     try:
-        data = files.read_inside(root, path, _LIMIT)
+        data = tracked.read(repository, path, _LIMIT)
     except files.UnreadableError:
         return
     if REPORT_NAME.encode() not in data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import changes, checks, files, suppressions, triggers
+from rlm_ci import changes, checks, files, suppressions, tracked, triggers
 from rlm_ci.cli import configuration, policy, say, warn
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
@@ -333,17 +333,20 @@ def read_templates(judgement: Judgement) -> dict[str, str]:
                 found[path.removeprefix(f"{folder}/")] = data.decode("utf-8", "replace")
         return found
     top = os.path.join(repository.root, folder)
-    for parent, folders, names in os.walk(top):
-        folders.sort()
-        for name in sorted(names):
-            path = os.path.relpath(os.path.join(parent, name), top).replace(os.sep, "/")
-            try:
-                data = files.read_inside(repository.root, f"{folder}/{path}", configuration.LIMIT)
-            except files.UnreadableError as error:
-                raise ConfigError(
-                    f"a template cannot be read: {error}",
-                    where=f"{folder}/{path}",
-                    hint="make it a regular file, or remove it",
-                ) from None
-            found[path] = data.decode("utf-8", "replace")
+    names = {
+        os.path.relpath(os.path.join(parent, name), top).replace(os.sep, "/")
+        for parent, _, inside in os.walk(top)
+        for name in inside
+    }
+    names.update(path.removeprefix(f"{folder}/") for path in tracked.left_out(repository, [folder]))
+    for path in sorted(names):
+        try:
+            data = tracked.read(repository, f"{folder}/{path}", configuration.LIMIT)
+        except files.UnreadableError as error:
+            raise ConfigError(
+                f"a template cannot be read: {error}",
+                where=f"{folder}/{path}",
+                hint="make it a regular file, or remove it",
+            ) from None
+        found[path] = data.decode("utf-8", "replace")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import changes, files, triggers
+from rlm_ci import changes, files, tracked, triggers
 from rlm_ci.cli import configuration, failure, warn
 from rlm_ci.errors import ConfigError
 from rlm_ci.runs import pipeline, stages
@@ -58,7 +58,7 @@ def _json_file(repository: Repository, commit: str | None) -> bytes | None:
     if commit:
         return repository.read(f"{commit}:{pipeline.FILE}")[0]
     try:
-        return files.read_inside(repository.root, pipeline.FILE, pipeline.LIMIT)
+        return tracked.read(repository, pipeline.FILE, pipeline.LIMIT)
     except files.UnreadableError as error:
         if error.missing:
             return None

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
 from hashlib import sha256
 
 from rlm_ci import files as opened
+from rlm_ci import tracked
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.git import Repository
 from rlm_ci.objects import parse_closed, parse_tree
@@ -190,7 +192,7 @@ def in_worktree(
             omitted[path] = f"{why.IGNORED}: by .gitignore"
     places = [os.fsdecode(name) for name in listed if name.endswith(b".gitattributes")]
     attributes = why.heeded(
-        (path, _content(top, path, rules.max_file_bytes))
+        (path, _content(partial(tracked.read, repository), path, rules.max_file_bytes))
         for path in places
         if why.is_attributes(path)
     )
@@ -350,7 +352,7 @@ def _on_disk(
     def read(files: Sequence[File]) -> list[bytes]:
         contents = []
         for file in files:
-            content = _content(root, file.path, most)
+            content = _content(partial(opened.read_inside, root), file.path, most)
             if content is None or repository.blob_id(content) != file.oid:
                 raise ConfigError(
                     "a file changed while we were at work",
@@ -363,9 +365,9 @@ def _on_disk(
     return _corpus(None, found, omitted, read)
 
 
-def _content(root: str, path: str, most: int) -> bytes | None:
+def _content(read: Callable[[str, int], bytes], path: str, most: int) -> bytes | None:
     try:
-        return opened.read_inside(root, path, most)
+        return read(path, most)
     except opened.UnreadableError:
         return None
 

@@ -81,15 +81,6 @@ def test_an_edit_that_git_does_not_see_is_judged(cli: Cli, repo: GitRepo, flag: 
     assert (ended.code, stubs_of(ended)) == (0, 1)
 
 
-def test_what_a_sparse_checkout_leaves_out_is_not_looked_at(cli: Cli, repo: GitRepo) -> None:
-    stubs, payloads = good(PATH, "notes/b.md")
-    made(repo, stubs, {PATH: payloads[PATH]})
-    assert found(check(cli, repo)) == {"notes/b.md": "dangling"}
-    repo.run("sparse-checkout", "set", "docs")
-    ended = check(cli, repo)
-    assert (ended.code, stubs_of(ended)) == (0, 1)
-
-
 def test_line_ends_that_git_has_changed(cli: Cli, repo: GitRepo) -> None:
     stubs, payloads = good(PATH, "docs/b.md")
     made(repo, stubs, {PATH: payloads[PATH]})
