@@ -61,11 +61,16 @@ def mounts(
         found.append(Mount(shown_git, place))
         for objects in object_folders(repository):
             found += _object_mounts(objects, os.path.join(place, "objects"), _DEPTH)
-    places = Places(root)
-    dependencies = (name for name in snapshot.dependencies if _is_folder(places, name))
-    for name in (*dependencies, *_filled(places, root, snapshot)):
+    for name in shared(root, snapshot):
         found.append(Mount(os.path.join(root, name), os.path.join(root, name)))
     return tuple(found)
+
+
+def shared(root: str, snapshot: Snapshot) -> Iterator[str]:
+    """The folders of the work tree that are used where they are: dependencies and submodules."""
+    places = Places(root)
+    yield from (name for name in snapshot.dependencies if _is_folder(places, name))
+    yield from _filled(places, root, snapshot)
 
 
 def curtains(copy: str, root: str, names: tuple[str, ...], nothing: str) -> tuple[Mount, ...]:

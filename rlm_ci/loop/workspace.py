@@ -135,7 +135,11 @@ class Workspace:
         from rlm_ci.loop.mounting import mounts
 
         where = (copy or self._copy).path
-        return mounts(where, self._shown_git, self._repository, self.snapshot)
+        found = mounts(where, self._shown_git, self._repository, self.snapshot)
+        if self._isolated:
+            return found
+        # What lies on top of the copy is linked to there, and is where it is.
+        return tuple(one for one in found if one.source != one.target)
 
     def discard(self) -> StorageError | None:
         """Remove the copies; a resumed run makes them anew. Snapshot and objects stay.
@@ -308,11 +312,12 @@ class Workspace:
         return taken
 
     def _fill(self, copy: Checkout, tree: str) -> None:
+        from rlm_ci.loop.mounting import shared
+
         root = self._repository.root
-        guests: dict[str, str | None] = {
-            name: None if self._isolated else os.path.join(root, name)
-            for name in self.snapshot.dependencies
-        }
+        guests: dict[str, str | None] = dict.fromkeys(self.snapshot.dependencies)
+        if not self._isolated:
+            guests |= {name: os.path.join(root, name) for name in shared(root, self.snapshot)}
         if self._repository.git_dir:
             guests[".git"] = None if self._isolated else f"gitdir: {self._shown_git}\n"
         copy.fill(tree, guests)

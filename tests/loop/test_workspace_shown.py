@@ -10,6 +10,7 @@ from histories import GitRepo
 from loop.spaces import everything, held, workspace
 
 from rlm_ci.loop.workspace import Workspace
+from rlm_ci.sandbox.job import ordered
 
 
 def git_in(space: Workspace, *args: str) -> str:
@@ -72,6 +73,30 @@ def test_without_a_sandbox_the_copy_stands_alone(project: GitRepo) -> None:
     # Whatever git the agent ran there, it was not that of the user.
     subprocess.run(["git", "-C", space.path, "add", "-A"], check=True)
     assert project.text("status", "--porcelain", "--ignored") == "?? .runs/\n?? .venv/"
+
+
+def test_without_a_sandbox_submodules_are_links_and_nothing_is_mounted_on_links(
+    project: GitRepo, tmp_path: Path
+) -> None:
+    inner = GitRepo(tmp_path / "inner").write("lib.py", "1\n")
+    inner.commit()
+    project.run("-c", "protocol.file.allow=always", "submodule", "add", "-q",
+                str(inner.path), "sub")  # fmt: skip
+    project.write(".gitignore", ".venv/\n").commit()
+    project.write(".venv/bin/python", "1\n")
+    space = workspace(project, tmp_path / "run", isolated=False)
+    fresh = space.fresh(space.tree(), lambda _path: False)
+    for copy in (None, fresh):
+        place = Path(copy.path if copy else space.path)
+        assert (place / "sub" / "lib.py").read_text() == "1\n"
+        assert (place / ".venv" / "bin" / "python").read_text() == "1\n"
+        assert next(one.target for one in ordered(space.mounts(copy))) == str(project.path)
+    assert space.tree() == fresh.tree() == space.snapshot.tree
+    (Path(space.path) / "sub").unlink()
+    assert space.tree() == space.snapshot.tree
+    assert (Path(space.path) / "sub" / "lib.py").is_file()
+    assert space.discard() is None
+    assert (project.path / "sub" / "lib.py").is_file()
 
 
 def test_a_worktree_and_a_shallow_clone_are_shown_too(project: GitRepo, tmp_path: Path) -> None:

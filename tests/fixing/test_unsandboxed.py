@@ -1,0 +1,51 @@
+"""``--sandbox none``: the loop works where there is no bubblewrap, with what git ignores."""
+
+from __future__ import annotations
+
+import venv
+from typing import TYPE_CHECKING
+
+from fixing.stage import BUG, MENDED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fixing.stage import Stage
+
+CHECK = """\
+import os, sys
+import installed
+from calc import add
+assert os.path.samefile(sys.prefix, ".venv"), sys.prefix
+assert os.path.isfile("web/node_modules/left-pad/index.js")
+assert add(1, 2) == 3, "add"
+"""
+
+
+def installed(root: Path) -> None:
+    """What package managers leave in a work tree, and git ignores."""
+    venv.create(root / ".venv", symlinks=True)
+    library = next((root / ".venv" / "lib").iterdir()) / "site-packages"
+    (library / "installed.py").write_text("")
+    package = root / "web" / "node_modules" / "left-pad"
+    package.mkdir(parents=True)
+    (package / "index.js").write_text("")
+
+
+def test_dependencies_that_git_ignores_are_there_in_both_copies(stage: Stage) -> None:
+    ignored = "/.venv/\nnode_modules/\n.runs/\n__pycache__/\n"
+    stage.repo.write(".gitignore", ignored).write("check.py", CHECK).commit()
+    installed(stage.repo.path)
+    words = ("--sandbox", "none", "--validator", ".venv/bin/python check.py")
+    agent = "sed -i 's/a - b/a + b/' calc.py"
+    ended = stage.rlm(*words, "--agent", agent, "--no-apply")
+    run = stage.only()
+    assert (ended.code, run.final) == (0, "passed"), ended
+    for name in ("1", "1-final"):
+        assert "[exit code 0," in run.text(f"rlm/validator-{name}.log")
+    assert "AssertionError: add" in run.text("rlm/validator-0.log")
+    assert stage.repo.path.joinpath("calc.py").read_text() == BUG
+    assert stage.rlm(*words, "--agent", agent).code == 0
+    assert stage.repo.path.joinpath("calc.py").read_text() == MENDED
+    assert stage.repo.path.joinpath(".venv/pyvenv.cfg").is_file()
+    assert stage.repo.path.joinpath("web/node_modules/left-pad/index.js").is_file()
