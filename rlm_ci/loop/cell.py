@@ -22,13 +22,18 @@ if TYPE_CHECKING:
 
 #: Bytes of an output that are kept: it will be part of the run's record.
 KEEP = 1 << 20
-#: What a build may need to know of the machine, and nobody keeps a secret in.
+#: What a build or a test may look at, and nobody keeps a secret in: it is passed on as it is.
 _PASSED = (
-    "CI", "TZ", "LANG", "LC_ALL", "LC_CTYPE", "JAVA_HOME", "GOROOT", "DOTNET_ROOT", "NVM_BIN",
-    "PYENV_ROOT", "RUSTUP_HOME", "CARGO_HOME", "ANDROID_HOME", "PYTHON_VERSION", "NODE_VERSION",
+    "CI", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES",
+    "LC_MONETARY", "LC_NUMERIC", "LC_TIME", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR",
+    "CLICOLOR", "CLICOLOR_FORCE", "PY_COLORS", "COLUMNS", "LINES", "JAVA_HOME", "GOROOT",
+    "DOTNET_ROOT", "NVM_BIN", "PYENV_ROOT", "RUSTUP_HOME", "CARGO_HOME", "ANDROID_HOME",
+    "PYTHON_VERSION", "NODE_VERSION", "NODE_ENV", "RAILS_ENV", "DJANGO_SETTINGS_MODULE",
+    "PYTEST_ADDOPTS", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING",
+    "PYTHONWARNINGS", "PYTHONUNBUFFERED", "GOFLAGS", "RUSTFLAGS", "CARGO_TERM_COLOR",
 )  # fmt: skip
-#: Bytecode of the copy would be noise; a cache below HOME lives as long as the command.
-_SET = {"PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "TERM": "dumb"}
+#: All that is set for commands, and not for the user's own: bytecode in the copy would be noise.
+_SET = {"PYTHONDONTWRITEBYTECODE": "1"}
 _ENVIRONMENTS = (".venv", "venv")
 
 
@@ -62,11 +67,11 @@ class Cell:
         self.workspace = workspace
         self.place = repository
         self._on_output = on_output
-        self._env = {name: environ[name] for name in _PASSED if environ.get(name)} | _SET
+        self._env = {name: environ[name] for name in _PASSED if name in environ} | _SET
         self._env["PATH"] = search_path(environ, repository)
         ours = {**environ, "PATH": self._env["PATH"]}
         self._tools = toolchain_mounts(ours, repository)
-        self._env = {**toolchain_variables(ours), **self._env}
+        self._env |= toolchain_variables(ours)
 
     @property
     def root(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from rlm_ci.loop.transcript import plain
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _LIMIT = 4 << 20
-_ANSI = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 _COUNT = re.compile(
     r"(\d{1,9}) (?:subtests )?"
     r"(failed|passed|skipped|deselected|xfailed|xpassed|todo|pending)\b"
@@ -81,7 +81,7 @@ class Collected(Value):
 
 def parse(output: str) -> dict[str, Collected]:
     """What each runner tells in the output of a validator, all its runs summed, by its name."""
-    text = _ANSI.sub("", output[-_LIMIT:]).replace("\r\n", "\n")
+    text = plain(output[-_LIMIT:]).replace("\r\n", "\n")
     failures, ends = _PYTEST_FAILURES.search(text), list(_PYTEST.finditer(text))
     if failures and ends and failures.end() < ends[-1].start():
         text = text[: failures.start()] + text[ends[-1].start() :]

@@ -18,6 +18,7 @@ from rlm_ci.loop import (
     snapshot,
     vendored,
 )
+from rlm_ci.loop.transcript import plain
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -46,7 +47,6 @@ _NODE = re.compile(
 )
 _FILE = re.compile(r"^ ?(?:FAIL|PASS) {1,3}(\S{1,500}\.[cm]?[jt]sx?)(?= |$)", re.MULTILINE)
 _CASE = re.compile(r"^(?:FAIL|ERROR): \w{1,200} \(([\w.]{1,300})\)$", re.MULTILINE)
-_ANSI = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 
 
 class Protection(Value):
@@ -106,7 +106,7 @@ class Protection(Value):
 
     def hearing(self, output: str, entries: Mapping[str, Entry]) -> Protection:
         """The same with the tests that the first output of the validator names."""
-        text = _ANSI.sub("", output[-_OUTPUT_LIMIT:]).replace("\r\n", "\n")
+        text = plain(output[-_OUTPUT_LIMIT:]).replace("\r\n", "\n")
         named = {path for path, node in _NODE.findall(text) if _is_test(node)}
         named.update(_FILE.findall(text))
         for dotted in _CASE.findall(text):

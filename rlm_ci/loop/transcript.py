@@ -82,7 +82,7 @@ def _whole_start(data: bytes) -> bytes:
 
 
 def _lines(data: bytes, redact: Callable[[str], str]) -> tuple[str, ...]:
-    text = _TERMINAL.sub("", data.decode("utf-8", "replace"))
+    text = plain(data.decode("utf-8", "replace"))
     if "\r" in text:
         text = "\n".join(
             line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line
@@ -90,6 +90,11 @@ def _lines(data: bytes, redact: Callable[[str], str]) -> tuple[str, ...]:
         )
     text = redact(visible(text)).removesuffix("\n")
     return tuple(text.split("\n")) if text else ()
+
+
+def plain(text: str) -> str:
+    """``text`` without the sequences that a terminal would take for orders, such as colours."""
+    return _TERMINAL.sub("", text)
 
 
 def visible(text: str) -> str:

@@ -69,9 +69,9 @@ class Limits(Value):
 class Job(Value):
     """One command: what it is, what it sees, what it may use.
 
-    ``cwd`` is a folder of the sandbox. ``env`` is all of its environment, HOME, PATH and TMPDIR
-    apart, which it gets where ``env`` has none. Of its output, at most ``keep`` bytes are kept,
-    a fifth of them from the beginning.
+    ``cwd`` is a folder of the sandbox. ``env`` is all of its environment, HOME and PATH apart,
+    which it gets where ``env`` has none, and TMPDIR, where its scratch folder is not /tmp. Of its
+    output, at most ``keep`` bytes are kept, a fifth of them from the beginning.
     """
 
     argv: tuple[str, ...]
@@ -85,8 +85,8 @@ class Job(Value):
 
     def environment(self, home: str) -> dict[str, str]:
         """All of the command's environment, where ``home`` is its scratch folder."""
-        given = {"HOME": home, "PATH": PATH, "TMPDIR": os.path.dirname(home), "LANG": "C.UTF-8"}
-        return {**given, **self.env}
+        elsewhere = {} if home == HOME else {"TMPDIR": os.path.dirname(home)}
+        return {"HOME": home, "PATH": PATH, **elsewhere, **self.env}
 
 
 def ordered(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:

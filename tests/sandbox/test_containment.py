@@ -15,7 +15,7 @@ import pytest
 from traces import Belongings, eventually, mentioning, sleepers
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.sandbox import Job, Limits, Mount
+from rlm_ci.sandbox import HOME, Job, Limits, Mount
 from rlm_ci.sandbox.trials import interpreter
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def test_input_and_environment_are_those_of_the_job(sandbox: Sandbox) -> None:
     rows = sandbox.run(job).output.head.split(b"\0")
     assert rows[0] == b"given"
     names = {row.partition(b"=")[0] for row in rows[1:] if row}
-    assert names == {b"A", b"HOME", b"PATH", b"TMPDIR", b"LANG", b"PWD"}
+    scratch = {b"TMPDIR"} if sandbox.name == "none" else set()
+    assert names == {b"A", b"HOME", b"PATH", b"PWD"} | scratch
     assert b"A=caf\xe9 =\n" in rows
     assert b"HOME=/" in rows
 
@@ -168,7 +169,7 @@ def test_whatever_shell_begins_adds_nothing(bubblewrap: Bubblewrap) -> None:
     for mounts in ((), others):
         rows = bubblewrap.run(Job(("env", "-0"), mounts=mounts)).output.head.split(b"\0")
         names = {row.partition(b"=")[0].decode() for row in rows if row}
-        assert names == {*Job(()).environment("/x"), "PWD"}
+        assert names == {*Job(()).environment(HOME), "PWD"}
 
 
 #: As slow to begin as a machine under load: whoever starts it is dead by then, and has heard of it.

@@ -1,0 +1,70 @@
+"""A validator's environment is the user's own, less secrets: nothing in it is there for us."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from fixing.stage import Stage
+
+#: What colours where nobody has said that it should not, and its tests.
+PAINT = """\
+import os
+
+def paint(text):
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
+    return text if plain else f"\\x1b[31m{text}\\x1b[0m"
+"""
+TEST_PAINT = """\
+from calc import add
+from paint import paint
+
+def test_paint():
+    assert paint("x") == "\\x1b[31mx\\x1b[0m"
+
+def test_add():
+    print(paint("sum"))
+    assert add(1, 2) == 3
+"""
+PYTEST = "python -m pytest -p no:cacheprovider --color=yes"
+SHOW = "import json, os; print('ENV', json.dumps(dict(os.environ)))"
+#: Where a home, programs and their scratch folder are, the working folder, and no bytecode.
+OURS = {"HOME", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE"}
+#: Where tools lie that would look below HOME, and what Python itself sets in the locale C.
+TOOLS = {"CARGO_HOME", "PYENV_ROOT", "RUSTUP_HOME", "LC_CTYPE"}
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("box", ["auto", "none"])
+def test_tests_of_colour_pass_and_what_they_print_is_read(stage: Stage, box: str) -> None:
+    stage.repo.write("paint.py", PAINT).write("test_calc.py", TEST_PAINT).commit()
+    ended, run = stage.fixed("--validator", PYTEST, "--sandbox", box)
+    assert (ended.code, run.final) == (0, "passed"), ended
+    first = run.text("rlm/validator-0.log")
+    assert "test_calc.py::test_add" in first
+    assert "1 failed, 1 passed" in first
+    for path in run.folder.rglob("*"):
+        if path.suffix in (".log", ".md", ".json", ".html") and "rlm/git" not in str(path):
+            assert b"\x1b[" not in path.read_bytes(), path
+    said = next(one for one in stage.llm.asked if "validator said" in str(one.messages))
+    assert "\\u001b" not in json.dumps(said.messages)
+    assert "test_calc.py" in str(said.messages)
+
+
+@pytest.mark.parametrize("box", ["auto", "none"])
+def test_it_has_no_variable_that_the_user_has_not(stage: Stage, box: str) -> None:
+    given = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "FORCE_COLOR": "1",
+             "SOME_TOKEN": "hunter2-hunter2", "LC_ALL": None}  # fmt: skip
+    stage.repo.write("show.py", SHOW).commit()
+    _, run = stage.fixed("--validator", "python show.py", "--sandbox", box, "--max-iterations",
+                         "1", env=given)  # fmt: skip
+    line = next(one for one in run.text("rlm/validator-0.log").splitlines() if "ENV" in one)
+    seen = json.loads(line.removeprefix("ENV "))
+    users = {**os.environ, **given}
+    surplus = {name for name, value in seen.items() if users.get(name) != value}
+    assert surplus <= OURS | TOOLS | ({"TMPDIR"} if box == "none" else set())
+    assert {name for name, value in given.items() if value} - set(seen) == {"SOME_TOKEN"}
