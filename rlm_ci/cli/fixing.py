@@ -196,7 +196,7 @@ class Fix(Attempt):
             subagents=agreed.subagents,
             diff=difference,
             deadline=self._clock.deadline(terms.max_minutes),
-            on_progress=lambda line: progress.heard(line.encode()),
+            on_progress=lambda line: progress.heard(f"{line}\n".encode()),
         )
         site = Site(
             Plan(agreed.goal, terms, seconds, setup, agreed.allow_test_edits),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from contextlib import contextmanager, suppress
@@ -25,6 +26,9 @@ _TICK = 0.5
 _REST = 10
 #: Bytes of an output in which its last line is looked for.
 _HEARD = 4096
+_LINE_END = re.compile(rb"[\r\n]+")
+#: A word that may go on; of a few characters nobody learns anything.
+_OPEN_WORD = re.compile(rb"[^\s]{4,}\Z")
 
 
 def duration(seconds: float) -> str:
@@ -68,6 +72,8 @@ class Progress:
         self._began = clock()
         self._step = ""
         self._heard = ""
+        self._recent = b""
+        self._is_cut = False
         self._paused = False
         self._lock = threading.Lock()
         #: Not the lock above: who hears a command need not wait for a slow terminal.
@@ -106,6 +112,7 @@ class Progress:
         """Something new begins."""
         with self._lock:
             self._step, self._heard = printable(self.redact(text)), ""
+            self._recent, self._is_cut = b"", False
         if self._quiet:
             return
         if self._screen:
@@ -135,10 +142,17 @@ class Progress:
             self._write(f"{printable(text)}\n")
 
     def heard(self, chunk: bytes) -> None:
-        """Output of a command; its last line is shown beside the step."""
+        """Output of a command, in pieces; its last line is shown beside the step."""
         from rlm_ci.loop.transcript import transcribe
 
-        end = Clipped(chunk[-_HEARD:], b"", 0)
+        # Lines are shown whole: of a secret that is cut nobody could tell what it is.
+        recent = self._recent + chunk
+        self._is_cut = self._is_cut or len(recent) > _HEARD
+        self._recent = recent = recent[-_HEARD:]
+        if self._is_cut:
+            recent = _LINE_END.split(recent, maxsplit=1)[-1] if _LINE_END.search(recent) else b""
+        recent = _OPEN_WORD.sub(b"", recent)
+        end = Clipped(recent, b"", 0)
         lines = [line.strip() for line in transcribe(end, self.redact).lines]
         last = next((line for line in reversed(lines) if line), None)
         if last is not None:

@@ -188,6 +188,21 @@ def test_how_a_tree_stands_is_shown_below(tmp_path: Path) -> None:
     assert seen[0].startswith("at work on . › [red]a[ › [red]a[/red]:smile:\\x1b[2J.py")
 
 
+@pytest.mark.parametrize("size", [7, 100, 5000])
+def test_a_secret_that_comes_in_pieces_is_told_of_never(size: int) -> None:
+    key = "sk-0123456789abcdef0123456789abcdef"
+    output = f"a line\ntoken: {key} and more\n{'x' * 4090} {key} y\n{key}\rdone \n".encode()
+    stream = Terminal()
+    with Progress(XTERM, stream=stream) as progress:
+        progress.step("validator")
+        for at in range(0, len(output), size):
+            progress.heard(output[at : at + size])
+            told = progress._heard
+            assert not any(key[cut : cut + 8] in told for cut in range(len(key) - 7)), told
+        progress._draw()
+        assert stream.screen[-1].endswith("validator | done")
+
+
 def test_quiet_writes_nothing() -> None:
     stream = Terminal()
     with Progress(XTERM, stream=stream, quiet=True) as progress:

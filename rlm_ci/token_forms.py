@@ -1,0 +1,147 @@
+"""Secrets that are told by their form: published tokens, keys, and logins in headers and addresses.
+
+A token is its beginning and what follows it. Most beginnings come from a table that others keep
+(see ``secret_forms``). A text is searched for them only where it has words that are long enough.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.secret_names import decoded_login
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Mapping
+
+SIGN = "[redacted]"
+_LETTERS = "A-Za-z0-9"
+_WORD = r"A-Za-z0-9\-_"
+#: Beginnings that the table lacks, or wants more behind than we do: lengths are the makers' own
+#: affair and change. It was filled from the makers' documentation in November 2026.
+_FORMS = (
+    *((f"gh{kind}_", _LETTERS, 20) for kind in "pousr"),
+    ("github_pat_", r"A-Za-z0-9_", 20),
+    ("glpat-", _WORD, 20),
+    ("sk-", _WORD, 20),
+    ("SK", "0-9a-f", 32),
+    ("AKIA", "A-Z0-9", 16),
+    ("ASIA", "A-Z0-9", 16),
+    *((f"xox{kind}-", r"A-Za-z0-9\-", 10) for kind in "abeoprs"),
+    ("pypi-AgE", _WORD, 40),
+    ("hf_", _LETTERS, 30),
+    ("hvs.", _WORD, 24),
+    ("hvb.", _WORD, 24),
+    ("hvr.", _WORD, 24),
+    ("SG.", rf"{_WORD}.", 40),
+    ("dckr_pat_", _WORD, 20),
+    ("dckr_oat_", _WORD, 20),
+    ("gsk_", _LETTERS, 40),
+    ("xai-", _LETTERS, 40),
+    ("GOCSPX-", _WORD, 20),
+    ("ya29.", rf"{_WORD}.", 20),
+    ("discord.com/api/webhooks/", rf"{_WORD}/", 60),
+    ("discordapp.com/api/webhooks/", rf"{_WORD}/", 60),
+    ("webhook.office.com/webhookb2/", r"A-Za-z0-9\-@/", 60),
+    *(
+        (f"{name}=", r"A-Za-z0-9%+/=\-_", 40)
+        for name in ("X-Amz-Signature", "X-Amz-Security-Token", "X-Goog-Signature")
+    ),
+)
+#: A shorter word is no token that anybody issues.
+_SHORTEST = 18
+#: So far a digit is looked for where names in a row may look like a token.
+_FAR = 60
+#: Few tokens of so many characters have no digit.
+_LONG = 30
+#: What may stand right before a token, beside all but letters and digits: an escaped character in
+#: a literal or an address, or the end of a colour.
+_BEFORE = (
+    r"\\[abefnrtv0]",
+    r"\\x[0-9A-Fa-f]{2}",
+    r"\\u[0-9A-Fa-f]{4}",
+    r"%[0-9A-Fa-f]{2}",
+    r"[\[;0-9]m",
+)
+_PRIVATE_KEY = r"""
+    -----BEGIN[ A-Z]*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----[\s\S]*?
+    (?:-----END[ A-Z]*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----|\Z)
+"""
+#: Three parts of base64, the first two of which begin as JSON does.
+_JWT = r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
+_BEARER = r"(?<=earer[ ])[A-Za-z0-9._~+/=-]{16,}"
+_BASIC = r"(?<=asic[ ])[A-Za-z0-9+/]{6,}={0,2}"
+#: A login, or one long word with a digit, between ``://`` and the host.
+_LOGIN = r'(?<=://)(?:[^\s/@:"<>`]*:[^\s/"<>`]+|(?=[^\s/@:"<>`]{0,60}?[0-9])[^\s/@:"<>`]{16,})(?=@)'
+_TELEGRAM = r"(?<![0-9])[0-9]{5,16}:A[A-Za-z0-9_-]{34}(?![A-Za-z0-9_-])"
+_SIGNATURE = r"(?<=[?&;]sig=)[A-Za-z0-9%+/=_-]{40,}"
+
+
+def redact(text: str) -> str:
+    """``text`` with a sign in the place of all that looks like a secret."""
+    for hints, form, replaced in _SHAPES:
+        if all(hint in text for hint in hints):
+            text = _compiled(form).sub(replaced, text)
+    words = {word for word in text.split() if len(word) >= _SHORTEST}
+    if words:
+        joined = "\n".join(words)
+        for beginning, (kind, least) in beginnings().items():
+            if beginning in joined:
+                text = _compiled(_form(beginning, kind, least)).sub(SIGN, text)
+    return text
+
+
+def beginnings() -> Mapping[str, tuple[str, int]]:
+    """The beginnings of tokens, longest first, with what follows and how much of it at least."""
+    global _beginnings  # noqa: PLW0603  # sorted once, when first used: hooks seldom do
+    if not _beginnings:
+        from rlm_ci.secret_forms import FORMS
+
+        every = {one: (kind, least) for one, kind, least in (*FORMS, *_FORMS)}
+        longest_first = sorted(every, key=lambda one: (-len(one), one))
+        _beginnings = {one: every[one] for one in longest_first}
+    return _beginnings
+
+
+_beginnings: Mapping[str, tuple[str, int]] = {}
+_patterns: dict[str, re.Pattern[str]] = {}
+
+
+def _form(beginning: str, kind: str, least: int) -> str:
+    """What finds ``beginning`` and ``least`` characters of a ``kind``; first the literal: fast."""
+    import re
+
+    # Names with dots, or many words, look the same, but seldom have a digit.
+    is_name = "." in kind or ("_" in kind and least >= _LONG and beginning.islower())
+    ahead = f"(?=[{kind}]{{0,{_FAR}}}?[0-9])" if is_name else ""
+    least = max(least, _SHORTEST - len(beginning))
+    token = re.escape(beginning)
+    before = "".join(f"|(?<={one}{token})" for one in _BEFORE)
+    return f"{token}(?:(?<![A-Za-z0-9]{token}){before}){ahead}[{kind}]{{{least},}}"
+
+
+def _compiled(form: str) -> re.Pattern[str]:
+    if form not in _patterns:
+        import re
+
+        _patterns[form] = re.compile(form, re.VERBOSE if form is _PRIVATE_KEY else 0)
+    return _patterns[form]
+
+
+def _without_login(found: re.Match[str]) -> str:
+    """Any word may follow "basic"; a login does where it says so, or where it decodes to one."""
+    said = found.string[max(0, found.start() - 24) : found.start()].lower()
+    _, header, between = said.rpartition("authorization")
+    is_said = header and (":" in between or "=" in between)
+    return SIGN if is_said or decoded_login(found[0]) else found[0]
+
+
+#: What must stand in a text, in whatever order, the expression for it, and what replaces it.
+_SHAPES: tuple[tuple[tuple[str, ...], str, str | Callable[[re.Match[str]], str]], ...] = (
+    (("PRIVATE KEY",), _PRIVATE_KEY, SIGN),
+    (("eyJ",), _JWT, SIGN),
+    (("earer ",), _BEARER, SIGN),
+    (("asic ",), _BASIC, _without_login),
+    (("://", "@"), _LOGIN, SIGN),
+    ((":A",), _TELEGRAM, SIGN),
+    (("sig=",), _SIGNATURE, SIGN),
+)
