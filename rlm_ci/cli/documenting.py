@@ -25,6 +25,7 @@ from rlm_ci.recursion.syntax.grammars import lacking
 from rlm_ci.recursion.syntax.languages import language
 from rlm_ci.recursion.wiki import outside, refresh, site
 from rlm_ci.recursion.wiki.claims import Target
+from rlm_ci.recursion.wiki.kept_prose import Sentences
 from rlm_ci.recursion.wiki.outside import Outside
 from rlm_ci.recursion.wiki.pages import Options
 from rlm_ci.recursion.wiki.state import NAME as STATE
@@ -51,6 +52,8 @@ _PLACE = ("rlm", "artifacts", NAME)
 _LIMIT = 256 << 20
 #: Commits of the history that are looked at.
 _HISTORY = 2_000
+#: Sentences that are named on the terminal when they go.
+_NAMED = 10
 
 
 class Documenting(Solving):
@@ -110,7 +113,9 @@ class Documenting(Solving):
             # Where nobody is asked, a replay may as well look at what was forgotten since.
             return [*told, *unknown] if self.replay and is_silent else told
 
-        self._work = refresh.plan(corpus, state, cache=cache, model=agreed.model, settle=settle)
+        self._work = refresh.plan(
+            corpus, state, cache=cache, model=agreed.model, settle=settle, under=agreed.scope.under
+        )
         return Plan(self._work.todo, Wiki(self._work.options))
 
     def conclude(self, done: Done) -> Report:
@@ -129,6 +134,16 @@ class Documenting(Solving):
             model=agreed.model,
             mask=done.run.redactor.text,
         )
+        gone = made.sentences.rows()
+        for number, row in enumerate(gone):
+            if number < _NAMED:
+                self._told(done.run, row)
+            else:
+                done.run.event("progress", {"summary": row})
+        if len(gone) > _NAMED:
+            self.progress.say(
+                f"and {count(len(gone) - _NAMED, 'other')}: rlm-ci logs {done.run.id}"
+            )
         for page in made.pages:
             done.write(page.name, page.text)
         files.write(done.run.path_of(*_PLACE, STATE), made.state.to_bytes(), 0o600)
@@ -167,10 +182,12 @@ class Documenting(Solving):
                 documents.append(Document(f"artifacts/wiki/{name}", text, places))
         number = sum(len(one.evidence) for one in documents)
         pages = count(len(documents), "page")
+        said = sum(len(one.said) for one in state.prose.values())
+        prose = Sentences(kept=said).told()
         part = Part(
             NAME,
             f"{pages}, nothing new: the files are what they were",
-            {"pages": len(documents), "new": 0, "claims": number},
+            {"pages": len(documents), "new": 0, "claims": number, "prose": prose},
         )
         evidence = Evidence(number, number, 0, 0)
         return done.report(part, level, documents=tuple(documents), evidence=evidence)
@@ -234,7 +251,7 @@ class Documenting(Solving):
         if wanted.push:
             return delivery.before(self.settings, self.repository)
         if not wanted.out:
-            return {}
+            return self._of_site()
         state = State.read(wanted.out)
         if state is None and os.path.lexists(os.path.join(wanted.out, "index.md")):
             raise ConfigError(  # before anything is paid for; of all pages it is told at the end
@@ -250,6 +267,13 @@ class Documenting(Solving):
             except files.UnreadableError:  # gone, so it is made again
                 continue
         return found
+
+    def _of_site(self) -> dict[str, bytes]:
+        """What a site remembers where the pages themselves are kept nowhere."""
+        site_of = self.settings.wiki.site
+        if not site_of or State.read(site_of) is None:
+            return {}
+        return {STATE: files.read(os.path.join(site_of, STATE), _LIMIT)}
 
     def _believed(self, before: str | None, here: Scope) -> State | None:
         """What is known of the pages; of the commits that they name those that are ours.
@@ -312,6 +336,8 @@ class Documenting(Solving):
         state = None
         summary = f"{count(len(made.pages), 'page')}, {count(claims, 'claim')}"
         summary += f", {count(new, 'page')} new or rewritten" if new else ", nothing new"
+        prose = made.sentences.told()
+        summary += f"; {prose}" if prose else ""
         if result is not None and result.status == FAILED:
             state, summary = NOT_RUN, result.summary
         elif result is not None and (result.status == PARTIAL or result.uncovered):
@@ -324,6 +350,7 @@ class Documenting(Solving):
             "pages": len(made.pages),
             "new": new,
             "claims": claims,
+            "prose": prose,
             "files": len(done.corpus.files),
             "model": done.agreed.model,
         }

@@ -101,6 +101,10 @@ def headline(report: Report) -> str:
         return "Nothing was done: the agent failed in all of its turns"
     if loop and loop is report.parts[0] and verdict in (CLEAN, INCOMPLETE):
         return "Done" if verdict == CLEAN else "Not done: it stopped before the validator passed"
+    wiki = next((part.metrics for part in report.parts if "prose" in part.metrics), None)
+    if wiki is not None and verdict in (CLEAN, INCOMPLETE):
+        told = ", ".join(filter(None, (count(wiki["pages"], "page"), wiki["prose"])))
+        return f"{'Written' if verdict == CLEAN else 'Not finished'}: {told}"
     stopped = join([part.id for part in report.parts if part.state == verdict])
     if verdict == NOT_RUN:
         return f"Not judged: {stopped or 'no check'} {'did not run' if stopped else 'ran'}"

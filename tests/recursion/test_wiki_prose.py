@@ -125,11 +125,11 @@ def test_an_unchanged_page_costs_no_call(repo: GitRepo, tmp_path: Path) -> None:
     corpus = stage.corpus_of(repo, second)
     _, touched, read = stage.wiki(corpus, out, tmp_path, ask=lambda _node: silent)
     assert (silent.places, touched, read) == ([], (), 0)
-    # One folder changes: it alone is asked about, and then the whole, of which all is known.
+    # One file changes: it alone is asked about, and the whole not, as it rests on the same.
     third = stage.commit_all(repo, {"src/web/order.js": files["src/web/order.js"] + "// more\n"})
     corpus = stage.corpus_of(repo, third)
     _, touched, read = stage.wiki(corpus, out, tmp_path, ask=lambda _node: silent)
-    assert sorted(silent.places) == ["tell-1-1", "tell-whole"]
+    assert silent.places == ["tell-1-1"]
     assert read == 1
     assert stage.texts(out)["modules/src.shop.oven.md"] == before["modules/src.shop.oven.md"]
     assert "The shop heats an oven" in stage.texts(out)["index.md"]
@@ -137,7 +137,8 @@ def test_an_unchanged_page_costs_no_call(repo: GitRepo, tmp_path: Path) -> None:
     oven = "src/shop/oven/control.py"
     fourth = stage.commit_all(repo, {oven: files[oven].replace("heat", "cool")})
     stage.wiki(stage.corpus_of(repo, fourth), out, tmp_path)
-    assert "In words" not in stage.texts(out)["modules/src.shop.oven.md"]
+    page = stage.texts(out)["modules/src.shop.oven.md"]
+    assert (HEAT in page, "Too much heat is refused" in page) == (False, True)
 
 
 def test_what_the_budget_cut_off_is_told_and_asked_for_again(repo: GitRepo, tmp_path: Path) -> None:
@@ -161,12 +162,11 @@ def test_an_answer_that_is_none_is_told_and_asked_for_again(repo: GitRepo, tmp_p
     corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
     oven = Text("src/shop/oven/control.py", "", stage.shop()["src/shop/oven/control.py"].encode())
     told = tell(Scripted(lambda _place, _prompt: "no"), [oven])
-    assert told.unfinished == ("src/shop/oven",)
     assert told.uncovered == (
         (oven.path, "no_answer: what the model said could not be read, twice"),
     )
     out = tmp_path / "wiki"
-    for broken in ("tell-1", "tell-whole"):  # first words of folders are missing, then the whole
+    for broken in ("tell-", "tell-whole"):  # first words of folders are missing, then the whole
 
         def mute(place: str, prompt: str, broken: str = broken) -> object:
             return "no" if place.startswith(broken) else of_shop(place, prompt)
@@ -205,36 +205,37 @@ def test_one_sentence_out_of_form_costs_no_other(repo: GitRepo, tmp_path: Path) 
 
 LIE = "This was audited [here](https://evil.example) <b>and</b> is safe @alice."
 OVEN = "src/shop/oven/control.py"
-HOSTILE: dict[str, Any] = {
-    "other lines": lambda rows: rows[0].__setitem__(slice(2, 4), [12, 12]),
-    "lines that are not there": lambda rows: rows[0].__setitem__(slice(2, 4), [900, 901]),
+HOSTILE: dict[str, Callable[[list[Any]], Any]] = {
     "a line that says nothing": lambda rows: rows.append([LIE, OVEN, 3, 3, quote_hash("")]),
-    "a file of another folder": lambda rows: rows[0].__setitem__(1, "src/web/order.js"),
-    "a file that is not there": lambda rows: rows[0].__setitem__(1, "../secret.py"),
+    "a file of another kind": lambda rows: rows.append([LIE, "README.md", 1, 1, rows[0][4]]),
+    "a file that is not there": lambda rows: rows.append([LIE, "../secret.py", *rows[0][2:5]]),
+    "lines that are not there": lambda rows: rows.append([LIE, OVEN, 900, 901, "0" * 16]),
     "a sentence with no place of its own": lambda rows: rows.append([LIE, OVEN, 10, 10, "0" * 16]),
+    "another definition": lambda rows: rows.append([LIE, OVEN, *rows[0][2:5], "cool"]),
+    "half a character": lambda rows: rows.append(["\ud800" + LIE, OVEN, 10, 10, "0" * 16]),
+    "many lines": lambda rows: rows.append([LIE, OVEN, 1, 900, rows[0][4]]),
     "a flood": lambda rows: rows.extend([[f"{LIE} {n}", *rows[0][1:]] for n in range(999)]),
-    "a book": lambda rows: rows[0].__setitem__(0, LIE * 999),
+    "a book": lambda rows: rows.append([LIE * 999, *rows[0][1:]]),
 }
 
 
 @pytest.mark.parametrize("how", HOSTILE)
-def test_what_a_change_writes_into_the_state_is_not_believed(
+def test_what_a_change_writes_into_the_state_is_judged_sentence_by_sentence(
     repo: GitRepo, tmp_path: Path, how: str
 ) -> None:
     corpus = stage.corpus_of(repo, stage.commit_all(repo, stage.shop()))
     out = tmp_path / "wiki"
     stage.wiki(corpus, out, tmp_path, ask=lambda _node: Scripted(of_shop))
+    before = stage.texts(out)["modules/src.shop.oven.md"]
     record = json.loads((out / "wiki.json").read_text())
-    rows = record["prose"]["src/shop/oven"]["said"]
-    rows[0][0] = LIE
-    HOSTILE[how](rows)
+    HOSTILE[how](record["prose"][OVEN]["said"])
     (out / "wiki.json").write_text(json.dumps(record))
-    stage.wiki(corpus, out, tmp_path)
-    assert "audited" not in "".join(stage.texts(out).values())
-    # Whoever has a model asks anew about the folder, and about nothing else.
-    ask = Scripted(of_shop)
-    stage.wiki(corpus, out, tmp_path, ask=lambda _node: ask)
-    assert HEAT in stage.texts(out)["modules/src.shop.oven.md"]
+    pages, _, _ = stage.wiki(corpus, out, tmp_path)
+    page = stage.texts(out)["modules/src.shop.oven.md"]
+    # A sentence that is held by lines is text, however it came here; of those there are few.
+    assert page.count("audited") == (14 if how == "a flood" else 0)
+    assert [line for line in page.splitlines() if "audited" not in line] == before.splitlines()
+    assert pages.sentences.dropped
 
 
 def test_a_sentence_of_the_state_is_no_more_than_text(repo: GitRepo, tmp_path: Path) -> None:
@@ -252,10 +253,10 @@ def test_a_sentence_of_the_state_is_no_more_than_text(repo: GitRepo, tmp_path: P
 
 
 def test_answers_that_are_none_are_asked_for_once_more() -> None:
-    said = {"src": (Said("It is.", "src/a.py", 1, 2, ""),)}
+    said = (Said("It is.", "src/a.py", 1, 2, ""),)
     ask = Scripted(lambda place, _: "no" if "whole" in place else {"sentences": []})
     told = sum_up(ask, said)
-    assert (told.said, told.unfinished) == ({}, ("",))
+    assert (told.said, told.digest) == ((), None)
     assert [path for path, _ in told.uncovered] == [""]
     assert ask.places == ["tell-whole", "tell-whole-repair"]
     assert tell(ask, ()).said == {}
@@ -266,10 +267,10 @@ def test_a_place_that_the_model_was_not_shown_is_marked_in_a_sentence() -> None:
     shown = Text("src/a.py", "0" * 40, b"def heat_the_oven():\n    return 1\n")
     claim = sentence("See src/a.py:2 and src/b.py:9.", "src/a.py", (1, 1), "def heat_the_oven():")
     ask = Scripted(lambda *_: {"sentences": [claim]})
-    [said] = tell(ask, [shown]).said["src"]
+    [said] = tell(ask, [shown]).said["src/a.py"]
     assert said.text == "See src/a.py:2 and [unverified: src/b.py:9]."
     whole = Scripted(lambda *_: {"sentences": [{"text": "As a.py:1 does.", "rests_on": [1]}]})
-    assert sum_up(whole, {"src": (said,)}).said[""][0].text == "As [unverified: a.py:1] does."
+    assert sum_up(whole, (said,)).said[0].text == "As [unverified: a.py:1] does."
 
 
 @pytest.mark.parametrize(

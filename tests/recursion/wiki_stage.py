@@ -70,12 +70,13 @@ def wiki(
     options: Options = OPTIONS,
     chronicle: Chronicle | None = None,
     ask: Callable[[Node], Ask] | None = None,
+    under: str = "",
 ) -> tuple[Pages, tuple[str, ...], int]:
     """Refresh the wiki in ``out``: its pages, the files touched, and how many files were read."""
     state = State.read(str(out))
     model = "loopback" if ask is not None else None
     cache = str(work / "cache")
-    todo = refresh.plan(corpus, state, cache=cache, model=model)
+    todo = refresh.plan(corpus, state, cache=cache, model=model, under=under)
     result = None
     if todo.todo.files:
         number = sum(1 for _ in work.glob("run-*"))

@@ -6,13 +6,22 @@ from rlm_ci.findings import Evidence
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.recursion.wiki import VERSION
 from rlm_ci.recursion.wiki.facts import facts_of, pack, shifted
-from rlm_ci.recursion.wiki.prose import Told, added, sum_up, tell
-from rlm_ci.recursion.wiki.state import WHOLE, Said
+from rlm_ci.recursion.wiki.prose import (
+    Told,
+    Whole,
+    added,
+    digest_of,
+    grounds,
+    merged,
+    sum_up,
+    tell,
+)
+from rlm_ci.recursion.wiki.state import Prose
 from rlm_ci.texts import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.recursion.nodes import Node, Probe, Task
@@ -27,17 +36,24 @@ def analyse(task: Task) -> dict[str, Any]:
     return {"packed": pack(found), "files": len(found)}
 
 
-def options(*, prose: Mapping[str, Sequence[Said]] | None = None) -> dict[str, Any]:
-    """All that the results depend on; ``prose`` is what was said before of other folders."""
-    kept = {folder: [list(one) for one in said] for folder, said in (prose or {}).items()}
-    return {"version": VERSION, "prose": kept}
+def options(
+    *, known: Mapping[str, Prose] | None = None, settled: Collection[str] = (), whole: str = ""
+) -> dict[str, Any]:
+    """All that the results depend on.
+
+    ``known`` is what was said before and stands, by path; ``settled`` are files that nobody is
+    asked about; ``whole`` is the hash of the grounds from which the whole was summed up.
+    """
+    kept = {path: one.to_dict() for path, one in (known or {}).items()}
+    return {"version": VERSION, "known": kept, "settled": sorted(settled), "whole": whole}
 
 
 class Wiki:
     """Leaves tell of their files, parents lay it side by side; the pages are made of the root's.
 
-    ``data`` has ``packed``, the facts of files, and ``prose``: by folder, and for the whole;
-    ``unfinished`` are the folders of which more would have been said.
+    ``data`` has ``packed``, the facts of files; ``prose``, new sentences by path, with those of
+    before that they ``displaced``; files that were asked about (``done``), but for what is
+    uncovered; the parts of long ones that were ``shown``; and ``whole``.
     """
 
     name = NAME
@@ -46,6 +62,8 @@ class Wiki:
 
     def __init__(self, chosen: Mapping[str, Any] | None = None) -> None:
         self.options = dict(chosen if chosen is not None else options())
+        self._known = {path: Prose.from_dict(one) for path, one in self.options["known"].items()}
+        self._settled = frozenset(self.options["settled"])
 
     def settled(self, probe: Probe) -> str | None:  # noqa: ARG002 - the contract's
         """Never: to split costs nothing, and small leaves are done side by side."""
@@ -57,63 +75,66 @@ class Wiki:
     def judge(
         self, node: Node, task: Task, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
-        told = Told() if ask is None else tell(ask, task.texts)
-        prose = {folder: list(map(list, said)) for folder, said in told.said.items()}
-        counts, uncovered = told.counts, told.uncovered
-        if ask is not None and node.parent is None:
-            whole = self._whole(ask, prose)
-            counts, uncovered = added(counts, whole.counts), uncovered + whole.uncovered
-            prose |= _told(whole)
-        return NodeResult(
+        asked = [one for one in task.texts if one.path not in self._settled]
+        told = Told() if ask is None else tell(ask, asked, self._known)
+        data = {
+            "packed": [analysis["packed"]],
+            "prose": {path: list(map(list, said)) for path, said in told.said.items()},
+            "displaced": list(map(list, told.displaced)),
+            "done": list(told.done),
+            "shown": {path: list(marks) for path, marks in told.shown.items()},
+        }
+        found = NodeResult(
             node.id,
-            PARTIAL if uncovered else COMPLETED,
+            PARTIAL if told.uncovered else COMPLETED,
             count(analysis["files"], "file"),
             1.0,
-            uncovered=uncovered,
-            counts=counts,
-            metrics={"files": analysis["files"], "sentences": sum(map(len, prose.values()))},
-            data={
-                "packed": [analysis["packed"]],
-                "prose": prose,
-                "unfinished": list(told.unfinished),
-            },
+            uncovered=told.uncovered,
+            counts=told.counts,
+            metrics={"files": analysis["files"], "sentences": sum(map(len, told.said.values()))},
+            data=data,
         )
+        return self._summed(found, node, ask)
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
-        packed: list[str] = []
-        unfinished: list[str] = []
-        prose: dict[str, list[Any]] = {}
-        counts = Evidence()
-        uncovered: tuple[tuple[str, str], ...] = ()
         alive = [child for child in children if child.status != FAILED]
+        data: dict[str, Any] = {"prose": {}, "shown": {}}
+        for key in ("packed", "displaced", "done"):
+            data[key] = [one for child in alive for one in child.data[key]]
+        counts = Evidence()
         for child in alive:
-            packed += child.data["packed"]
-            unfinished += child.data["unfinished"]
-            for folder, said in child.data["prose"].items():
-                prose.setdefault(folder, []).extend(said)
+            for key in ("prose", "shown"):
+                for path, rows in child.data[key].items():
+                    data[key].setdefault(path, []).extend(rows)
             counts = added(counts, child.counts)
-        if ask is not None and node.parent is None:
-            whole = self._whole(ask, prose)
-            counts, uncovered = added(counts, whole.counts), whole.uncovered
-            prose |= _told(whole)
         files = int(sum(child.metrics["files"] for child in alive))
-        return NodeResult(
+        found = NodeResult(
             node.id,
-            PARTIAL if uncovered or len(alive) < len(children) else COMPLETED,
+            COMPLETED if len(alive) == len(children) else PARTIAL,
             count(files, "file"),
             1.0,
-            uncovered=uncovered,
             counts=counts,
-            metrics={"files": files, "sentences": sum(map(len, prose.values()))},
-            data={"packed": packed, "prose": prose, "unfinished": sorted(set(unfinished))},
+            metrics={"files": files, "sentences": sum(map(len, data["prose"].values()))},
+            data=data,
+        )
+        return self._summed(found, node, ask)
+
+    def _summed(self, found: NodeResult, node: Node, ask: Ask | None) -> NodeResult:
+        """The result of the root with what is said of the whole; any other as it is."""
+        if ask is None or node.parent is not None:
+            return found
+        whole = self._whole(ask, found.data)
+        data = dict(found.data)
+        if whole.digest is not None:
+            data["whole"] = {"digest": whole.digest, "said": list(map(list, whole.said))}
+        return found.replace(
+            status=PARTIAL if whole.uncovered else found.status,
+            uncovered=(*found.uncovered, *whole.uncovered),
+            counts=added(found.counts, whole.counts),
+            data=data,
         )
 
-    def _whole(self, ask: Ask, prose: Mapping[str, Sequence[Sequence[Any]]]) -> Told:
-        """What is said of all folders, those that this run left alone too."""
-        every = {**self.options["prose"], **prose}
-        return sum_up(ask, {folder: [Said.of(row) for row in every[folder]] for folder in every})
-
-
-def _told(whole: Told) -> dict[str, list[Any]]:
-    """What was said of the whole; nothing where that is still open, so that it is asked again."""
-    return {} if whole.unfinished else {WHOLE: list(map(list, whole.said.get("", ())))}
+    def _whole(self, ask: Ask, data: Mapping[str, Any]) -> Whole:
+        """What is said of all files, those that this run left alone too; asked where it is new."""
+        known = grounds(merged({path: one.said for path, one in self._known.items()}, data))
+        return Whole() if digest_of(known) == self.options["whole"] else sum_up(ask, known)

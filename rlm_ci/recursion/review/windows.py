@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Bytes that a prompt must have room for besides our words, for a window to be worth asking about.
 LEAST = 2_000
+#: Why a line is in no window, whoever asks, and however often.
+TOO_LONG = "is longer than a prompt holds"
 
 
 class Shown(Row):
@@ -84,7 +86,7 @@ def windows(texts: Sequence[Text], room: int, changed: Ranges | None) -> Windows
             if used + start + sizes[at] > room:
                 if not used:
                     where = text.line_start + at
-                    missing.append((text.path, f"line {where:,} is longer than a prompt holds"))
+                    missing.append((text.path, f"line {where:,} {TOO_LONG}"))
                     at += 1
                 else:
                     close()

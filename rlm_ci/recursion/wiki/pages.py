@@ -12,6 +12,7 @@ from rlm_ci.findings import Document
 from rlm_ci.recursion.wiki import VERSION
 from rlm_ci.recursion.wiki.chapter import LARGE, World, chapter
 from rlm_ci.recursion.wiki.claims import COMMIT, Register, Target, claim_of, opened
+from rlm_ci.recursion.wiki.kept_prose import Sentences
 from rlm_ci.recursion.wiki.modules import laid_out
 from rlm_ci.recursion.wiki.overview import overview
 from rlm_ci.recursion.wiki.readme import is_readme
@@ -81,6 +82,7 @@ class Pages(Value):
 
     pages: tuple[Page, ...]
     state: State
+    sentences: Sentences = Sentences()
 
     def write(self, folder: str) -> tuple[str, ...]:
         """Make ``folder`` hold these pages and their state; tells which files it touched.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from hashlib import sha256
 
 from rlm_ci import resources
@@ -14,137 +13,258 @@ from rlm_ci.recursion.journals import BUDGET, REMOTE
 from rlm_ci.recursion.quoting import said_of
 from rlm_ci.recursion.review.questions import REPAIR, ask_object
 from rlm_ci.recursion.review.windows import LEAST, fence, name, windows
-from rlm_ci.recursion.wiki.claims import batches, lines_in, quote_hash
+from rlm_ci.recursion.wiki.kept_prose import LINES, MOST, SENTENCES, Lines, mark, tells
 from rlm_ci.recursion.wiki.modules import is_source
 from rlm_ci.recursion.wiki.paths import folder_of
-from rlm_ci.recursion.wiki.state import WHOLE, Said
+from rlm_ci.recursion.wiki.state import Said
 from rlm_ci.texts import encodable, printable
-from rlm_ci.values import Value
+from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.corpus import Corpus, File
     from rlm_ci.recursion.nodes import Text
     from rlm_ci.recursion.objective import Ask
     from rlm_ci.recursion.wiki.state import Prose
 
-#: Raised whenever the prompts ask for something else.
-_VERSION = 1
 _MODULE = "prompts/wiki-module.md.j2"
 _WHOLE = "prompts/wiki-whole.md.j2"
-#: Sentences of one answer, and of all that is shown of a repository to be summed up.
-_SENTENCES = 8
-#: Letters and digits that a quote must have, and the most lines.
-_TELLING = 8
-_LINES = 40
+#: Sentences that are shown of a repository to be summed up.
 _SUMMED = 240
-#: Characters of a sentence that was kept: what takes a secret's place may make it longer.
-_CHARACTERS = 1_000
+#: Bytes of a prompt for what has been said already: at most so many, and this share of it.
+_KNOWN, _SHARE = 4_000, 16
+#: Bytes that the number of a line takes.
+_NUMBERED = 8
 _SENTENCE, _WHOLE_SENTENCE = "wiki-sentence.schema.json", "wiki-whole-sentence.schema.json"
 _UNREADABLE = "no_answer: what the model said could not be read, twice"
 
 
 class Told(Value):
-    """Sentences by folder; what became of the pointers; paths that nobody told of, and why.
+    """New sentences by path, those of before that gave way; what became of the pointers.
 
-    ``unfinished`` are folders of which something, or all, is missing.
+    ``done`` are files that were asked about, ``shown`` hashes of the parts of long ones that were
+    shown, ``uncovered`` paths of which something was left out, and why.
     """
 
     said: Mapping[str, tuple[Said, ...]] = {}
-    unfinished: tuple[str, ...] = ()
+    displaced: tuple[Said, ...] = ()
+    done: tuple[str, ...] = ()
+    shown: Mapping[str, tuple[str, ...]] = {}
     counts: Evidence = Evidence()
     uncovered: tuple[tuple[str, str], ...] = ()
 
 
-def digests(files: Iterable[File]) -> dict[str, str]:
-    """For each folder with sources a hash of all that a model would be shown of it."""
-    groups: dict[str, list[str]] = {}
-    for path, oid, _ in files:
-        if is_source(path):
-            groups.setdefault(folder_of(path), []).append(f"{encodable(path)}\0{oid}\0")
-    return {
-        folder: sha256(f"{_VERSION}\0{''.join(rows)}".encode()).hexdigest()
-        for folder, rows in sorted(groups.items())
-    }
+class Whole(Value):
+    """What was said of the whole, and a hash of what it rests on; None where nobody was asked."""
+
+    said: tuple[Said, ...] = ()
+    digest: str | None = None
+    counts: Evidence = Evidence()
+    uncovered: tuple[tuple[str, str], ...] = ()
 
 
-def tell(ask: Ask, texts: Sequence[Text]) -> Told:
-    """Ask what the sources among ``texts`` are for, folder by folder."""
+def tell(ask: Ask, texts: Sequence[Text], known: Mapping[str, Prose] | None = None) -> Told:
+    """Ask what the sources among ``texts`` are for, folder by folder.
+
+    ``known`` is what stands of what was said before, by path: it is not to be said again, and a
+    part that was shown is not shown again.
+    """
+    teller = _Teller(ask, texts, known or {})
     groups: dict[str, list[Text]] = {}
     for text in texts:
-        if is_source(text.path) and text.content.strip():
+        if is_source(text.path):
             groups.setdefault(folder_of(text.path), []).append(text)
-    render = resources.load_template(_MODULE)
-    room = ask.max_bytes - len(render({"fence": fence(""), "listing": ""}).encode()) - REPAIR
-    said: dict[str, tuple[Said, ...]] = {}
-    unfinished: list[str] = []
-    uncovered: list[tuple[str, str]] = []
-    opener = _Opener(texts)
-    for number, (folder, inner) in enumerate(groups.items(), 1):
-        if room < LEAST:
-            why = f"a prompt of {ask.max_bytes:,} bytes has no room for it"
-            uncovered += [(text.path, f"prompt_too_small: {why}") for text in inner]
-            unfinished.append(folder)
-            continue
-        cut = windows(inner, room, None)
-        uncovered += cut.missing
-        found: list[Said] = []
-        for turn, window in enumerate(cut.windows, 1):
-            mark = fence(window.listing)
-            prompt = render({"fence": mark, "listing": window.listing})
+    for number, inner in enumerate(groups.values(), 1):
+        teller.tell(number, inner)
+    return teller.told()
+
+
+class _Teller:
+    """Asks about the folders of one leaf."""
+
+    def __init__(self, ask: Ask, texts: Sequence[Text], known: Mapping[str, Prose]) -> None:
+        self._ask = ask
+        self._render = resources.load_template(_MODULE)
+        words = self._render({"fence": fence(""), "listing": "", "known": ["-"]})
+        self._for_known = min(_KNOWN, ask.max_bytes // _SHARE)
+        self._room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
+        self._known = known
+        self._opener = _Opener(texts)
+        self._said: dict[str, list[Said]] = {}
+        self._displaced: list[Said] = []
+        self._shown: dict[str, list[str]] = {}
+        self._asked: list[str] = []
+        self._uncovered: list[tuple[str, str]] = []
+        self._why = ""
+
+    def tell(self, number: int, inner: Sequence[Text]) -> None:
+        """Ask about a folder, by as few prompts as its unknown parts need."""
+        paths = [text.path for text in inner]
+        self._asked += paths
+        full = [text for text in inner if text.content.strip()]
+        if full and self._room < LEAST:
+            why = f"a prompt of {self._ask.max_bytes:,} bytes has no room for it"
+            self._uncovered += [(path, f"prompt_too_small: {why}") for path in paths]
+            return
+        turn, self._why = 0, ""
+        for some in _apart(full, self._room):
+            cut = windows(some, self._room, None)
+            self._uncovered += cut.missing
+            for window in cut.windows:
+                turn += 1
+                pieces = [_Piece.of((some[one.text], *list(one)[1:])) for one in window.shown]
+                is_long = len(some) == 1 and (len(cut.windows) > 1 or _is_slice(some[0]))
+                self._turn(f"tell-{number}-{turn}", window.listing, pieces, is_long=is_long)
+
+    def _turn(self, place: str, listing: str, pieces: Sequence[_Piece], *, is_long: bool) -> None:
+        marks = [(one.text.path, _digest(one)) for one in pieces]
+        before = {path: self._known[path].shown for path, _ in marks if path in self._known}
+        why = ""
+        if not all(part in before.get(path, ()) for path, part in marks):
+            why = self._why  # who has refused, or is spent, is not asked again
             try:
-                answer = ask_object(ask, f"tell-{number}-{turn}", prompt, _misfit)
+                if not why and not self._asks(place, listing, pieces):
+                    why = _UNREADABLE
             except (LimitError, RemoteError) as error:
                 word = BUDGET if isinstance(error, LimitError) else REMOTE
-                why = f"{word}: no prose about it: {printable(str(error))}"
-                uncovered += [(text.path, why) for text in inner]
-                unfinished.append(folder)
-                break
-            if answer is None:
-                uncovered += [(inner[one.text].path, _UNREADABLE) for one in window.shown]
-                unfinished.append(folder)
-            else:
-                found += opener.kept(answer["sentences"])
-        said[folder] = tuple(dict.fromkeys(found))
-    missing = tuple(dict.fromkeys(uncovered))
-    return Told(said, tuple(unfinished), opener.counts(), missing)
+                self._why = why = f"{word}: no prose about it: {printable(str(error))}"
+        for path, part in marks:
+            if why:
+                self._uncovered.append((path, why))
+            elif is_long:
+                self._shown.setdefault(path, []).append(part)
+
+    def _asks(self, place: str, listing: str, pieces: Sequence[_Piece]) -> bool:
+        """Ask about one window; whether the answer could be read."""
+        known = [said for one in pieces for said in self._of(one)]
+        rows, used = [], 0
+        for said in known:
+            row = f"- {name(said.path)}:{said.line_start}: {name(said.text)}"
+            used += len(row.encode("utf-8", "replace")) + 1
+            if used <= self._for_known:
+                rows.append(row)
+        line = fence(listing, *rows)
+        prompt = self._render({"fence": line, "listing": listing, "known": rows})
+        answer = ask_object(self._ask, place, prompt, _misfit)
+        if answer is None:
+            return False
+        new = [one for one in self._opener.kept(answer["sentences"]) if one not in known]
+        for said in new:
+            self._said.setdefault(said.path, []).append(said)
+        self._displaced += known[: max(0, len(known) + len(new) - MOST)]
+        return True
+
+    def _of(self, piece: _Piece) -> list[Said]:
+        known = self._known.get(piece.text.path)
+        said = known.said if known is not None else ()
+        return [one for one in said if piece.line_start <= one.line_start <= piece.line_end]
+
+    def told(self) -> Told:
+        return Told(
+            {path: tuple(dict.fromkeys(said)) for path, said in self._said.items()},
+            tuple(self._displaced),
+            tuple(dict.fromkeys(self._asked)),
+            {path: tuple(marks) for path, marks in self._shown.items()},
+            self._opener.counts(),
+            tuple(dict.fromkeys(self._uncovered)),
+        )
 
 
-def sum_up(ask: Ask, said: Mapping[str, Sequence[Said]]) -> Told:
+class _Piece(Row):
+    """Lines of a text that are shown together."""
+
+    text: Text
+    line_start: int
+    line_end: int
+
+
+def _is_slice(text: Text) -> bool:
+    return text.line_start > 1 or text.whole is not None
+
+
+def _digest(piece: _Piece) -> str:
+    """A hash of what a piece shows, wherever it stands."""
+    text, start, end = piece
+    lines = text.content.split(b"\n")[start - text.line_start : end - text.line_start + 1]
+    return mark(sha256(b"\n".join(lines)).hexdigest())
+
+
+def _apart(texts: Sequence[Text], room: int) -> Iterator[list[Text]]:
+    """Texts that fit a prompt together; one that is too long stands alone.
+
+    So its parts stay what they are, whatever changes around it.
+    """
+    some: list[Text] = []
+    for text in texts:
+        size = len(text.content) + _NUMBERED * (text.content.count(b"\n") + 1)
+        if size > room:
+            if some:
+                yield some
+            yield [text]
+            some = []
+        else:
+            some.append(text)
+    if some:
+        yield some
+
+
+def merged(
+    known: Mapping[str, Sequence[Said]], data: Mapping[str, Any]
+) -> dict[str, tuple[Said, ...]]:
+    """What was said of files before, and by a recursion whose result has ``data``."""
+    displaced = {Said.of(row) for row in data["displaced"]}
+    found = {path: [one for one in said if one not in displaced] for path, said in known.items()}
+    for path, rows in data["prose"].items():
+        found.setdefault(path, []).extend(map(Said.of, rows))
+    return {path: tuple(dict.fromkeys(said)) for path, said in found.items()}
+
+
+def grounds(said: Mapping[str, Sequence[Said]]) -> list[Said]:
+    """The sentences that what is said of the whole rests on."""
+    folders: dict[str, list[Said]] = {}
+    for path in sorted(said):
+        folders.setdefault(folder_of(path), []).extend(said[path])
+    return [one for rows in folders.values() for one in rows[:SENTENCES]][:_SUMMED]
+
+
+def digest_of(known: Iterable[Said]) -> str:
+    """A hash of the grounds, wherever they stand."""
+    rows = [f"{encodable(one.path)}\0{encodable(one.text)}\0" for one in known]
+    return mark("".join(rows))
+
+
+def sum_up(ask: Ask, known: Sequence[Said]) -> Whole:
     """Ask what the whole is, from sentences that hold; each new one rests on some of them."""
-    known = [one for folder in sorted(said) for one in said[folder][:_SENTENCES]][:_SUMMED]
-    if not known:
-        return Told()
-    rows = [f"[{number}] {name(one.path)}: {one.text}" for number, one in enumerate(known, 1)]
+    rows = [f"[{at}] {name(one.path)}: {name(one.text)}" for at, one in enumerate(known, 1)]
     render = resources.load_template(_WHOLE)
     room = ask.max_bytes - len(render({"fence": fence(""), "listing": ""}).encode()) - REPAIR
-    while rows and len("\n".join(rows).encode("utf-8", "surrogateescape")) > room:
+    while rows and len("\n".join(rows).encode()) > room:
         rows.pop()
     if not rows:
-        return Told()
+        return Whole()
     listing = "\n".join(rows)
     try:
         prompt = render({"fence": fence(listing), "listing": listing})
         answer = ask_object(ask, "tell-whole", prompt, _misfit_whole)
     except (LimitError, RemoteError) as error:
         word = BUDGET if isinstance(error, LimitError) else REMOTE
-        return Told(unfinished=("",), uncovered=(("", f"{word}: no prose about the whole"),))
+        return Whole(uncovered=(("", f"{word}: no prose about the whole"),))
     if answer is None:
-        return Told(unfinished=("",), uncovered=(("", _UNREADABLE),))
+        return Whole(uncovered=(("", _UNREADABLE),))
     kept, offered = [], 0
-    for sentence in answer["sentences"][:_SENTENCES]:
+    for sentence in answer["sentences"][:SENTENCES]:
         offered += 1
         if resources.misfit(sentence, _WHOLE_SENTENCE):
             continue
         numbers = [number for number in sentence["rests_on"] if 1 <= number <= len(rows)]
         if numbers and len(numbers) == len(sentence["rests_on"]):
             ground = known[numbers[0] - 1]
-            kept.append(ground.replace(text=marked(" ".join(sentence["text"].split()))))
+            text = marked(encodable(" ".join(sentence["text"].split())))
+            kept.append(ground.replace(text=text))
     counts = Evidence(offered, len(kept), 0, offered - len(kept))
-    return Told({"": tuple(kept)}, counts=counts)
+    return Whole(tuple(kept), digest_of(known), counts)
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:
@@ -160,13 +280,8 @@ def _wrong(answer: Mapping[str, Any], schema: str) -> str:
     sentences = answer.get("sentences")
     if not isinstance(sentences, list):
         return "sentences must be a list"
-    told = [resources.misfit(one, schema) for one in sentences[:_SENTENCES]]
+    told = [resources.misfit(one, schema) for one in sentences[:SENTENCES]]
     return told[0] if told and all(told) else ""
-
-
-def _tells(quote: str) -> bool:
-    """Whether a quote is long enough to stand for anything: a ``def`` is in every file."""
-    return sum(char.isalnum() for char in quote) >= _TELLING
 
 
 class _Opener:
@@ -178,6 +293,7 @@ class _Opener:
         for text in texts:  # slices of one file share its path
             for known in {text.path, encodable(text.path), name(text.path)}:
                 self._texts.setdefault(known, []).append(text)
+        self._lines: dict[Text, Lines] = {}
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
 
     def counts(self) -> Evidence:
@@ -185,68 +301,38 @@ class _Opener:
 
     def kept(self, sentences: Sequence[Mapping[str, Any]]) -> list[Said]:
         found = []
-        for one in sentences[:_SENTENCES]:
+        for one in sentences[:SENTENCES]:
             if resources.misfit(one, _SENTENCE):
                 self._outcomes[REJECTED] += 1
                 continue
-            place = self._open(one)
-            if place is not None and place.line_start is not None:
-                end = place.line_end or place.line_start
-                text = said_of(self._shown, " ".join(one["text"].split()))
-                quote = quote_hash(place.quote or "")
-                found.append(Said(text, place.path, place.line_start, end, quote))
+            said = self._open(one)
+            if said is not None:
+                found.append(said)
         return found
 
-    def _open(self, claim: Mapping[str, Any]) -> Location | None:
+    def _open(self, claim: Mapping[str, Any]) -> Said | None:
         start, end, quote = int(claim["line_start"]), int(claim["line_end"]), claim["quote"]
-        best = Anchored(None, REJECTED, "the path is not there")
-        is_one = _tells(quote) and quote.count("\n") < _LINES
+        best, source = Anchored(None, REJECTED, "the path is not there"), None
+        is_one = tells(quote) and quote.count("\n") < LINES
         for text in self._texts.get(claim["path"], ()) if is_one else ():
             place = Location(text.path, start, end, quote=quote)
             found = anchor(place, text.content, text.blob, text.line_start)
             if best.location is None or found.outcome == VERIFIED:
-                best = found
-        self._outcomes[best.outcome] += 1
-        return best.location
+                best, source = found, text
+        said = None
+        if source is not None and best.location is not None and best.location.line_start:
+            begin, stop = best.location.line_start, best.location.line_end
+            words = said_of(self._shown, " ".join(claim["text"].split()))
+            said = self._said(source, words, begin, stop or begin)
+        self._outcomes[best.outcome if said is not None else REJECTED] += 1
+        return said
 
-
-def held(prose: Mapping[str, Prose], corpus: Corpus) -> dict[str, Prose]:
-    """What was kept and still holds: each sentence by the very lines that it quoted.
-
-    It comes from a file that a change may bring, and so nothing in it is believed for its own
-    sake: a folder of which one sentence does not hold is as if nothing had been said of it.
-    """
-    files = {file.path: file for file in corpus.files}
-    room: Counter[str] = Counter({WHOLE: 1})
-    for path, _, size in corpus.files:
-        room[folder_of(path)] += 1 + size // LEAST  # no window is smaller
-    sound = {
-        key: one
-        for key, one in prose.items()
-        if len(one.said) <= _SENTENCES * room[key]
-        and all(_is_sound(said, key) and said.path in files for said in one.said)
-    }
-    by_path: dict[str, list[Said]] = {}
-    for one in sound.values():
-        for said in one.said:
-            by_path.setdefault(said.path, []).append(said)
-    wrong: set[Said] = set()
-    for group in batches(files[path] for path in sorted(by_path)):
-        for file, content in zip(group, corpus.read(group), strict=True):
-            lines = lines_in(content)
-            wrong.update(said for said in by_path[file.path] if not _is_quoted(said, lines))
-    return {key: one for key, one in sound.items() if wrong.isdisjoint(one.said)}
-
-
-def _is_sound(said: Said, key: str) -> bool:
-    is_there = key == WHOLE or folder_of(said.path) == key
-    is_short = said.line_end - said.line_start < _LINES and len(said.text) <= _CHARACTERS
-    return is_there and is_short and is_source(said.path)
-
-
-def _is_quoted(said: Said, lines: Sequence[str]) -> bool:
-    quote = "\n".join(lines[said.line_start - 1 : said.line_end])
-    return said.line_end <= len(lines) and _tells(quote) and quote_hash(quote) == said.quote
+    def _said(self, source: Text, text: str, start: int, end: int) -> Said | None:
+        if source not in self._lines:
+            self._lines[source] = Lines(source.path, source.content)
+        by = source.line_start - 1
+        said = self._lines[source].said(text, start - by, end - by)
+        return None if said is None else said.replace(line_start=start, line_end=end)
 
 
 def added(one: Evidence, other: Evidence) -> Evidence:

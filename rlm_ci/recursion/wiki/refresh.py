@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from hashlib import sha256
 
 from rlm_ci import files
 from rlm_ci.errors import RlmCiError
 from rlm_ci.recursion.objectives import wiki as objective
+from rlm_ci.recursion.review.windows import TOO_LONG
 from rlm_ci.recursion.syntax.graph import Graph
 from rlm_ci.recursion.wiki.claims import batches
 from rlm_ci.recursion.wiki.facts import Facts, facts_of, merged, pack, unpack
+from rlm_ci.recursion.wiki.kept_prose import SENTENCES, Kept, Sentences, held, mark
+from rlm_ci.recursion.wiki.modules import is_source
 from rlm_ci.recursion.wiki.pages import build, texts_in
-from rlm_ci.recursion.wiki.paths import folder_of
-from rlm_ci.recursion.wiki.prose import digests, held
+from rlm_ci.recursion.wiki.prose import digest_of, grounds
+from rlm_ci.recursion.wiki.prose import merged as merged_prose
 from rlm_ci.recursion.wiki.readers import readers
 from rlm_ci.recursion.wiki.state import WHOLE, Prose, Said, State
 from rlm_ci.texts import encodable
@@ -41,15 +43,15 @@ _LIMIT = 1 << 30
 class Refresh(Value):
     """``todo`` is what a recursion must look at; it may be empty. ``options`` are its objective's.
 
-    ``known`` are facts of files that have not changed, ``prose`` what still holds of folders.
+    ``known`` are facts of files that have not changed, ``prose`` what still holds of what a model
+    said.
     """
 
     corpus: Corpus
     todo: Corpus
     options: Mapping[str, Any]
     known: Mapping[str, Facts]
-    prose: Mapping[str, Prose]
-    digests: Mapping[str, str]
+    prose: Kept
     kept: Mapping[str, str]
 
 
@@ -60,13 +62,14 @@ def plan(
     cache: str | None = None,
     model: str | None = None,
     settle: Settle | None = None,
+    under: str = "",
 ) -> Refresh:
     """What is to be done for ``corpus``: nothing again that is known from the last run.
 
     ``cache`` is a folder that may be deleted at any time; ``model`` the name of the one that will
-    be asked, None for none. ``settle`` is told which files are not known, as runs of their places
-    in the corpus, and tells which of them counted as such when the run began: since then others
-    may have come to be known, or to be forgotten.
+    be asked, None for none; ``under`` the folder that the corpus is of. ``settle`` is told which
+    files are not known, as runs of their places in the corpus, and tells which of them counted as
+    such when the run began: since then others may have come to be known, or to be forgotten.
     """
     keys = {file.path: _key(file.path, file.oid) for file in corpus.files}
     kept = _load(cache, set(keys.values())) if cache is not None else {}
@@ -82,34 +85,28 @@ def plan(
     if settle is not None:
         unknown = _chosen(corpus, settle(_runs(corpus, unknown)))
         known = _known(corpus, known, unknown)
-    marks = digests(corpus.files)
-    before = state.prose if state is not None else {}
-    before = held(
-        {key: one for key, one in before.items() if key == WHOLE or one.digest == marks.get(key)},
-        corpus,
-    )
-    prose = {folder: one for folder, one in before.items() if folder != WHOLE}
-    wanted = set(unknown)
-    if model is not None:
-        anew = marks.keys() - prose.keys()
-        if marks and not anew and WHOLE not in before:
-            # What the whole is was left open, and is asked behind a folder: the least of them.
-            sizes = Counter(map(folder_of, keys))
-            anew = {min(marks, key=lambda folder: (sizes[folder], folder))}
-            prose = {folder: one for folder, one in prose.items() if folder not in anew}
-        wanted |= {path for path in keys if folder_of(path) in anew}
-        if not anew and WHOLE in before:
-            prose[WHOLE] = before[WHOLE]
-    said = {folder: one.said for folder, one in prose.items() if folder != WHOLE}
-    return Refresh(
-        corpus,
-        corpus.limited(wanted),
-        objective.options(prose=said if model is not None else None),
-        known,
-        prose,
-        marks,
-        kept,
-    )
+    before = held(state, corpus, under)
+    asked = _asked(corpus, before.prose) if model is not None else set()
+    wanted = unknown | asked
+    if model is None:
+        return Refresh(corpus, corpus.limited(wanted), objective.options(), known, before, kept)
+    said = {path: one for path, one in before.prose.items() if path != WHOLE}
+    whole = before.prose[WHOLE].digest if WHOLE in before.prose else ""
+    found = grounds({path: one.said for path, one in said.items()})
+    if corpus.files and not wanted and found and whole != digest_of(found):
+        # What the whole is was left open: it is asked behind any file, the least of them.
+        wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
+    options = objective.options(known=said, settled=wanted - asked, whole=whole)
+    return Refresh(corpus, corpus.limited(wanted), options, known, before, kept)
+
+
+def _asked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
+    """The sources that a model has not been asked about as they are."""
+    return {
+        path
+        for path, oid, size in corpus.files
+        if size and is_source(path) and (path not in prose or prose[path].digest != mark(oid))
+    }
 
 
 def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
@@ -156,14 +153,9 @@ def finish(
     ``folder`` holds the pages of ``state``. What is known now is kept in ``cache``. ``mask`` takes
     out of a text what must not be shown.
     """
-    data = result.data if result is not None else {"packed": [], "prose": {}, "unfinished": []}
+    data = result.data if result is not None else _NOTHING
     facts = merged(data["packed"], work.known)
-    prose = dict(work.prose)
-    for key, rows in data["prose"].items():
-        said = tuple(Said.of(row) for row in rows)
-        # What is not finished is asked again, and so is of no digest.
-        digest = "" if key in data["unfinished"] else work.digests.get(key, "")
-        prose[key] = Prose(digest, model or "", said)
+    prose = _spoken(work, result, model or "")
     outlines = [facts[file.path].outline for file in work.corpus.files if file.path in facts]
     paths = [file.path for file in work.corpus.files]
     if options.outside is not None:
@@ -185,7 +177,39 @@ def finish(
     )
     if cache is not None:
         _store(cache, work, facts, pages.state)
-    return pages
+    return pages.replace(sentences=Sentences.of(work.prose, prose))
+
+
+#: What a recursion over no file comes to.
+_NOTHING: Mapping[str, Any] = {
+    "packed": [], "prose": {}, "displaced": [], "done": [], "shown": {},
+}  # fmt: skip
+
+
+def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, Prose]:
+    """What is said of each file now, and of the whole: what stood, and what is new."""
+    if result is None:
+        return dict(work.prose.prose)
+    data, before = result.data, work.prose.prose
+    said = merged_prose({path: one.said for path, one in before.items()}, data)
+    oids = {file.path: file.oid for file in work.corpus.files}
+    # Of a long file one part may have failed, and another not.
+    unfinished = {path for path, why in result.uncovered if not why.endswith(TOO_LONG)}
+    found: dict[str, Prose] = {}
+    for path in dict.fromkeys((*said, *data["done"])):
+        old = before.get(path, Prose("", model, ()))
+        shown = tuple(dict.fromkeys(data["shown"].get(path, ())))
+        if path in data["done"] and path not in unfinished:
+            digest, name = mark(oids[path]), model
+        else:
+            digest, name, shown = old.digest, old.model, tuple(dict.fromkeys((*old.shown, *shown)))
+        found[path] = Prose(digest, name, said.get(path, ()), shown)
+    whole = data.get("whole")
+    if whole is not None:
+        known = before[WHOLE].said if WHOLE in before else ()
+        rows = dict.fromkeys((*map(Said.of, whole["said"]), *known))
+        found[WHOLE] = Prose(whole["digest"], model, tuple(rows)[:SENTENCES])
+    return {key: found[key] for key in sorted(found)}
 
 
 # ── what is kept ──

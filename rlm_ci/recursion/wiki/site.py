@@ -19,6 +19,7 @@ from rlm_ci import files, process
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.markdown import GAP
 from rlm_ci.recursion.wiki.pages import INDEX
+from rlm_ci.recursion.wiki.state import NAME as STATE
 from rlm_ci.recursion.wiki.state import State
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
@@ -119,7 +120,7 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> Built:
         config = os.path.join(work, "zensical.toml")
         files.write(config, _config(texts, diagrams=script is not None).encode())
         _run(config, work, environment)
-        _place(os.path.join(work, "site"), out)
+        _place(os.path.join(work, "site"), out, state)
     return Built(len(texts), script is not None)
 
 
@@ -192,10 +193,13 @@ def _require_ours(out: str) -> None:
         )
 
 
-def _place(made: str, out: str) -> None:
+def _place(made: str, out: str, state: State) -> None:
+    """Put the site in its place, with the state by which the next run knows what was said."""
     try:
-        if os.path.isdir(out):
-            for name in os.listdir(out):
+        files.make_folder(out)
+        files.write(os.path.join(out, STATE), state.to_bytes())
+        for name in os.listdir(out):
+            if name not in (MARKER, STATE):
                 path = os.path.join(out, name)
                 if os.path.isdir(path) and not os.path.islink(path):
                     shutil.rmtree(path)

@@ -31,21 +31,45 @@ WHOLE = "/"
 
 
 class Said(Row):
-    """A sentence of a model, the lines that it holds by, and a hash of these."""
+    """A sentence of a model, the lines that it holds by, and a hash of these.
+
+    ``within`` is the definition that they stand in, where they alone do not tell the place.
+    """
 
     text: str
     path: str
     line_start: int
     line_end: int
     quote: str
+    within: str = ""
 
 
 class Prose(Value):
-    """What a model said of one module, and a hash of what it was shown."""
+    """What a model said of one file, or of the whole.
+
+    ``digest`` stands for what it was shown, "" where it has not been asked in full. ``shown`` are
+    hashes of the parts of a long file that it was shown already.
+    """
 
     digest: str
     model: str
     said: tuple[Said, ...]
+    shown: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"digest": self.digest, "model": self.model}
+        told["said"] = [list(row) if row.within else list(row)[:-1] for row in self.said]
+        return {**told, "shown": list(self.shown)} if self.shown else told
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Prose:
+        """Raises KeyError, TypeError, ValueError for what is none."""
+        return cls(
+            _text(record["digest"]),
+            _text(record["model"]),
+            tuple(map(_said, record["said"])),
+            tuple(map(_text, record.get("shown", ()))),
+        )
 
 
 class Kept(Value):
@@ -96,7 +120,7 @@ class State(Value):
             raise _damaged(where, f"it does not follow {_SCHEMA} ({error})") from None
 
     def to_bytes(self) -> bytes:
-        """As JSON; a page, and a module's prose, is a line."""
+        """As JSON; a page, and the prose about a file, is a line."""
         pages = {
             name: {
                 "digest": page.digest,
@@ -106,10 +130,7 @@ class State(Value):
             }
             for name, page in self.pages.items()
         }
-        prose = {
-            key: {"digest": one.digest, "model": one.model, "said": [list(row) for row in one.said]}
-            for key, one in self.prose.items()
-        }
+        prose = {key: one.to_dict() for key, one in self.prose.items()}
         head = {
             "version": VERSION,
             "tree": self.tree,
@@ -169,10 +190,7 @@ def _state(record: Mapping[str, Any]) -> State:
         _commit(record["commit"]),
         {name: _kept(page) for name, page in record["pages"].items()},
         {path: _text(blob) for path, blob in record["blobs"].items()},
-        {
-            key: Prose(_text(one["digest"]), _text(one["model"]), tuple(map(_said, one["said"])))
-            for key, one in record["prose"].items()
-        },
+        {key: Prose.from_dict(one) for key, one in record["prose"].items()},
     )
 
 
@@ -189,8 +207,9 @@ def _kept(record: Mapping[str, Any]) -> Kept:
 
 
 def _said(row: list[Any]) -> Said:
-    text, path, start, end, quote = row
-    return Said(_text(text), _text(path), *_range(start, end), _text(quote))
+    text, path, start, end, quote, *within = row
+    (name,) = map(_text, within or ("",))
+    return Said(_text(text), _text(path), *_range(start, end), _text(quote), name)
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,366 @@
+"""What is kept of a model's sentences: each for itself, for as long as its quote stands.
+
+They come from a ``wiki.json`` that a change may bring, so nothing of it is believed: every quote
+is looked for in the sources of this run. One that has moved takes its sentence along.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from hashlib import sha256
+
+from rlm_ci.line_references import marked
+from rlm_ci.markdown import clip
+from rlm_ci.recursion.nodes import Text
+from rlm_ci.recursion.quoting import said_of
+from rlm_ci.recursion.review.windows import LEAST, name
+from rlm_ci.recursion.syntax.reading import outline
+from rlm_ci.recursion.wiki.claims import batches, lines_in, quote_hash
+from rlm_ci.recursion.wiki.modules import is_source
+from rlm_ci.recursion.wiki.state import WHOLE, Prose, Said
+from rlm_ci.texts import count, encodable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rlm_ci.recursion.corpus import Corpus, File
+    from rlm_ci.recursion.wiki.state import State
+
+    Why = tuple[str, str]
+    #: A sentence with its key, its model, and whether it is one that may be looked for.
+    _Row = tuple[str, Said, str, bool]
+
+#: Raised whenever the prompts ask for something else.
+_VERSION = 1
+#: Sentences of one answer.
+SENTENCES = 8
+#: Sentences about one window: where new ones make it more, the oldest give way.
+MOST = 2 * SENTENCES
+#: Letters and digits that a quote must have, and the most lines.
+_TELLING = 8
+LINES = 40
+#: Characters of a sentence that was kept: what takes a secret's place may make it longer.
+_CHARACTERS = 1_000
+#: Files that are searched for what was said of one that is gone.
+_ALIKE = 32
+#: Characters by which a sentence that goes is named.
+_SHORT = 80
+
+#: Why a sentence goes: of one, and of several.
+LINES_GONE = "its lines are gone", "their lines are gone"
+FILE_GONE = "its file is gone", "their files are gone"
+LEFT_OUT = "its file is left out", "their files are left out"
+ELSEWHERE = (
+    "its file is outside of the folder looked at",
+    "their files are outside of the folder looked at",
+)
+NOT_OURS = (
+    "it is not of the form or the number that is kept",
+    "they are not of the form or the number that is kept",
+)
+
+
+class Kept(Value):
+    """What was kept and stands, by path and WHOLE; how many moved; what goes, and why."""
+
+    prose: Mapping[str, Prose] = {}
+    moved: int = 0
+    dropped: tuple[tuple[Said, Why], ...] = ()
+
+
+class Sentences(Value):
+    """What became of a model's sentences in one refresh.
+
+    Of those of before ``kept`` stand, ``moved`` of them elsewhere; ``replaced`` gave way to what
+    the model said anew, and the others are ``dropped``.
+    """
+
+    kept: int = 0
+    moved: int = 0
+    new: int = 0
+    replaced: int = 0
+    dropped: tuple[tuple[Said, Why], ...] = ()
+
+    @classmethod
+    def of(cls, before: Kept, prose: Mapping[str, Prose]) -> Sentences:
+        """What ``prose``, the sentences of now, has of those that were kept."""
+        old = {(key, said) for key, one in before.prose.items() for said in one.said}
+        now = {(key, said) for key, one in prose.items() for said in one.said}
+        kept = len(old & now)
+        return cls(kept, min(before.moved, kept), len(now - old), len(old - now), before.dropped)
+
+    def told(self) -> str:
+        """In words; "" where there never was a sentence."""
+        if self == Sentences(new=self.new):  # there were none before
+            return count(self.new, "new sentence") if self.new else ""
+        moved = f" ({self.moved} at other lines)" if self.moved else ""
+        words = [f"{count(self.kept, 'sentence')} kept{moved}"]
+        words += [f"{self.new} new"] if self.new else []
+        words += [f"{self.replaced} replaced by newer ones"] if self.replaced else []
+        whys = Counter(why for _, why in self.dropped)
+        words += [f"{n} dropped: {why[n > 1]}" for why, n in sorted(whys.items())]
+        return ", ".join(words)
+
+    def rows(self) -> list[str]:
+        """Each sentence that was dropped, with where it stood, and why."""
+        return [
+            f"dropped: {name(one.path)}#L{one.line_start}-L{one.line_end}, {why[0]}: "
+            f"{clip(name(one.text), _SHORT)}"
+            for one, why in self.dropped
+        ]
+
+
+def mark(oid: str) -> str:
+    """Stands for a file of which a model has been asked all that there is to ask."""
+    return sha256(f"{_VERSION}\0{oid}".encode()).hexdigest()[:16]
+
+
+def tells(quote: str) -> bool:
+    """Whether a quote is long enough to stand for anything: a ``def`` is in every file."""
+    return sum(char.isalnum() for char in quote) >= _TELLING
+
+
+def folded(lines: Iterable[str]) -> str:
+    """The text of a quote whatever its indentation."""
+    return "\n".join(line.strip() for line in lines)
+
+
+class Lines:
+    """A file's lines, in which quotes are looked for."""
+
+    def __init__(self, path: str, content: bytes) -> None:
+        self.path = path
+        self._content = content
+        self._lines = lines_in(content)
+        self._text = ""
+        self._runs: dict[int, dict[str, list[int]]] = {}
+        self._names: list[tuple[int, int, str]] | None = None
+
+    def moved(self, said: Said) -> Said | None:
+        """The sentence where its quote stands now, nearest to where it stood; None for nowhere."""
+        length = said.line_end - said.line_start + 1
+        here = self._at(said.line_start, length)
+        if here is not None and said.quote in here and self._is_within(said, said.line_start):
+            starts = [said.line_start]
+        else:
+            runs = self._runs_of(length).get(said.quote, ())
+            starts = [start for start in runs if self._is_within(said, start)]
+        if not starts:
+            return None
+        start = min(starts, key=lambda start: (abs(start - said.line_start), start))
+        return self.said(said.text, start, start + length - 1)
+
+    def said(self, text: str, start: int, end: int) -> Said | None:
+        """A sentence by these lines; None where they say too little to hold one."""
+        quote = folded(self._lines[start - 1 : end])
+        if not tells(quote):
+            return None
+        if not self._text:
+            self._text = f"\n{folded(self._lines)}\n"
+        # A quote that stands twice is told apart by the definition that it stands in.
+        is_single = self._text.find(f"\n{quote}\n", self._text.find(f"\n{quote}\n") + 1) < 0
+        within = "" if is_single else self._name(start)
+        return Said(encodable(text), self.path, start, end, quote_hash(quote), within)
+
+    def _is_within(self, said: Said, start: int) -> bool:
+        return not said.within or self._name(start) == said.within
+
+    def _at(self, start: int, length: int) -> tuple[str, str] | None:
+        """The hashes by which the lines from ``start`` may be known."""
+        lines = self._lines[start - 1 : start - 1 + length]
+        if len(lines) < length:
+            return None
+        # As they are written: so they were known before quotes were folded.
+        return quote_hash(folded(lines)), quote_hash("\n".join(lines))
+
+    def _runs_of(self, length: int) -> Mapping[str, list[int]]:
+        """The first lines of all runs of ``length`` lines, by the hashes of their texts."""
+        if length not in self._runs:
+            found: dict[str, list[int]] = {}
+            for start in range(1, len(self._lines) - length + 2):
+                for digest in dict.fromkeys(self._at(start, length) or ()):
+                    found.setdefault(digest, []).append(start)
+            self._runs[length] = found
+        return self._runs[length]
+
+    def _name(self, line: int) -> str:
+        """The innermost definition around a line."""
+        if self._names is None:
+            symbols = outline(self.path, self._content).symbols
+            self._names = [
+                (one.line_end - one.line_start, one.line_start, one.name) for one in symbols
+            ]
+        around = (row for row in self._names if row[1] <= line <= row[1] + row[0])
+        return min(around, default=(0, 0, ""))[2].rpartition(".")[2]
+
+
+def held(state: State | None, corpus: Corpus, under: str = "") -> Kept:
+    """What of the sentences in ``state`` stands in ``corpus``, the files below ``under``."""
+    if state is None or not state.prose:
+        return Kept()
+    rows = list(_rows(state.prose, corpus))
+    files = {file.path: file for file in corpus.files}
+    there: dict[str, list[int]] = {}
+    gone: dict[str, list[int]] = {}
+    for number, (_, said, _, is_sound) in enumerate(rows):
+        if is_sound:
+            wanted = there if said.path in files else gone
+            wanted.setdefault(said.path, []).append(number)
+    found: dict[int, Said] = {}
+    for lines in _opened(corpus, (files[path] for path in there)):
+        _look(lines, there[lines.path], rows, found)
+    prose = _asked(state, files)
+    if gone:
+        new = _New(state, corpus, (row[1] for row in rows))
+        prose |= new.renamed(gone)
+        _follow(new, gone, rows, found)
+    said_of: dict[str, dict[Said, None]] = {}
+    for number in sorted(found):
+        now = found[number] = _marked(found[number], state, corpus, files)
+        key, _, model, _ = rows[number]
+        place = WHOLE if key == WHOLE else now.path
+        said_of.setdefault(place, {})[now] = None
+        prose.setdefault(place, Prose("", model, ()))
+    for place, kept in said_of.items():
+        prose[place] = prose[place].replace(said=tuple(kept))
+    old = {number: rows[number][1] for number in found}
+    moved = sum(
+        (found[at].path, found[at].line_start) != (one.path, one.line_start)
+        for at, one in old.items()
+    )
+    omitted = dict(corpus.omitted)
+    dropped = []
+    for number, (_, said, _, is_sound) in enumerate(rows):
+        if number not in found:
+            why = LINES_GONE if said.path in files else _missing(said.path, omitted, under)
+            dropped.append((said, why if is_sound else NOT_OURS))
+    return Kept({key: prose[key] for key in sorted(prose)}, moved, tuple(dropped))
+
+
+def _marked(said: Said, state: State, corpus: Corpus, files: Mapping[str, File]) -> Said:
+    """The sentence; a place that it names is marked, but in a file as the model was shown it."""
+    if marked(said.text) == said.text:
+        return said
+    same = [
+        files[path]
+        for path, one in state.prose.items()
+        if path in files and one.digest == mark(files[path].oid) and path in said.text
+    ]
+    texts = [
+        Text(file.path, file.oid, content)
+        for file, content in zip(same, corpus.read(same), strict=True)
+    ]
+    return said.replace(text=said_of(texts, said.text))
+
+
+def _asked(state: State, files: Mapping[str, File]) -> dict[str, Prose]:
+    """What a model has been asked about, nothing said yet; anew where a file has changed."""
+    found = {}
+    for key, one in state.prose.items():
+        file = files.get(key)
+        if key == WHOLE or file is not None:
+            is_same = file is None or one.digest == mark(file.oid)
+            found[key] = one.replace(said=(), digest=one.digest if is_same else "")
+    return found
+
+
+def _rows(prose: Mapping[str, Prose], corpus: Corpus) -> Iterator[_Row]:
+    """All sentences. How many count is bounded, by file: a change may bring any number."""
+    sizes = {file.path: file.size for file in corpus.files}
+    count: Counter[tuple[bool, str]] = Counter()
+    whole = sum(sizes.values())
+    for key, one in prose.items():
+        for said in one.said:
+            is_whole = key == WHOLE
+            size = sizes.get(said.path, 0 if is_whole else whole)
+            place = is_whole, "" if is_whole else said.path
+            count[place] += 1
+            most = SENTENCES if is_whole else MOST * (1 + size // LEAST)  # no window is smaller
+            is_short = said.line_end - said.line_start < LINES and len(said.text) <= _CHARACTERS
+            is_sound = is_short and is_source(said.path) and count[place] <= most
+            yield key, said, one.model, is_sound
+
+
+def _opened(corpus: Corpus, files: Iterable[File]) -> Iterator[Lines]:
+    for group in batches(files):
+        for file, content in zip(group, corpus.read(group), strict=True):
+            yield Lines(file.path, content)
+
+
+def _look(
+    lines: Lines,
+    numbers: Iterable[int],
+    rows: Sequence[_Row],
+    found: dict[int, Said],
+) -> None:
+    for number in numbers:
+        one = lines.moved(rows[number][1]) if number not in found else None
+        if one is not None:
+            found[number] = one
+
+
+def _follow(
+    new: _New, gone: Mapping[str, list[int]], rows: Sequence[_Row], found: dict[int, Said]
+) -> None:
+    """Look for what was said of files that are gone in those that are new: they may be renamed."""
+    for path, numbers in gone.items():
+        looked: list[dict[int, Said]] = []
+        for lines in new.opened(path):
+            here: dict[int, Said] = {}
+            _look(lines, numbers, rows, here)
+            looked.append(here)
+            if len(here) == len(numbers):
+                break
+        for here in sorted(looked, key=len, reverse=True):
+            for number, one in here.items():
+                found.setdefault(number, one)
+
+
+class _New:
+    """The sources that the last run did not know, for one that is gone the likeliest first."""
+
+    def __init__(self, state: State, corpus: Corpus, said: Iterable[Said]) -> None:
+        old = state.blobs.keys() | state.prose.keys() | {one.path for one in said}
+        self._corpus = corpus
+        self._state = state
+        self._alike: dict[str, list[File]] = {}
+        self._marks: dict[str, File] = {}
+        for file in corpus.files:
+            if file.path not in old and is_source(file.path):
+                base = file.path.rpartition("/")[2]
+                for key in (file.oid, base, _suffix(base)):
+                    self._alike.setdefault(key, []).append(file)
+                self._marks.setdefault(mark(file.oid), file)
+
+    def renamed(self, gone: Iterable[str]) -> dict[str, Prose]:
+        """What is kept of files that have only another name now, by that."""
+        known = {path: self._state.prose[path] for path in gone if path in self._state.prose}
+        return {
+            self._marks[one.digest].path: one.replace(said=())
+            for one in known.values()
+            if one.digest in self._marks
+        }
+
+    def opened(self, path: str) -> Iterator[Lines]:
+        base = path.rpartition("/")[2]
+        keys = (self._state.blobs.get(path, ""), base, _suffix(base))
+        known = self._state.prose.get(path)
+        same = self._marks.get(known.digest) if known is not None else None
+        alike = [] if same is None else [same]
+        for key in keys:
+            alike += self._alike.get(key, ())[:_ALIKE]
+        return _opened(self._corpus, list(dict.fromkeys(alike))[:_ALIKE])
+
+
+def _suffix(base: str) -> str:
+    return f".{base.rpartition('.')[2]}"
+
+
+def _missing(path: str, omitted: Mapping[str, str], under: str) -> Why:
+    """Why the corpus does not have a file."""
+    if under and path != under and not path.startswith(f"{under}/"):
+        return ELSEWHERE
+    above = [path, *(path[: at + 1] for at, sign in enumerate(path) if sign == "/")]
+    return LEFT_OUT if any(one in omitted for one in above) else FILE_GONE

@@ -1,0 +1,188 @@
+"""Prose that was paid for, through whatever may happen to a refresh: as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pytest
+from histories import GitRepo
+from llm.plugin import llm
+from llm.replies import Answer, refusal
+from recursion.test_wiki_kept import FILES, SAID, says
+from runs_stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Cli, Ended
+    from llm.replies import Reply
+    from llm.server import Asked, ModelServer
+
+    Speaker = Callable[[Asked], Reply]
+
+__all__ = ["llm"]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
+ALL = len(SAID) + 1
+KEPT = f"{ALL} sentences kept"
+
+
+def speaks(asked: Asked) -> Answer:
+    prompt = asked.messages[-1]["content"]
+    place = "tell-whole" if "rests_on" in prompt else "tell"
+    return Answer(json.dumps(says(place, prompt)))
+
+
+#: What becomes of a refresh: the flags, what the model's service says, the exit code, the end.
+WAYS: dict[str, tuple[tuple[str, ...], Speaker | None, int, str]] = {
+    "no model": ((), None, 0, "Written"),
+    "no key": (("--model", "m-1"), None, 0, "Written"),
+    "a refused key": (("--model", "m-1"), lambda _: refusal(401, "no"), 8, "Not finished"),
+    "no calls left": (("--model", "m-1", "--max-calls", "0"), speaks, 3, "Not finished"),
+    "garbage": (("--model", "m-1"), lambda _: Answer("no"), 3, "Not finished"),
+    "a model": (("--model", "m-1"), speaks, 0, "Written"),
+}
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
+    found = Stage(repo, cli)
+    for path, text in FILES.items():
+        repo.write(path, text)
+    repo.write(".gitignore", ".runs/\n").commit()
+    yield found
+    found.clean()
+
+
+def reach(llm: ModelServer) -> dict[str, str]:
+    return {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+
+
+def paid(stage: Stage, llm: ModelServer, *where: str) -> Ended:
+    """A first wiki, all of whose sentences a model wrote, and a change of one function."""
+    llm.script(speaks)
+    ended = stage.cli("wiki", "--model", "m-1", *where, env=reach(llm))
+    assert ended.code == 0, ended.stderr
+    assert f"{ALL} new sentences" in " ".join(ended.stdout.split())
+    stage.repo.commit("The wiki")
+    stage.repo.append("till/desk.py", "\n\ndef refund(net):\n    return -net\n").commit()
+    return ended
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def require_prose(pages: dict[str, bytes], *but: str) -> None:
+    shown = b"".join(data for name, data in pages.items() if name.endswith((".md", ".html")))
+    for text in (*SAID, "It is a shop."):
+        assert (text.encode() in shown) == (text not in but), text
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_refresh_loses_nothing(stage: Stage, llm: ModelServer, way: str) -> None:
+    paid(stage, llm, "--out", "docs/wiki")
+    shutil.rmtree(stage.repo.path / ".runs")  # a job in CI has what is committed
+    flags, speaker, code, word = WAYS[way]
+    llm.script(speaker or (lambda _: Answer("no")))
+    env = reach(llm) if speaker else {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
+    asked = len(llm.completions)
+    ended = stage.cli("wiki", "--out", "docs/wiki", *flags, env=env)
+    assert ended.code == code, ended
+    assert " ".join(ended.stdout.split()).endswith(f"{word}: 3 pages, {KEPT}")
+    pages = tree(stage.repo.path / "docs/wiki")
+    require_prose(pages)
+    assert len(llm.completions) - asked <= 2
+    again = stage.cli("wiki", "--out", "docs/wiki", *flags, env=env)
+    assert again.code == code, again
+    assert "docs/wiki: nothing new" in again.stderr
+    assert tree(stage.repo.path / "docs/wiki") == pages
+    replayed = stage.cli("replay", stage.ids()[0], "--check")
+    assert replayed.code == 0, replayed.stderr
+
+
+def test_what_goes_is_counted_and_named(stage: Stage, llm: ModelServer) -> None:
+    paid(stage, llm, "--out", "docs/wiki")
+    text = FILES["till/desk.py"].replace("net + tax(net)", "tax(net) + net")
+    stage.repo.write("till/desk.py", f"# Ours.\n{text}")
+    (stage.repo.path / "store/stock.py").unlink()
+    stage.repo.commit()
+    ended = stage.cli("wiki", "--out", "docs/wiki")
+    assert ended.code == 0, ended
+    assert "dropped: till/desk.py#L5-L5, its lines are gone: Taxes are on top." in ended.stderr
+    assert "dropped: store/stock.py#L5-L5, its file is gone: All things count." in ended.stderr
+    end = "5 sentences kept (3 at other lines), 1 dropped: its file is gone, 1 dropped: its lines"
+    assert end in " ".join(ended.stdout.split())
+    require_prose(tree(stage.repo.path / "docs/wiki"), "Taxes are on top.", "All things count.")
+    checked = stage.cli("verify", stage.ids()[-1])
+    assert checked.code == 0, checked
+
+
+@pytest.mark.full
+def test_a_killed_refresh_goes_on(stage: Stage, llm: ModelServer) -> None:
+    paid(stage, llm, "--out", "docs/wiki")
+    known, waiting, gone = set(stage.ids()), threading.Event(), threading.Event()
+
+    def hangs(_asked: Asked) -> Reply:
+        waiting.set()
+        gone.wait(30)
+        return Answer("no")
+
+    llm.script(hangs)
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-m", "rlm_ci", "wiki", "--model", "m-1", "--out", "docs/wiki"],
+        cwd=stage.repo, env={**os.environ, **reach(llm)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert waiting.wait(30)
+    child.kill()
+    child.wait()
+    gone.set()
+    require_prose(tree(stage.repo.path / "docs/wiki"))
+    llm.script(speaks)
+    [run_id] = set(stage.ids()) - known
+    resumed = stage.cli("resume", run_id, "--out", "docs/wiki", env=reach(llm))
+    assert resumed.code == 0, resumed.stderr
+    assert KEPT in " ".join(resumed.stdout.split())
+    require_prose(tree(stage.repo.path / "docs/wiki"))
+
+
+@pytest.mark.full
+def test_pushed_prose_is_kept_by_whoever_has_no_model(
+    stage: Stage, llm: ModelServer, cli: Cli, tmp_path: Path
+) -> None:
+    bare = GitRepo(tmp_path / "up.git", bare=True)
+    stage.repo.remote(f"file://{bare.path}").run("push", "-q", "origin", "main")
+    push = ("--push", "--to", "branch:wiki")
+    paid(stage, llm, *push)
+    subprocess.run(["git", "clone", "-q", stage.repo.path, tmp_path / "fresh"], check=True)
+    fresh = GitRepo(tmp_path / "fresh")
+    fresh.run("remote", "set-url", "origin", f"file://{bare.path}")
+    ended = cli("wiki", *push, cwd=fresh)
+    assert ended.code == 0, ended
+    assert KEPT in " ".join(ended.stdout.split())
+    names = bare.text("ls-tree", "-r", "--name-only", "wiki").split()
+    require_prose({name: bare.text("show", f"wiki:{name}").encode() for name in names})
+
+
+@pytest.mark.full
+@pytest.mark.skipif(find_spec("zensical") is None, reason="the extra site")
+def test_a_site_alone_remembers_its_prose(stage: Stage, llm: ModelServer, tmp_path: Path) -> None:
+    site = str(tmp_path / "site")
+    paid(stage, llm, "--site", site)
+    require_prose(tree(tmp_path / "site"))
+    shutil.rmtree(stage.repo.path / ".runs")
+    ended = stage.cli("wiki", "--site", site)
+    assert ended.code == 0, ended
+    assert KEPT in " ".join(ended.stdout.split())
+    require_prose(tree(tmp_path / "site"))
