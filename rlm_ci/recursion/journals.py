@@ -90,6 +90,7 @@ class Journals:
         before.starts = array("q")
         self._failure: OSError | None = None
         self._redactor: Redactor | None = None
+        self._named = lines.named("", "")
         self._due = time.monotonic() + _PAUSE
         #: An event that others may join, and its nodes.
         self._event = ""
@@ -166,14 +167,18 @@ class Journals:
 
     # ── what happens ──
 
+    def of(self, run_id: str, objective: str) -> None:
+        """Say of which run the nodes are that follow, and what is asked of them."""
+        self._named = lines.named(run_id, objective)
+
     def queued(self, identifier: str, parent: str | None, depth: int, part: Part) -> None:
-        self._waiting[1].append(lines.queued(identifier, parent, depth, part))
+        self._waiting[1].append(lines.queued(identifier, parent, depth, part, self._named))
 
     def running(
         self,
         identifier: str,
         decision: tuple[str, str, float],
-        children: int = 0,
+        children: Sequence[str] = (),
         attempt: int = 1,
     ) -> None:
         self._waiting[1].append(lines.running(identifier, decision, children, attempt))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.tree import Part
 
     Halves = tuple[str, str]
+    Named = tuple[str, str]
     Decided = tuple[str, str, float]  # kind, reason, confidence
     Error = tuple[int, str, bool]  # code, message, retryable
 
@@ -73,14 +74,19 @@ def body_of(line: bytes) -> bytes:
     return b"{" + line[len(b'{"crc":"00000000",') : -1]
 
 
-def queued(identifier: str, parent: str | None, depth: int, part: Part) -> Halves:
+def named(run_id: str, objective: str) -> Named:
+    """What the records of a run's nodes have in common."""
+    return f'"objective":{quoted(objective)},', f'"run_id":{quoted(run_id)},'
+
+
+def queued(identifier: str, parent: str | None, depth: int, part: Part, of: Named) -> Halves:
     kind, path, first, last, start, end, size = part
     above = "null" if parent is None else f'"{parent}"'
     lines = f'"line_end":{end},"line_start":{start}' if start else _WHOLE
     head = (
-        f'"depth":{depth},"node_id":"{identifier}","parent_id":{above},"scope":{{"bytes":{size},'
-        f'"first":{first},"kind":"{kind}","last":{last},{lines},"path":{quoted(encodable(path))}}},'
-        '"seq":'
+        f'"depth":{depth},"node_id":"{identifier}",{of[0]}"parent_id":{above},{of[1]}'
+        f'"scope":{{"bytes":{size},"first":{first},"last":{last},{lines}}},'
+        f'"scope_ref":{quoted(encodable(path))},"scope_type":"{kind}","seq":'
     )
     return head, ',"status":"queued"}'
 
@@ -88,10 +94,12 @@ def queued(identifier: str, parent: str | None, depth: int, part: Part) -> Halve
 _WHOLE: Final = '"line_end":null,"line_start":null'
 
 
-def running(identifier: str, decision: Decided, children: int, attempt: int) -> Halves:
+def running(identifier: str, decision: Decided, children: Sequence[str], attempt: int) -> Halves:
     kind, reason, confidence = decision
+    between = '","'
+    below = f'["{between.join(children)}"]' if children else "[]"
     head = (
-        f'"attempt":{attempt},"children":{children},"confidence":{float(confidence)!r},'
+        f'"attempt":{attempt},"child_ids":{below},"confidence":{float(confidence)!r},'
         f'"decision":"{kind}","node_id":"{identifier}","reason":"{reason}","seq":'
     )
     return head, ',"status":"running"}'

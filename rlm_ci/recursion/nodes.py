@@ -55,6 +55,14 @@ class Scope(Row):
     line_end: int | None = None
 
 
+def scope_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scope of a node as it is journalled; of old, its kind and its path were within."""
+    scope: Mapping[str, Any] = record["scope"]
+    if "kind" in scope:
+        return scope
+    return {**scope, "kind": record["scope_type"], "path": record["scope_ref"]}
+
+
 class Node(Row):
     """One node. ``id`` derives from scope and parent: two runs over the same tree agree."""
 

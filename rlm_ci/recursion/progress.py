@@ -6,7 +6,7 @@ import os
 from collections import Counter
 
 from rlm_ci.recursion import overview, recovery
-from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_GROUP, SPLIT
+from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_GROUP, SPLIT, scope_of
 from rlm_ci.texts import count
 from rlm_ci.values import Value
 
@@ -104,7 +104,7 @@ class Watch:
             if status == "queued":
                 self._total += 1
                 self._depths[record["depth"]] += 1
-                self._parents[identifier] = record["parent_id"], _shown(record["scope"])
+                self._parents[identifier] = record["parent_id"], _shown(scope_of(record))
             else:
                 counts[states.get(identifier, "")] -= 1
                 if status == "running" and record["decision"] == SPLIT:

@@ -90,6 +90,7 @@ class RLM:
         _require(constraints)
         head = overview.head(self.corpus, node, objective, budget, constraints)
         told = overview.Overview.begin(self.store, head, self._name)
+        self.store.of(self._name, objective.name)
         executor, own = self._executor, None
         if executor is None and self._is_large():
             executor = own = workers.Workers(workers.cores())

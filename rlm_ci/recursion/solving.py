@@ -187,15 +187,15 @@ class Solving:
             return False
         parts = parts or self._tree.parts(branch.part)
         branch.split(parts)
-        if not known:
-            self._store.running(branch.id, branch.decision, len(parts))
-            self._store.event(journals.SPLIT, (branch.id,))
         depth = branch.depth + 1
         files = self._corpus.files
         children = [
             Branch(tree.identity(branch.id, part, files), branch, place, depth, part)
             for place, part in enumerate(parts)
         ]
+        if not known:
+            self._store.running(branch.id, branch.decision, [one.id for one in children])
+            self._store.event(journals.SPLIT, (branch.id,))
         ended = self._enter(children, branch.id)
         self._frontier.add([one for one in children if one not in ended] if ended else children)
         for child in ended:
@@ -254,7 +254,7 @@ class Solving:
     # ── leaves ──
 
     def _begin(self, leaf: Branch) -> None:
-        self._store.running(leaf.id, leaf.decision or (LEAF, "", 0.0), 0, leaf.attempt)
+        self._store.running(leaf.id, leaf.decision or (LEAF, "", 0.0), (), leaf.attempt)
         objective = self._objective
         task = Task(leaf.node(), leaf.texts, objective.options)
 

@@ -8,7 +8,7 @@ from collections import Counter
 from rlm_ci import resources
 from rlm_ci.errors import RlmCiError
 from rlm_ci.recursion import gathering, overview, recovery
-from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_SLICE, LEAF, SPLIT
+from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_SLICE, LEAF, SPLIT, scope_of
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
@@ -84,6 +84,8 @@ class _Checked:
         #: Parent, depth, kind, first, last, line_start, line_end of each node.
         self._places: dict[str, Place] = {}
         self._decided: dict[str, tuple[str, int]] = {}
+        #: Children that a split has named, until they are there; each with the node above.
+        self._announced: dict[str, str] = {}
         self._ended: dict[str, str] = {}
         self._results: dict[str, str] = {}
         self._lineage: dict[str, str] = {}
@@ -130,7 +132,10 @@ class _Checked:
         if status == "queued":
             if identifier in self._places:
                 self.add(where, f"node {identifier} is there already")
-            scope = record["scope"]
+            scope = scope_of(record)
+            above = self._announced.pop(identifier, None)
+            if above not in (None, record["parent_id"]):
+                self.add(where, f"node {identifier} was to be a child of {above}")
             self._places[identifier] = (
                 record["parent_id"],
                 record["depth"],
@@ -143,7 +148,12 @@ class _Checked:
         elif identifier not in self._places:
             self.add(where, f"node {identifier} is not known")
         elif status == "running":
-            self._decided[identifier] = record["decision"], record["children"]
+            below = record.get("child_ids")
+            self._decided[identifier] = (
+                record["decision"], record["children"] if below is None else len(below)
+            )  # fmt: skip
+            if below:
+                self._announced.update(dict.fromkeys(below, identifier))
             self._ended.pop(identifier, None)
         else:
             if status != CANCELLED and identifier not in self._decided:

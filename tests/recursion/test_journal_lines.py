@@ -34,7 +34,7 @@ OTHERS = (
 
 
 def test_lines_are_what_their_records_say() -> None:
-    halves = [lines.ended(ID, COMPLETED), lines.running(ID, ("leaf", "small", 0.5), 0, 1)]
+    halves = [lines.ended(ID, COMPLETED), lines.running(ID, ("leaf", "small", 0.5), (), 1)]
     data, lengths = lines.written(halves * 3, 98)
     assert [len(line) for line in data.splitlines(keepends=True)] == lengths
     found = [records.from_line(line, None) for line in data.splitlines()]
@@ -122,7 +122,7 @@ def again(whole: list[bytes]) -> list[bytes]:
     """What another attempt at the first leaf that ended would add: it is at work once more."""
     found = [json.loads(line) for line in whole]
     ended = next(one for one in found if one["status"] == COMPLETED)
-    halves = lines.running(ended["node_id"], ("leaf", "max_depth_reached", 0.5), 0, 1)
+    halves = lines.running(ended["node_id"], ("leaf", "max_depth_reached", 0.5), (), 1)
     return [lines.written([halves], found[-1]["seq"] + 1)[0]]
 
 

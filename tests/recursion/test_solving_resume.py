@@ -405,10 +405,17 @@ def _another_status(found: list[dict[str, Any]]) -> None:
     found[-1]["status"] = "failed"
 
 
+def _another_child(found: list[dict[str, Any]]) -> None:
+    """Two splits have each named a child of the other."""
+    one, other = [one["child_ids"] for one in found if one.get("child_ids")][-2:]
+    one[0], other[0] = other[0], one[0]
+
+
 @pytest.mark.parametrize(
     ("name", "change", "told"),
     [
         ("queue", _unknown_field, "extra"),
+        ("nodes", _another_child, "was to be a child of"),
         ("nodes", _another_parent, "has no parent"),
         ("nodes", _a_smaller_scope, "leaves"),
         ("results", _no_evidence, "evidence"),
@@ -420,6 +427,41 @@ def test_verify_names_what_is_wrong(
 ) -> None:
     problems = rewritten(done, tmp_path / "wrong", name, change)
     assert any(told in problem for problem in problems), problems
+
+
+def test_a_node_says_of_which_run_it_is_and_what_is_asked(done: Path) -> None:
+    found = records(done, "nodes")
+    queued = [one for one in found if one["status"] == "queued"]
+    assert {(one["run_id"], one["objective"]) for one in queued} == {("a-run", Counting.name)}
+    assert {one["scope_type"] for one in queued} >= {"repo", "dir"}
+    assert "shop" in {one["scope_ref"] for one in queued}
+    below: dict[str | None, list[str]] = {}
+    for one in queued:
+        below.setdefault(one["parent_id"], []).append(one["node_id"])
+    for one in found:
+        if one["status"] == "running":
+            assert one["child_ids"] == below.get(one["node_id"], [])
+
+
+def _as_before(found: list[dict[str, Any]]) -> None:
+    """Records as they were written until 2026-11."""
+    for one in found:
+        if one["status"] == "queued":
+            del one["run_id"], one["objective"]
+            one["scope"] |= {"kind": one.pop("scope_type"), "path": one.pop("scope_ref")}
+        elif one["status"] == "running":
+            one["children"] = len(one.pop("child_ids"))
+
+
+def test_a_run_of_before_is_shown_and_verified_and_goes_on(done: Path, tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    assert rewritten(done, before, "nodes", _as_before) == []
+    assert Watch(str(before)).look() == Watch(str(done)).look()
+    problems = rewritten(before, tmp_path / "wrong", "nodes", _a_smaller_scope)
+    assert any("leaves" in problem for problem in problems)
+    nodes = (before / "nodes.jsonl").read_bytes().splitlines(keepends=True)
+    assert solve(before, shop()).status == COMPLETED
+    assert (before / "nodes.jsonl").read_bytes() == b"".join(nodes)
 
 
 def test_verify_says_that_there_is_nothing(tmp_path: Path) -> None:
