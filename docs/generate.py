@@ -96,6 +96,8 @@ def _type(row: Setting) -> dict[str, Any]:
         schema = {"type": "array", "items": _object(row.columns)}
         required = [column.key for column in row.columns if column.required]
         schema["items"]["required"] = required
+        if row.choices:
+            schema = {"anyOf": [{"enum": list(row.choices)}, schema]}
     if row.kind == "tables":
         required = [column.key for column in row.columns if column.required]
         entry = {**_object(row.columns), "required": required}

@@ -215,9 +215,12 @@ def _is_number(raw: str) -> bool:
         return False
 
 
-def _table(row: Setting, raw: Any, source: str) -> tuple[dict[str, Any], ...]:
+def _table(row: Setting, raw: Any, source: str) -> tuple[dict[str, Any], ...] | str:
+    if isinstance(raw, str) and raw in row.choices:
+        return raw
     if not isinstance(raw, list) or not all(isinstance(entry, dict) for entry in raw):
-        raise _bad(row, raw, source, f"a list of tables: [[{row.key}]]")
+        words = "".join(f', or "{one}"' for one in row.choices)
+        raise _bad(row, raw, source, f"a list of tables: [[{row.key}]]{words}")
     return tuple(
         _entry(row, entry, f"{source}, [[{row.key}]] number {number}")
         for number, entry in enumerate(raw, 1)

@@ -296,8 +296,9 @@ REVIEW: tuple[Setting, ...] = (
             choices=(*SEVERITIES, "off")),
     Setting("review.ruff", "built-in analyzer for Python: auto, where it is installed", "auto",
             "choice", choices=("auto", "on", "off")),
-    Setting("review.analyzers", "further programs that print SARIF, in the sandbox", (), "table",
-            columns=(
+    Setting("review.analyzers", "further programs that print SARIF, in the sandbox; auto: those "
+            "that the repository sets up, where they are installed", (), "table",
+            choices=("auto",), columns=(
                 Setting("name", "what it is called", required=True),
                 Setting("command", "program and arguments, a list; {files} stands for the files, "
                         "{folder} for the folder that holds them, {sarif} for where it writes",

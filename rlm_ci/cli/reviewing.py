@@ -11,11 +11,14 @@ from rlm_ci.cli.solving import Solving
 from rlm_ci.cli.terms import Plan
 from rlm_ci.errors import UnavailableError
 from rlm_ci.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
+from rlm_ci.loop.snapshot import dependency_folders
 from rlm_ci.publishing.links import Links
 from rlm_ci.recursion import eligibility as why_not
 from rlm_ci.recursion.objectives import review
 from rlm_ci.recursion.review import export
 from rlm_ci.recursion.review.analyzers import known
+from rlm_ci.recursion.review.automatic import AUTO, Place
+from rlm_ci.recursion.review.checkouts import Tree
 from rlm_ci.recursion.review.confinement import UnableError, available
 from rlm_ci.recursion.review.finder import source_of
 from rlm_ci.recursion.review.onward import TOO_MUCH, Onward, pack
@@ -55,13 +58,34 @@ class Reviewing(Solving):
         change = scope.change_of(here, self.repository)
         told = review.options(
             domains=settings.review.domains,
-            analyzers=settings.review.analyzers,
+            analyzers=() if self.is_own() else settings.review.analyzers,
             ruff=settings.review.ruff,
             sandbox=settings.sandbox,
             refute_level=settings.review.refute_level,
             changed=None if change is None else changed_of(change),
         )
+        if self.is_own():
+            told = review.with_own(told, self._place(here, change))
         return told if change is None else review.with_causes(told, change, here.max_file_bytes)
+
+    def is_own(self) -> bool:
+        """Whether the repository's own analyzers are asked for."""
+        return bool(self.settings.review.analyzers == AUTO)
+
+    def _place(self, here: Scope, change: ChangeSet | None) -> Place:
+        """Where they look: with the base's settings, at what is reviewed and at what was before."""
+        repository = self.repository
+        self.progress.step("asking the repository's own analyzers")
+        head = Tree.of(repository, here.commit)
+        return Place(
+            repository.root,
+            head if change is None else Tree.of(repository, change.base),
+            head,
+            None if change is None else Tree.of(repository, change.merge_base),
+            None if change is None else frozenset(change.names()),
+            tuple(dependency_folders(repository.root)),
+            self.settings.sandbox,
+        )
 
     def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:  # noqa: ARG002 - it asks no model itself
         if agreed.model is None and not agreed.options["analyzers"]:
@@ -168,6 +192,9 @@ class ReviewingChange(Reviewing):
     kept = ""
     _whole: Corpus | None = None
     _vicinity: Vicinity | None = None
+
+    def is_own(self) -> bool:
+        return super().is_own() and not self.before.is_asked
 
     def scope(self) -> Scope:
         change, subject, is_asked = self.change, self.subject, self.before.is_asked

@@ -43,6 +43,7 @@ def test_a_file_that_ruff_crashes_on_stands_alone(by_pipe: bool) -> None:
 BAD = "any(os.path.basename(one).startswith('bad') for one in files)"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -11,7 +11,7 @@ from rlm_ci import __version__
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import Evidence, Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
-from rlm_ci.recursion.review import analyzers, causes, dedup, programs, refuting
+from rlm_ci.recursion.review import analyzers, automatic, causes, dedup, programs, refuting
 from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.recursion.review.architecture import draw
 from rlm_ci.recursion.review.finder import Looked, look
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.changes import ChangeSet
     from rlm_ci.recursion.nodes import Node, Probe, Task, Text
     from rlm_ci.recursion.objective import Ask
+    from rlm_ci.recursion.review.automatic import Place
     from rlm_ci.recursion.review.touched import Ranges
 
 NAME = "review"
@@ -86,6 +87,16 @@ def options(
         "changed": None
         if changed is None
         else {path: [list(one) for one in changed[path]] for path in sorted(changed)},
+    }
+
+
+def with_own(told: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """The options ``told``, with the repository's own analyzers; what needs a tree looks now."""
+    rows, notes = automatic.rows(place)
+    return {
+        **told,
+        "analyzers": [*told["analyzers"], *(row.to_dict() for row in rows)],
+        "notes": notes,
     }
 
 
@@ -266,7 +277,7 @@ class Review:
             _summary(merged, int(metrics["files"])),
             _confidence(task, known, is_read=ask is not None),
             merged,
-            notes=(*analysis["notes"], *looked.notes, *notes),
+            notes=(*self._told(node), *analysis["notes"], *looked.notes, *notes),
             uncovered=uncovered,
             counts=_sum([Evidence(*analysis["counts"]), looked.counts, checked]),
             metrics=metrics,
@@ -313,6 +324,10 @@ class Review:
         """What a model says, by itself, where a review of this change goes on from it one day."""
         return {} if self._onward is None else {"claims": [one.to_dict() for one in claims]}
 
+    def _told(self, node: Node) -> Sequence[str]:
+        """At the root, what is told of the repository's own analyzers."""
+        return self.options.get("notes", ()) if node.parent is None else ()
+
     def _asked(self, node: Node) -> list[str]:
         """The domains that a model looks for in a leaf: structure only where there is no more."""
         return [
@@ -326,7 +341,8 @@ class Review:
         carried, checked = self._carried(node, ask)
         counts = _sum([*(child.counts for child in children), checked])
         claims = [one for child in children for one in child.data.get("claims", ())]
-        notes = tuple(dict.fromkeys(note for child in children for note in child.notes))
+        below = (note for child in children for note in child.notes)
+        notes = (*self._told(node), *dict.fromkeys(below))
         uncovered: tuple[tuple[str, str], ...] = ()
         if ask is not None and node.parent is None and ARCHITECTURE in self.options["domains"]:
             drawn = draw(ask, self._new(found))

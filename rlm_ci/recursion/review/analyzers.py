@@ -13,7 +13,7 @@ from rlm_ci.globs import matcher
 from rlm_ci.recursion.review import placeless, results, ruff, sarif
 from rlm_ci.recursion.review.bisection import by_halves
 from rlm_ci.recursion.review.execution import run
-from rlm_ci.recursion.review.scratch import Given, configures
+from rlm_ci.recursion.review.scratch import Given, configures, mark
 from rlm_ci.recursion.review.windows import name
 from rlm_ci.recursion.syntax.languages import language
 from rlm_ci.values import Value
@@ -113,6 +113,9 @@ def _given(
                 given.append(Given(number, path, ruff.readable(content)))
             except ValueError as error:
                 unread.append((path, str(error)))
+        elif analyzer.results is not None and not analyzer.failed:
+            if mark(path, content) in analyzer.results:
+                given.append(Given(number, path, content))
         elif matches is None or matches(path):
             if configures(path):
                 kept.append(name(path))

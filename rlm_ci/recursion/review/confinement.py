@@ -49,6 +49,7 @@ def run(
     mounts: tuple[Mount, ...],
     network: bool,
     seconds: float,
+    limits: Limits | None = None,
 ) -> Printed:
     """Run a program in the sandbox of this ``name``. Raises BrokenError.
 
@@ -64,7 +65,7 @@ def run(
         env={**sandbox.toolchain_variables(known), "NO_COLOR": "1", "PYTHONSAFEPATH": "1"},
         network=network,
         mounts=(*_tools(argv[0], tuple(known.items())), *mounts, Mount(out, out, writable=True)),
-        limits=Limits(wall=seconds, file_size=_WRITTEN, scratch=2 * _WRITTEN),
+        limits=limits or Limits(wall=seconds, file_size=_WRITTEN, scratch=2 * _WRITTEN),
         keep=_KEEP,
     )
     try:

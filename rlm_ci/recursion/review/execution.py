@@ -12,19 +12,20 @@ from contextlib import nullcontext
 
 from rlm_ci import files, process
 from rlm_ci.errors import RlmCiError
-from rlm_ci.recursion.review import confinement, ruff, sarif
+from rlm_ci.recursion.review import confinement, formats, ruff, sarif
 from rlm_ci.recursion.review.confinement import BrokenError, UnableError, too_much, too_slow
 from rlm_ci.recursion.review.programs import environment, locate
-from rlm_ci.recursion.review.scratch import Given, Scratch, plain
+from rlm_ci.recursion.review.sarif import Printout, Result, Spot
+from rlm_ci.recursion.review.scratch import Given, Scratch, mark, plain
 from rlm_ci.sandbox import Mount
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from rlm_ci.recursion.review.programs import Analyzer
-    from rlm_ci.recursion.review.sarif import Printout
     from rlm_ci.recursion.review.scratch import Held
 
 #: Bytes of all the names in one command.
@@ -43,19 +44,35 @@ def run(analyzer: Analyzer, given: Sequence[Given], seconds: float, *, by_pipe: 
 
     ``by_pipe`` it reads them from there, which ruff can.
     """
-    with nullcontext() if by_pipe else Scratch(given) as scratch:
+    if analyzer.failed:
+        raise UnableError(analyzer.failed)
+    if analyzer.results is not None:
+        return _recorded(analyzer.results, given)
+    with nullcontext() if by_pipe else Scratch(given, analyzer.settings) as scratch:
         try:
             if analyzer.rules:
                 return _ruff(analyzer, scratch, given, seconds)
             if scratch is None:
                 raise UnableError("it needs files on the disk")
             printout = sarif.merged([
-                sarif.read(_confined(analyzer, scratch, batch, seconds), scratch.find)
+                _confined(analyzer, scratch, batch, seconds)
                 for batch in _batches(analyzer.command, scratch.held)
             ])  # fmt: skip
         except (sarif.SarifError, RlmCiError) as error:
             raise BrokenError(str(error)) from None
     return Heard(printout, tuple(one.suppression for one in printout.results))
+
+
+def _recorded(results: Mapping[str, Sequence[Sequence[Any]]], given: Sequence[Given]) -> Heard:
+    """What a tool has said before of these files."""
+    found = [
+        Result(rule, "", message, level, (Spot(one.text, start, end, column),), address)
+        for one in given
+        for start, end, column, rule, level, message, address in results[
+            mark(one.path, one.content)
+        ]
+    ]
+    return Heard(Printout(tuple(found), 0), (None,) * len(found))
 
 
 def _ruff(
@@ -134,12 +151,14 @@ def _printed(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> bytes:
     return _log(ended.stdout, ended.stderr, ended.returncode)
 
 
-def _confined(analyzer: Analyzer, scratch: Scratch, held: Sequence[Held], seconds: float) -> bytes:
+def _confined(
+    analyzer: Analyzer, scratch: Scratch, held: Sequence[Held], seconds: float
+) -> Printout:
     """What an analyzer of a configuration prints, or leaves where it was told to."""
     printed = confinement.run(
         _filled(analyzer.command, scratch, held),
         analyzer.sandbox,
-        cwd=scratch.empty,
+        cwd=scratch.root if analyzer.settings else scratch.empty,
         out=scratch.out,
         mounts=(
             Mount(scratch.root, scratch.root),
@@ -150,7 +169,8 @@ def _confined(analyzer: Analyzer, scratch: Scratch, held: Sequence[Held], second
     )
     written = confinement.read(scratch.printout)
     files.clear(scratch.printout)
-    return _log(written or printed.data, printed.said, printed.returncode)
+    data = _log(written or printed.data, printed.said, printed.returncode)
+    return formats.read(analyzer.format, data, scratch.find)
 
 
 def _filled(command: Sequence[str], scratch: Scratch, held: Sequence[Held]) -> tuple[str, ...]:
@@ -168,8 +188,8 @@ def _filled(command: Sequence[str], scratch: Scratch, held: Sequence[Held]) -> t
 
 
 def _log(data: bytes, said: bytes, returncode: int) -> bytes:
-    """``data`` if it looks like SARIF. Raises BrokenError with what was said instead."""
-    if data.lstrip().startswith(b"{"):
+    """``data`` if it looks like JSON. Raises BrokenError with what was said instead."""
+    if data.lstrip().startswith((b"{", b"[")):
         return data
     words = (said.strip() or data.strip()).decode("utf-8", "replace")
     last = words.rpartition("\n")[2].strip()

@@ -15,7 +15,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 #: What an analyzer may know of where it runs; no secret is among it.
@@ -25,7 +25,9 @@ _KEPT = ("PATH", "PATHEXT", "HOME", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR", "T
 class Analyzer(Value):
     """One as the options have it. ``rules`` are those of ruff, and empty for all others.
 
-    Those others run in the ``sandbox`` of this name, with a ``network`` only if it is said.
+    Those others run in the ``sandbox`` of this name, with a ``network`` only if it is said. What
+    they print is read by its ``format``; ``settings`` are pairs of path and text of files to lie
+    beside what they look at. ``results`` are there of one that has looked already, or ``failed``.
     """
 
     name: str
@@ -37,6 +39,10 @@ class Analyzer(Value):
     rules: tuple[str, ...] = ()
     network: bool = False
     sandbox: str = "auto"
+    format: str = "sarif"
+    settings: tuple[tuple[str, str], ...] = ()
+    results: Mapping[str, Sequence[Sequence[Any]]] | None = None
+    failed: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         record = {name: getattr(self, name) for name in self._fields}

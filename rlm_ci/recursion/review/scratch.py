@@ -11,6 +11,7 @@ import os
 import re
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from hashlib import sha256
 
 from rlm_ci import files
 from rlm_ci.values import Row, Value
@@ -59,8 +60,10 @@ class Scratch:
     What a tool prints goes to ``printed``, what it writes by itself to ``printout``.
     """
 
-    def __init__(self, given: Sequence[Given]) -> None:
+    def __init__(self, given: Sequence[Given], settings: Sequence[Sequence[str]] = ()) -> None:
+        """``settings`` are pairs of path and text of files that are not among those given."""
         self._given = given
+        self._settings = settings
         self._known: dict[str, int] = {}
         self.held: tuple[Held, ...] = ()
 
@@ -108,6 +111,10 @@ class Scratch:
 
     def _write(self) -> list[Held]:
         held = []
+        for name, text in self._settings:
+            parts = name.split("/")
+            if _is_plain(name, parts):
+                _put(os.path.join(self.root, *parts), text.encode())
         for number, name, content in self._given:
             parts = name.split("/")
             path = os.path.join(self.root, *parts) if _is_plain(name, parts) else ""
@@ -117,6 +124,11 @@ class Scratch:
             self._known[_normal(path)] = number
             held.append(Held(path, number))
         return held
+
+
+def mark(path: str, content: bytes) -> str:
+    """What a file is known by among the results of a tool: its path, and what it holds."""
+    return f"{path}\0{sha256(content).hexdigest()[:32]}"
 
 
 def plain(file: Given) -> str:

@@ -1,0 +1,116 @@
+"""A tree of the repository as files, for a tool that looks at it as a whole.
+
+Files that configure tools are those of another tree, the base's: a change must not relax its
+judge. The contents are git's own, no filter has a part in it, so that places in them hold.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from rlm_ci import files
+from rlm_ci.recursion.review.scratch import configures
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rlm_ci.git import Repository
+
+#: Bytes of a file that is taken, and of those that are read at once.
+_LARGEST = 16 << 20
+_BATCH = 32 << 20
+_LINK, _SCRIPT = "120000", "100755"
+#: They say what is built, and have to fit the code.
+_BUILDS = frozenset(("Cargo.toml", "build.rs", "package-lock.json"))
+
+
+class Tree(Value):
+    """The files of a commit, or of the work tree where ``commit`` is None; modes by path."""
+
+    repository: Repository
+    commit: str | None
+    modes: Mapping[str, str]
+
+    @classmethod
+    def of(cls, repository: Repository, commit: str | None) -> Tree:
+        """List one."""
+        if commit is not None:
+            entries = repository.tree(commit)
+            modes = {path: one.mode for path, one in entries.items() if one.kind == "blob"}
+            return cls(repository, commit, modes)
+        with repository.start_listing() as listing:
+            listed = os.fsdecode(listing.finish()).split("\0")
+        return cls(repository, None, dict.fromkeys(filter(None, listed), "100644"))
+
+    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """The contents of those that are there, and not too large."""
+        return {path: content for some in self._batches(paths) for path, content in some.items()}
+
+    def _batches(self, paths: Iterable[str]) -> Iterator[dict[str, bytes]]:
+        wanted = [path for path in paths if path in self.modes]
+        if self.commit is None:
+            for path in wanted:
+                with suppress(files.UnreadableError):
+                    yield {path: files.read_inside(self.repository.root, path, _LARGEST)}
+            return
+        specs = [f"{self.commit}:{path}" for path in wanted if "\n" not in path]
+        sizes = self.repository.sizes(specs) if specs else []
+        batch: list[str] = []
+        room = _BATCH
+        for spec, size in zip(specs, sizes, strict=True):
+            if not 0 <= size <= _LARGEST:
+                continue
+            if batch and size > room:
+                yield self._contents(batch)
+                batch, room = [], _BATCH
+            batch.append(spec)
+            room -= size
+        if batch:
+            yield self._contents(batch)
+
+    def _contents(self, specs: list[str]) -> dict[str, bytes]:
+        found = zip(specs, self.repository.read(*specs), strict=True)
+        return {spec.partition(":")[2]: data for spec, data in found if data is not None}
+
+    def write(self, folder: str, paths: Iterable[str]) -> None:
+        """Write files below ``folder``; links last, so that nothing is written through one."""
+        links: dict[str, bytes] = {}
+        for some in self._batches(filter(_is_safe, paths)):
+            for path, content in some.items():
+                if self.modes[path] == _LINK:
+                    links[path] = content
+                else:
+                    _write(os.path.join(folder, path), content, self.modes[path])
+        for path, target in links.items():
+            with suppress(OSError, ValueError):
+                os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+                os.symlink(os.fsdecode(target), os.path.join(folder, path))
+
+
+def lay(tree: Tree, policy: Tree, folder: str) -> None:
+    """Write ``tree`` below ``folder``, with the files of ``policy`` that configure tools."""
+    settings = [path for path in policy.modes if is_setting(path) and policy.modes[path] != _LINK]
+    policy.write(folder, settings)
+    tree.write(folder, (path for path in tree.modes if not is_setting(path)))
+
+
+def is_setting(path: str) -> bool:
+    """Whether the base's file counts, whatever a change makes of it."""
+    return configures(path) and path.rpartition("/")[2] not in _BUILDS
+
+
+def _is_safe(path: str) -> bool:
+    return all(part not in ("", ".", "..") and part.lower() != ".git" for part in path.split("/"))
+
+
+def _write(place: str, content: bytes, mode: str) -> None:
+    # Two names may be one to this system, or one a folder of the other.
+    with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+        os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
+        with open(place, "xb") as file:
+            file.write(content)
+        if mode == _SCRIPT:
+            os.chmod(place, 0o700)

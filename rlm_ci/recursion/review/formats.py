@@ -1,0 +1,164 @@
+"""What analyzers print that do not speak SARIF, each in its own JSON, read with the same doubt."""
+
+from __future__ import annotations
+
+import json
+
+from rlm_ci.recursion.review import sarif
+from rlm_ci.recursion.review.sarif import Printout, Result, SarifError, Spot
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    #: File, first and last line, column, rule, level, message, address of what explains it.
+    Row = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
+
+SARIF = "sarif"
+_LEVELS = {
+    "error": "error", "fatal": "error", "warning": "warning", "note": "note", "info": "note",
+    "information": "note", "help": "note", "style": "note", "ignore": "none",
+}  # fmt: skip
+
+
+def read(kind: str, data: bytes, find: Callable[[str], int | None]) -> Printout:
+    """Read what a tool of this ``kind`` printed, as ``sarif.read`` does. Raises SarifError."""
+    if kind == SARIF:
+        return sarif.read(data, find)
+    results: list[Result] = []
+    placeless: list[Result] = []
+    for row in _rows(kind, data):
+        if len(results) + len(placeless) >= sarif.MOST:
+            raise SarifError(f"it has more than {sarif.MOST:,} results")
+        result = _result(row, find)
+        if result is not None:
+            (results if result.spots else placeless).append(result)
+    return Printout(tuple(results), len(placeless), "", "", tuple(placeless))
+
+
+def _rows(kind: str, data: bytes) -> Iterator[Row]:
+    parse, by_line = _KINDS[kind]
+    try:
+        if by_line:
+            records = [json.loads(one) for one in data.splitlines() if one.startswith(b"{")]
+        else:
+            records = [json.loads(data)]
+    except (ValueError, RecursionError):
+        raise SarifError("what it printed is no JSON") from None
+    for record in records:
+        try:
+            yield from parse(record)
+        except (TypeError, KeyError, AttributeError):
+            raise SarifError(f"what it printed is not the JSON of {kind}") from None
+
+
+def _result(row: Row, find: Callable[[str], int | None]) -> Result | None:
+    path, start, end, column, rule, level, message, address = row
+    if not isinstance(message, str) or not message.strip():
+        return None
+    text = find(path) if isinstance(path, str) else None
+    if text is None or type(start) is not int or start < 1:
+        spots: tuple[Spot, ...] = () if text is None else (Spot(text, None, None),)
+    else:
+        end = end if type(end) is int and end >= start else start
+        spots = (Spot(text, start, end, column if type(column) is int else 0),)
+    first = " ".join(message.strip().splitlines()[0].split())
+    name = str(rule)[:80] if rule else ""
+    return Result(
+        printable(name),
+        "",
+        printable(first)[:1000],
+        _LEVELS.get(str(level).lower(), "warning"),
+        spots,
+        address if isinstance(address, str) else "",
+    )
+
+
+def _mypy(one: Mapping[str, Any]) -> Iterator[Row]:
+    if one["severity"] != "note":  # a note belongs to the error before it
+        code = one.get("code")
+        column = one["column"] + 1
+        yield one["file"], one["line"], None, column, code, "error", one["message"], ""
+
+
+def _pyright(told: Mapping[str, Any]) -> Iterator[Row]:
+    for one in told["generalDiagnostics"]:
+        place = one.get("range") or {}
+        lines = [place[end]["line"] + 1 for end in ("start", "end")] if place else [None, None]
+        column = place["start"]["character"] + 1 if place else None
+        yield one["file"], *lines, column, one.get("rule"), one["severity"], one["message"], ""
+
+
+def _eslint(told: Any) -> Iterator[Row]:
+    for file in told:
+        for one in file["messages"]:
+            level = "error" if one["severity"] == 2 else "warning"
+            rule = one["ruleId"] or "fatal"
+            places = one.get("line"), one.get("endLine"), one.get("column")
+            yield file["filePath"], *places, rule, level, one["message"], ""
+
+
+def _clippy(told: Mapping[str, Any]) -> Iterator[Row]:
+    if told.get("reason") != "compiler-message":
+        return
+    one = told["message"]
+    rule = (one.get("code") or {}).get("code", "").removeprefix("clippy::")
+    for span in one["spans"]:
+        if span["is_primary"]:
+            places = span["line_start"], span["line_end"], span["column_start"]
+            yield span["file_name"], *places, rule, one["level"], one["message"], ""
+            return
+
+
+def _golangci(told: Mapping[str, Any]) -> Iterator[Row]:
+    for one in told.get("Issues") or ():
+        place = one["Pos"]
+        level = one.get("Severity") or "warning"
+        lines = place["Line"], None, place.get("Column")
+        yield place["Filename"], *lines, one["FromLinter"], level, one["Text"], ""
+
+
+def _staticcheck(one: Mapping[str, Any]) -> Iterator[Row]:
+    start, end = one["location"], one.get("end") or {}
+    code = one["code"]
+    help_ = f"https://staticcheck.dev/docs/checks#{code}"
+    lines = start["line"], end.get("line"), start["column"]
+    yield start["file"], *lines, code, one.get("severity", "error"), one["message"], help_
+
+
+def _shellcheck(told: Mapping[str, Any]) -> Iterator[Row]:
+    for one in told["comments"]:
+        code = f"SC{one['code']}"
+        help_ = f"https://www.shellcheck.net/wiki/{code}"
+        lines = one["line"], one["endLine"], one["column"]
+        yield one["file"], *lines, code, one["level"], one["message"], help_
+
+
+def _actionlint(told: Any) -> Iterator[Row]:
+    for one in told or ():
+        lines = one["line"], None, one["column"]
+        yield one["filepath"], *lines, one["kind"], "error", one["message"], ""
+
+
+def _hadolint(told: Any) -> Iterator[Row]:
+    for one in told:
+        code = one["code"]
+        help_ = f"https://github.com/hadolint/hadolint/wiki/{code}"
+        lines = one["line"], None, one["column"]
+        yield one["file"], *lines, code, one["level"], one["message"], help_
+
+
+#: How each is read, and whether it prints a record a line.
+_KINDS: dict[str, tuple[Callable[[Any], Iterator[Row]], bool]] = {
+    "mypy": (_mypy, True),
+    "pyright": (_pyright, False),
+    "eslint": (_eslint, False),
+    "clippy": (_clippy, True),
+    "golangci-lint": (_golangci, False),
+    "staticcheck": (_staticcheck, True),
+    "shellcheck": (_shellcheck, False),
+    "actionlint": (_actionlint, False),
+    "hadolint": (_hadolint, False),
+}

@@ -1,0 +1,135 @@
+"""The analyzers that repositories set up by themselves: how each is recognised, run and read."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    #: The contents of files of a tree by path, for those that are there.
+    Read = Callable[[Iterable[str]], Mapping[str, bytes]]
+
+
+class Tool(Value):
+    """One of them. ``configs`` are the files at the top of a repository that set it up,
+    ``sections`` pairs of such a file and what a line of it begins with.
+
+    ``command`` ends where the files come, or has none: it looks at a tree as a whole. ``second``
+    is tried where the first command is not understood.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    files: tuple[str, ...]
+    configs: tuple[str, ...]
+    sections: tuple[tuple[str, str], ...] = ()
+    second: tuple[str, ...] = ()
+    is_whole: bool = False
+    program: str = ""
+
+    @property
+    def starts(self) -> str:
+        """The program that has to be there."""
+        return self.program or self.command[0]
+
+    def is_set_up(self, paths: Iterable[str], read: Read) -> bool:
+        """Whether a repository that has ``paths`` uses it."""
+        top = [path for path in paths if "/" not in path or path.startswith(".github/")]
+        if any(fnmatchcase(path, one) for path in top for one in self.configs):
+            return True
+        hook = rf"\s*-?\s*id:\s*['\"]?(cargo-)?{re.escape(self.name)}(-check|-docker|-full)?\b"
+        wanted = (*self.sections, (".pre-commit-config.yaml", hook))
+        contents = read({path for path, _ in wanted})
+        return any(
+            re.search(rf"^{pattern}", contents[path].decode("utf-8", "replace"), re.MULTILINE)
+            for path, pattern in wanted
+            if path in contents
+        )
+
+
+_PYTHON = ("*.py", "*.pyi")
+_GO = ("*.go",)
+_SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.mts", "*.cts", "*.vue")
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        "ruff",
+        ("ruff", "check", "--quiet", "--no-cache", "--exit-zero", "--force-exclude",
+         "--output-format", "sarif", "--", "{files}"),
+        (*_PYTHON, "*.pyw"),
+        ("ruff.toml", ".ruff.toml"),
+        (("pyproject.toml", r"\[tool\.ruff[.\]]"),),
+    ),
+    Tool(
+        "shellcheck",
+        ("shellcheck", "--format", "json1", "--", "{files}"),
+        ("*.sh", "*.bash", "*.ksh", "*.bats"),
+        (".shellcheckrc",),
+    ),
+    Tool(
+        "actionlint",
+        ("actionlint", "-no-color", "-format", "{{json .}}", "{files}"),
+        (".github/workflows/*.yml", ".github/workflows/*.yaml"),
+        (".github/actionlint.yaml", ".github/actionlint.yml"),
+    ),
+    Tool(
+        "hadolint",
+        ("hadolint", "--no-fail", "--format", "json", "--", "{files}"),
+        ("Dockerfile", "Dockerfile.*", "*.Dockerfile", "Containerfile"),
+        (".hadolint.yaml", ".hadolint.yml", "hadolint.yaml", "hadolint.yml"),
+    ),
+    Tool(
+        "mypy",
+        ("mypy", "--output", "json", "--no-error-summary", "--cache-dir", "/dev/null"),
+        _PYTHON,
+        ("mypy.ini", ".mypy.ini"),
+        (("pyproject.toml", r"\[tool\.mypy\]"), ("setup.cfg", r"\[mypy\]")),
+        second=("mypy", "--output", "json", "--no-error-summary", "--cache-dir", "/dev/null", "."),
+        is_whole=True,
+    ),
+    Tool(
+        "pyright",
+        ("pyright", "--outputjson"),
+        _PYTHON,
+        ("pyrightconfig.json",),
+        (("pyproject.toml", r"\[tool\.pyright[.\]]"),),
+        is_whole=True,
+    ),
+    Tool(
+        "eslint",
+        ("eslint", "--format", "json", "."),
+        _SCRIPTS,
+        ("eslint.config.*", ".eslintrc*"),
+        (("package.json", r'\s*"eslintConfig"'),),
+        is_whole=True,
+    ),
+    Tool(
+        "clippy",
+        ("cargo", "clippy", "--quiet", "--offline", "--all-targets", "--message-format", "json"),
+        ("*.rs",),
+        ("clippy.toml", ".clippy.toml"),
+        (("Cargo.toml", r"\[(workspace\.)?lints\.clippy\]"),),
+        is_whole=True,
+        program="cargo-clippy",
+    ),
+    Tool(
+        "golangci-lint",
+        ("golangci-lint", "run", "--output.json.path", "stdout", "--show-stats=false"),
+        _GO,
+        (".golangci.y*ml", ".golangci.toml", ".golangci.json"),
+        second=("golangci-lint", "run", "--out-format", "json"),
+        is_whole=True,
+    ),
+    Tool(
+        "staticcheck",
+        ("staticcheck", "-f", "json", "./..."),
+        _GO,
+        ("staticcheck.conf",),
+        is_whole=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,149 @@
+"""``review.analyzers = "auto"``: what the repository's base sets up, by the real tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from runs_stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import Cli, Ended
+    from histories import GitRepo
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap")
+
+WORKFLOW = """on: push
+jobs:
+  test:
+    runs-on: ubuntu-latest
+    steps:
+      - run: echo ${{ github.event_name }}
+"""
+HOOKS = "repos:\n  - repo: local\n    hooks:\n      - id: actionlint\n      - id: hadolint-docker\n"
+CART = """def total(prices: list[int]) -> int:
+    return sum(prices)
+
+
+def old() -> int:
+    return "x"
+"""
+MAIN = "from shop.cart import total\n\nprint(total([1]))\n"
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
+    found = Stage(repo, cli)
+    repo.write("rlm-ci.toml", 'review.analyzers = "auto"\n')
+    yield found
+    found.clean()
+
+
+def reviewed(stage: Stage, *more: str, **options: Any) -> Ended:
+    return stage.cli("review", "--format", "json", *more, **options)
+
+
+def told(stage: Stage, ended: Ended) -> dict[str, Any]:
+    folder = stage.folder(ended.json()["run_id"])
+    found: dict[str, Any] = json.loads((folder / "rlm/artifacts/review/findings.json").read_bytes())
+    return found
+
+
+def rules(ended: Ended) -> set[tuple[str, str]]:
+    return {
+        (one["rule"].removeprefix("review/"), one["evidence"][0]["path"])
+        for one in ended.json()["findings"]
+        if one["suppression"] is None and "ruff" not in one["rule"].partition("-")[0]
+    }
+
+
+def test_tools_for_single_files_obey_the_base_and_tell_what_is_new(stage: Stage) -> None:
+    repo = stage.repo
+    repo.write(".shellcheckrc", "disable=SC2086\n").write(".pre-commit-config.yaml", HOOKS)
+    repo.write("ruff.toml", '[lint]\nselect = ["PLR2004"]\n').write("a.py", "x = 1\n")
+    repo.write("run.sh", "#!/bin/sh\necho $1\n[ $old = 1 ]\n")
+    base = repo.write(".github/workflows/ci.yml", WORKFLOW).commit()
+    # What the change says of its judges counts for nothing.
+    repo.write(".shellcheckrc", "disable=SC2086,SC3014\n").write("ruff.toml", "exclude = ['*']\n")
+    repo.write("run.sh", "#!/bin/sh\necho $1\n[ $old = 1 ]\n[ $1 == 1 ]\n")
+    repo.write("a.py", "def f(x: int) -> bool:\n    return x == 42\n")
+    repo.write(".github/workflows/ci.yml", WORKFLOW.replace("event_name", "evnt")).commit()
+    ended = reviewed(stage, "--base", base)
+    assert rules(ended) == {
+        ("shellcheck-sc3014", "run.sh"), ("actionlint-expression", ".github/workflows/ci.yml"),
+        ("repository-ruff-plr2004", "a.py"),
+    }  # fmt: skip
+    assert ended.code == 0
+    assert "hadolint is set up here and not installed" in told(stage, ended)["notes"]
+    assert stage.manifest(ended.json()["run_id"])["sandbox"] == "bubblewrap"
+    assert stage.cli("replay", ended.json()["run_id"], "--check").code == 0
+
+
+def test_a_tool_for_the_whole_tree_obeys_the_base_and_tells_what_is_new(stage: Stage) -> None:
+    repo = stage.repo
+    setup = '[tool.mypy]\nstrict = true\nfiles = ["shop"]\n'
+    repo.write("pyproject.toml", setup).write("shop/__init__.py", "").write("shop/cart.py", CART)
+    base = repo.write("shop/main.py", MAIN).commit()
+    repo.write("pyproject.toml", f"{setup}ignore_errors = true\n")
+    changed = CART.replace("prices: list[int]", "prices: list[int], tax: int")
+    repo.write("shop/cart.py", changed.replace("sum(prices)", "str(sum(prices) * tax)")).commit()
+    ended = reviewed(stage, "--base", base)
+    assert rules(ended) == {("mypy-return-value", "shop/cart.py")}
+    [note] = told(stage, ended)["notes"]
+    assert note == (
+        "1 new result of mypy in files that this change leaves alone, such as shop/main.py: "
+        'Missing positional argument "tax" in call to "total"'
+    )
+    # One that the head breaks has not looked, and that is not clean.
+    repo.write("shop/cart.py", "def total(:\n").commit()
+    ended = reviewed(stage, "--base", base)
+    assert ended.json()["verdict"] in ("findings", "incomplete")
+    [why] = [
+        one["reason"] for one in ended.json()["coverage"]["omitted"]
+        if one["path"] == "shop/cart.py"
+    ]  # fmt: skip
+    assert why.startswith("the analyzer mypy gave nothing: ")
+
+
+def test_without_a_sandbox_none_of_them_runs(stage: Stage, tmp_path: Path) -> None:
+    stage.repo.write(".shellcheckrc", "").write("mypy.ini", "[mypy]\n").write("a.py", "x = 1\n")
+    stage.repo.write("run.sh", "#!/bin/sh\necho $1\n").commit()
+    for name in ("git", "sh"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    ended = reviewed(stage, env={"PATH": str(tmp_path)})
+    assert (ended.code, ended.json()["verdict"]) == (3, "incomplete")
+    why = {one["path"]: one["reason"] for one in ended.json()["coverage"]["omitted"]}
+    assert why["run.sh"].startswith("the analyzer shellcheck gave nothing: there is no sandbox: ")
+    assert why["a.py"].startswith("the analyzer mypy gave nothing: there is no sandbox: ")
+
+
+@pytest.mark.full
+def test_the_work_tree_and_dependencies_that_git_ignores(stage: Stage) -> None:
+    repo = stage.repo
+    repo.write(".gitignore", "node_modules\n").write("eslint.config.mjs", "export default [];\n")
+    repo.write("a.mjs", "export const a = b;\n").write("mypy.ini", "[mypy]\n").commit()
+    program = repo.path / "node_modules" / ".bin" / "eslint"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        "#!/bin/sh\ntouch node_modules/written 2>/dev/null\n"
+        """printf '[{"filePath": "%s/a.mjs", "messages": [{"ruleId": "no-undef", "severity": 2, """
+        """"message": "b", "line": 1, "column": 18}]}]' "$PWD"; exit 1\n"""
+    )
+    program.chmod(0o755)
+    repo.write("b.py", 'x: int = "a"\n')
+    for sandbox in ("auto", "none"):
+        ended = reviewed(stage, "--worktree", "--sandbox", sandbox)
+        assert rules(ended) == {("eslint-no-undef", "a.mjs"), ("mypy-assignment", "b.py")}
+        assert os.path.exists(repo.path / "node_modules/written") == (sandbox == "none")
+    # What a change brings is no dependency of anybody's.
+    repo.run("add", "-f", "node_modules")
+    repo.commit()
+    ended = reviewed(stage)
+    assert "eslint is set up here and not installed" in told(stage, ended)["notes"]
