@@ -121,9 +121,9 @@ class Cell:
 
     def _copy_mounts(self, copy: Checkout | None, *, closed: bool = False) -> tuple[Mount, ...]:
         mounts = self.workspace.mounts(copy)
-        if not closed:
-            return mounts
-        return tuple(mount.replace(writable=False) for mount in mounts)
+        if closed:
+            mounts = tuple(mount.replace(writable=False) for mount in mounts)
+        return (*mounts, *self.workspace.caches.mounts(last_verdict=copy is not None))
 
     def _run(
         self,

@@ -237,7 +237,11 @@ class Site:
             if copy is not None:
                 return self._ran_fresh(argv, copy)
             settled = self._cell.workspace.settled  # None where an agent asks, who goes on
+            if not self._iteration:  # what it leaves is trusted: nobody was at work before it
+                self._cell.workspace.caches.begin()
             ended = self._cell.command(argv, self._timeout())
+            if not self._iteration:
+                self._cell.workspace.caches.keep_first()
             left = self._cell.tree()
             if left == tree:
                 self._cell.workspace.settled = settled

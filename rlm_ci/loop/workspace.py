@@ -14,6 +14,7 @@ import re
 from rlm_ci import files
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.loop import snapshot as snapshots
+from rlm_ci.loop.caches import Caches
 from rlm_ci.loop.checkout import Checkout, restored
 from rlm_ci.loop.landing import Landed, land
 from rlm_ci.loop.private_git import RESULT, PrivateGit, is_sha256, object_folders
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from rlm_ci.sandbox import Mount
 
 _RECORD = "snapshot.json"
-_WORK, _VERDICT = _COPIES = ("work", "verdict")
+_WORK, _VERDICT, _CACHES = _PASSING = ("work", "verdict", "caches")
 _RECORD_LIMIT = 64 << 20
 #: A whole patch that every git applies, byte for byte: no renames, no attributes, full ids.
 _PATCH = (
@@ -74,6 +75,8 @@ class Workspace:
         self._first: Mapping[str, Entry] | None = None
         self._latest: tuple[str, Mapping[str, Entry]] = ("", {})
         self._sizes: dict[str, int] = {}
+        #: What tools keep from one command to the next.
+        self.caches = Caches(os.path.join(self._place, _CACHES))
         #: The tree that the copy holds, and nobody was at work in it since; None when one must
         #: look. Whoever lets somebody work in it says so here.
         self.settled: str | None = None
@@ -142,12 +145,12 @@ class Workspace:
         return tuple(one for one in found if one.source != one.target)
 
     def discard(self) -> StorageError | None:
-        """Remove the copies; a resumed run makes them anew. Snapshot and objects stay.
+        """Remove the copies and caches; a resumed run makes them anew. Snapshot and objects stay.
 
         What cannot be removed is returned: by now, it takes nothing from the result.
         """
         doubt = None
-        for name in _COPIES:
+        for name in _PASSING:
             try:
                 files.clear(os.path.join(self._place, name))
             except OSError as error:
@@ -235,8 +238,10 @@ class Workspace:
     def fresh(self, tree: str, is_protected: Callable[[str], bool]) -> Checkout:
         """A second folder with ``tree``, every protected path in it as the snapshot has it.
 
-        It holds nothing that is ignored: whatever else an agent left behind is not there.
+        It holds nothing that is ignored: whatever else an agent left behind is not there, nor in
+        the caches that go with it.
         """
+        self.caches.renew()
         tree = self._with(tree, self.snapshot.tree, is_protected)
         copy = Checkout(self._git, os.path.join(self._place, _VERDICT), "verdict", self._bounds)
         self._fill(copy, tree)

@@ -14,7 +14,7 @@ import tempfile
 
 from rlm_ci import streaming
 from rlm_ci.errors import ConfigError
-from rlm_ci.sandbox.job import Job, is_below, ordered
+from rlm_ci.sandbox.job import HOME, Job, is_below, ordered
 from rlm_ci.sandbox.watch import Watch
 
 TYPE_CHECKING = False
@@ -36,7 +36,10 @@ class Unsandboxed:
     isolated = False
 
     def run(self, job: Job, *, on_output: Callable[[bytes], object] | None = None) -> Ended:
-        """Run ``job`` where its mounts come from: ``target`` is only a name for ``source``."""
+        """Run ``job`` where its mounts come from: ``target`` is only a name for ``source``.
+
+        What is to lie below HOME is linked to from there.
+        """
         mounts = ordered(job.mounts)
         cwd = _outside(job.cwd, mounts)
         if not os.path.isdir(cwd):
@@ -48,6 +51,11 @@ class Unsandboxed:
         with tempfile.TemporaryDirectory(prefix="rlm-ci-home-") as scratch:
             home = os.path.join(scratch, "home")
             os.mkdir(home)
+            for mount in mounts:
+                place = home + mount.target.removeprefix(HOME)
+                if is_below(mount.target, HOME) and not os.path.lexists(place):
+                    os.makedirs(os.path.dirname(place), exist_ok=True)
+                    os.symlink(mount.source, place)
             environment = job.environment(home)
             program = _outside(job.argv[0], mounts)
             program = streaming.find(program, environment["PATH"], cwd)

@@ -1,0 +1,64 @@
+"""What compilers keep from one run of the validator to the next: Go's standard library, for one.
+
+HOME is another one for every command, but ``~/.cache`` stays for as long as the run: tools keep
+there what they have made, and need no variable to be told. What an agent's commands or its code
+have written there may be made up. So the last verdict gets what the validator's first run left,
+before any agent was at work, in a copy of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from contextlib import suppress
+
+from rlm_ci import files
+from rlm_ci.sandbox import HOME, Mount
+
+#: Below HOME; the second is where programs of macOS look.
+_PLACES = (".cache", *(("Library/Caches",) if sys.platform == "darwin" else ()))
+_WORK, _FIRST, _VERDICT = "work", "first", "verdict"
+#: Go keeps results of tests beside what it has compiled, by the files that it knows of; others may
+#: decide as well. It believes none that is older than this file says (``go clean -testcache``).
+_GO, _GO_EXPIRY = "go-build", "testexpire.txt"
+
+
+class Caches:
+    """The caches of a run, below ``folder``."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def mounts(self, *, last_verdict: bool) -> tuple[Mount, ...]:
+        """The cache for a command; that of the last verdict is another one."""
+        place = self._place(_VERDICT if last_verdict else _WORK)
+        if os.path.islink(place) or not os.path.isdir(place):
+            files.clear(place)
+            files.make_folder(place, 0o700)
+        return tuple(Mount(place, f"{HOME}/{name}", writable=True) for name in _PLACES)
+
+    def begin(self) -> None:
+        """Forget all: the validator is about to run for the first time. Raises OSError."""
+        files.clear(self._folder)
+
+    def keep_first(self) -> None:
+        """Keep what the first run has left, out of the reach of all that run later."""
+        self._copy(_WORK, _FIRST)
+
+    def renew(self) -> None:
+        """Give the last verdict what the first run left, and no results of tests."""
+        self._copy(_FIRST, _VERDICT)
+        folder = os.path.join(self._place(_VERDICT), _GO)
+        if os.path.isdir(folder) and not os.path.islink(folder):
+            files.write(os.path.join(folder, _GO_EXPIRY), b"%d\n" % time.time_ns())
+
+    def _copy(self, source: str, target: str) -> None:
+        files.clear(self._place(target))
+        # A cache that cannot be read is none; of one that is torn, tools take what is whole.
+        with suppress(OSError, RecursionError):
+            shutil.copytree(self._place(source), self._place(target), symlinks=True)
+
+    def _place(self, name: str) -> str:
+        return os.path.join(self._folder, name)
