@@ -37,7 +37,7 @@ SOURCES = (
 #: No check, so that it never runs unasked. Goal and agent are arguments, which a configuration
 #: replaces.
 FIX_HOOK, FIX_STAGE = "rlm-fix", "manual"
-FIX_ARGS = ("make the validator pass", "--agent", "autofix")
+FIX_ARGS = ("make the validator pass", "--agent", "autofix", "--allow-no-change")
 FIX_NOTE = f"""\
 The hook `{FIX_HOOK}` is no check. Its stage is `{FIX_STAGE}`: it runs only when asked, by
 `pre-commit run --hook-stage {FIX_STAGE} {FIX_HOOK}`. It is [`rlm-ci rlm`](#rlm-ci-rlm) with the

@@ -32,7 +32,11 @@ EXIT_CODES: tuple[tuple[int, str, str], ...] = (
     (OK, "ok", "clean; a fix loop's goal is reached, or its budget without a validator is used"),
     (FINDINGS, "findings", "at least one unsuppressed finding at or above the fail level"),
     (USAGE, "usage", "wrong use of the command line"),
-    (LIMIT, "limit", "a budget ended the run before it was done, or nothing moved any more"),
+    (
+        LIMIT,
+        "limit",
+        "a budget ended the run before it was done, nothing moved any more, or nothing was changed",
+    ),
     (
         UNAVAILABLE,
         "unavailable",

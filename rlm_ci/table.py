@@ -189,6 +189,8 @@ LOOP: tuple[Setting, ...] = (
             "fresh work tree of the last verdict"),
     Setting("loop.allow_test_edits", "tests are part of the goal, and may be edited",
             default=False, kind="boolean", flag="--allow-test-edits", file=False),
+    Setting("loop.allow_no_change", "the goal may hold already: green without a change is no "
+            "failure", default=False, kind="boolean", flag="--allow-no-change"),
     Setting("loop.trust_exit_code", "believe a validator that ends with 0, whatever it prints",
             default=False, kind="boolean"),
     Setting("loop.apply", "put the result into the work tree (default: yes, but not in CI)",

@@ -37,8 +37,8 @@ class Attempt(ABC):
 
     #: The key of the state under which the turns stand.
     turns = "iterations"
-    #: Ends that are details of the run, as it can go on from them.
-    ends_that_go_on: tuple[str, ...] = (PAUSED,)
+    #: Ends that are details of the run: it can go on from them, or nothing else tells them.
+    told_ends: tuple[str, ...] = (PAUSED,)
 
     def __init__(
         self,

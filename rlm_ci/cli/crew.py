@@ -57,6 +57,7 @@ class Agreed(Value):
     sandbox: str
     isolated: bool
     mark: str
+    allow_no_change: bool = False  # no term of a run from before there was one
 
     #: Those of the terms of which a run can be given more.
     budgets = ("max_iterations", "max_minutes")

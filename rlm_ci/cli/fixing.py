@@ -18,13 +18,12 @@ from rlm_ci.loop import conversion, detection, disclosure, engine, report, stagi
 from rlm_ci.loop.cell import Cell, search_path
 from rlm_ci.loop.command import Command, finder
 from rlm_ci.loop.engine import Judged, Terms
-from rlm_ci.loop.landing import Landed
 from rlm_ci.loop.remains import PATCH
 from rlm_ci.loop.roles import Cast
 from rlm_ci.loop.site import Plan, Site
 from rlm_ci.loop.workspace import Workspace
 from rlm_ci.runs.manifest import BUDGETS
-from rlm_ci.runs.state import Final
+from rlm_ci.runs.state import NO_CHANGE, Final
 from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
@@ -52,7 +51,7 @@ class _UnlandedError(StorageError):
 class Fix(Attempt):
     """Fix until green; see ``loop``."""
 
-    ends_that_go_on = BUDGETS
+    told_ends = (*BUDGETS, NO_CHANGE)
 
     def __init__(self, work: Work, run: Run, goal: str, record: Record, mode: Mode) -> None:
         super().__init__(work, run, goal, record, mode, head=_wanted(work.settings))
@@ -114,6 +113,7 @@ class Fix(Attempt):
                 provider=provider_of(self._all.settings),
                 max_completion_tokens=self._all.settings.models.max_completion_tokens,
                 allow_test_edits=loop.allow_test_edits,
+                allow_no_change=loop.allow_no_change,
                 trust_exit_code=loop.trust_exit_code,
                 sandbox=place.name,
                 isolated=place.isolated,
@@ -173,7 +173,12 @@ class Fix(Attempt):
     # ── the loop, and its end ──
 
     def _site(self, agreed: Agreed, cell: Cell) -> tuple[Site, Terms]:
-        terms = Terms(agreed.max_iterations, agreed.max_minutes, agreed.validator is not None)
+        terms = Terms(
+            agreed.max_iterations,
+            agreed.max_minutes,
+            validated=agreed.validator is not None,
+            allow_no_change=agreed.allow_no_change,
+        )
         setup = Command.parse(agreed.setup, where="loop.setup") if agreed.setup else None
         seconds = agreed.validator_minutes * 60 or float("inf")
         redact, progress = self._run.redactor.text, self._all.progress
@@ -245,10 +250,10 @@ class Fix(Attempt):
             tampering=report.anchored(ended.tampering, entries),
         )
         status = workspace.status(workspace.snapshot.tree, tree, limit=_ALL) if changed else ""
-        landed, converted = None, ""
+        home = report.Home()
         if changed and error is None:
             try:
-                landed, converted = self._land(workspace, ended, tree)
+                home = self._land(workspace, ended, tree)
             except _UnlandedError as failed:
                 reason = f"{ended.final.reason}; not applied: {failed}"
                 ended = ended.replace(final=Final.from_error(failed).replace(reason=reason))
@@ -261,9 +266,8 @@ class Fix(Attempt):
             validator=agreed.validator or "",
             iterations=len(self._state.entries),
             files=len(status.splitlines()),
-            landed=landed,
+            home=home,
             patch=f"rlm/{PATCH}" if patch else None,
-            converted=converted,
             omitted=workspace.snapshot.omitted,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
@@ -272,10 +276,9 @@ class Fix(Attempt):
         self.error = error
         return ended.final, told
 
-    def _land(self, workspace: Workspace, ended: Ended, tree: str) -> tuple[Landed | None, str]:
+    def _land(self, workspace: Workspace, ended: Ended, tree: str) -> report.Home:
         """Bring what is green into the user's own tree, if that is wanted; once.
 
-        Where it stays a patch, with the files that ``git apply`` would not put it in.
         Raises _UnlandedError where the disk does not let us, and StorageError for the record.
         """
         settings = self._all.settings
@@ -283,7 +286,8 @@ class Fix(Attempt):
 
         def left(reason: str, *, wanted: bool = True) -> Mapping[str, Any]:
             converted = self._converted(workspace, tree)
-            return {"wanted": wanted, "reason": reason, "converted": converted}
+            by_hand = self._by_hand(converted)
+            return {"wanted": wanted, "reason": reason, "converted": converted, "by_hand": by_hand}
 
         def produce() -> Mapping[str, Any]:
             if not wanted or ended.final.exit_code:
@@ -295,8 +299,7 @@ class Fix(Attempt):
             try:
                 landed = workspace.apply_to(self._all.repository, tree)
             except StorageError as error:
-                program = "patch -p1 <" if self._converted(workspace, tree) else "git apply"
-                by_hand = f"{program} {self._run.shown('rlm', PATCH)}"
+                by_hand = self._by_hand(self._converted(workspace, tree))
                 hint = f"mend that, then {resume_with(self._run.id)}; or by hand: {by_hand}"
                 raise _UnlandedError(error.what, where=error.where, hint=hint) from None
             _tell_undone(landed.undone)
@@ -309,8 +312,17 @@ class Fix(Attempt):
                 raise
             # A replay writes no record: it is what the run itself has ended in.
             raise _UnlandedError(error.what, where=error.where, hint=error.hint) from None
-        landed = Landed(told["reason"]) if told["wanted"] else None
-        return landed, str(told.get("converted", ""))
+        return report.Home(
+            wanted=bool(told["wanted"]),
+            reason=str(told["reason"]),
+            converted=str(told.get("converted", "")),
+            by_hand=str(told.get("by_hand", "")),
+        )
+
+    def _by_hand(self, converted: str) -> str:
+        """The command that applies the patch, which git refuses for ``converted`` files."""
+        program = "patch -p1 <" if converted else "git apply"
+        return f"{program} {self._run.shown('rlm', PATCH)}"
 
     def _converted(self, workspace: Workspace, tree: str) -> str:
         """The files of the result that git keeps in another form, in a few words."""

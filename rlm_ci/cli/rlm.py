@@ -101,6 +101,8 @@ def on_change(judgement: Judgement, held: Run) -> Report:
     """
     settings = judgement.settings
     settings.values["loop.apply"] = False
+    if settings.sources["loop.allow_no_change"] == "default":
+        settings.values["loop.allow_no_change"] = True  # most changes are green as they are
     settings.values["mode"], settings.sources["mode"] = ITERATIVE, "rlm-ci pr"
     for key, value in _IN_ACTIONS if settings.github.actions else ():
         if settings.sources[key] == "default":

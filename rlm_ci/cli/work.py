@@ -104,8 +104,9 @@ class Work:
             goes_on = is_mendable or isinstance(attempt.error, BadPlanError)
             run.detail = PAUSED if goes_on else None
             raise attempt.error
-        run.detail = final.status if final.status in attempt.ends_that_go_on else None
-        return final.exit_code, _told(final)
+        run.detail = final.status if final.status in attempt.told_ends else None
+        reason = self.report.parts[0].metrics.get("not_applied")
+        return final.exit_code, f"{_told(final)}{f'; not applied: {reason}' if reason else ''}"
 
     def _carry_out(self, run: Run, goal: str, record: Record) -> tuple[Attempt, Final, Report]:
         def produce() -> Mapping[str, str]:

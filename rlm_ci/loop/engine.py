@@ -10,7 +10,7 @@ from __future__ import annotations
 from rlm_ci import texts
 from rlm_ci.errors import LimitError
 from rlm_ci.runs.clock import over
-from rlm_ci.runs.state import BUDGET_COMPLETE, NO_PROGRESS, PASSED, TAMPERED, Final
+from rlm_ci.runs.state import BUDGET_COMPLETE, NO_CHANGE, NO_PROGRESS, PASSED, TAMPERED, Final
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
         def confirm(self) -> Judged:
             """Run the validator once more, in a fresh tree with the protected files restored."""
 
+        def is_unchanged(self) -> bool:
+            """Whether the tree is what it was before the first turn."""
+
         def note(
             self, iteration: int, acted: Acted, judged: Judged, tampering: tuple[Finding, ...]
         ) -> None:
@@ -44,11 +47,15 @@ if TYPE_CHECKING:
 
 
 class Terms(Value):
-    """What ends the loop. None is no limit; ``validated`` is False without a validator."""
+    """What ends the loop. None is no limit; ``validated`` is False without a validator.
+
+    ``allow_no_change``: the goal may hold already, and green without a change is reached.
+    """
 
     max_iterations: float | None
     max_minutes: float | None
     validated: bool = True
+    allow_no_change: bool = False
 
 
 class Acted(Value):
@@ -95,6 +102,7 @@ def run(site: Site, terms: Terms) -> Ended:
     """Turn the crank until it is green, a budget ends, or nothing moves any more."""
     judged = site.judge("0") if terms.validated else Judged(passed=False)
     tampering = site.tampering()
+    was_green = judged.passed
     iteration = idle = forbidden = 0
     failed = idled = ""
     stop = None
@@ -119,8 +127,12 @@ def run(site: Site, terms: Terms) -> Ended:
             tampering = site.tampering() if judged.passed else tampering
         site.note(iteration, acted, judged, tampering)
         if judged.passed and not tampering:
-            reason = f"the validator passes after {texts.count(iteration, 'iteration')}"
-            return Ended(Final.of(PASSED, f"{reason}{failed or cut}"), judged)
+            if site.is_unchanged():
+                final = _unchanged(terms, stop, failed, was_green=was_green)
+            else:
+                reason = f"the validator passes after {texts.count(iteration, 'iteration')}"
+                final = Final.of(PASSED, f"{reason}{failed or cut}")
+            return Ended(final, judged)
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
         if terms.validated and stop is None:
@@ -138,6 +150,20 @@ def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:
     return None
 
 
+def _unchanged(
+    terms: Terms, stop: tuple[str, str] | None, failed: str, *, was_green: bool
+) -> Final:
+    """The end of a loop that is green and has nothing to show for it."""
+    how = "as it did before" if was_green else "now, and failed before"
+    if stop:
+        return Final.of(stop[0], f"{stop[1]}, and the validator passes {how}{failed}")
+    reason = f"the validator passes {how}, and the agent changed nothing{failed}"
+    if terms.allow_no_change and not failed:
+        return Final.of(PASSED, reason)
+    hint = "" if failed else "; --allow-no-change takes that for done"
+    return Final.of(NO_CHANGE, f"{reason}{hint}")
+
+
 def _final(
     status: str, reason: str, terms: Terms, judged: Judged, tampering: tuple[Finding, ...]
 ) -> Final:
@@ -146,4 +172,5 @@ def _final(
     if tampering:
         edits = texts.count(len(tampering), "edit")
         return Final.of(TAMPERED, f"{reason}; {edits} must not be part of a fix")
-    return Final.of(status, f"{reason}, and the validator {judged.manner}")
+    manner = "passes" if judged.passed else judged.manner
+    return Final.of(status, f"{reason}, and the validator {manner}")

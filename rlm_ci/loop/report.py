@@ -8,6 +8,7 @@ from rlm_ci.errors import OK
 from rlm_ci.findings import INCOMPLETE, Coverage, Evidence, Finding, Part, Report, Severity
 from rlm_ci.line_references import marked
 from rlm_ci.loop.disclosure import DISCLOSED, TOO_LARGE
+from rlm_ci.runs.state import NO_CHANGE, PASSED
 from rlm_ci.texts import count
 from rlm_ci.values import Value
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from rlm_ci.errors import RlmCiError
     from rlm_ci.findings import Location, Subject, Usage
     from rlm_ci.loop.engine import Ended, Judged
-    from rlm_ci.loop.landing import Landed
     from rlm_ci.objects import Entry
 
 PART = "rlm"
@@ -29,12 +29,28 @@ _BARE_CODE = re.compile(r"exit code \d+")
 _SAID = 300
 
 
+class Home(Value):
+    """What became of the result: applied, where it is ``wanted`` and there is no ``reason``.
+
+    ``by_hand`` is the command that applies its patch, ``converted`` names the files for which
+    ``git apply`` does not.
+    """
+
+    wanted: bool = False
+    reason: str = ""
+    converted: str = ""
+    by_hand: str = ""
+
+    @property
+    def applied(self) -> bool:
+        return self.wanted and not self.reason
+
+
 class Account(Value):
     """What there is to tell of a loop besides its end.
 
-    ``files`` is how many the result changes; ``landed`` what became of it, None where it was
-    not to be applied; ``converted`` names those that ``git apply`` cannot put in. ``isolated``
-    is False where no sandbox held the commands.
+    ``files`` is how many the result changes. ``isolated`` is False where no sandbox held the
+    commands.
     """
 
     agent: str
@@ -44,9 +60,8 @@ class Account(Value):
     validator: str
     iterations: int
     files: int
-    landed: Landed | None = None
+    home: Home = Home()
     patch: str | None = None
-    converted: str = ""
     omitted: tuple[tuple[str, str], ...] = ()
 
 
@@ -77,8 +92,10 @@ def build(
                 "roles": account.roles,
                 "validator": account.validator,
                 "sandbox": account.sandbox,
-                "applied": bool(account.landed and account.landed.done),
+                "applied": account.home.applied,
+                "not_applied": account.home.reason or None,
                 "patch": account.patch,
+                "by_hand": account.home.by_hand or None,
             },
             (_idle(ended.idled, account),) if ended.idled and final.exit_code == OK else (),
             state=INCOMPLETE if final.exit_code != OK else None,
@@ -115,20 +132,21 @@ def anchored(findings: tuple[Finding, ...], entries: Mapping[str, Entry]) -> tup
 
 def _summary(ended: Ended, account: Account) -> str:
     told = [ended.final.reason]
-    told.append(f"{count(account.files, 'file')} changed" if account.files else "nothing changed")
-    if account.landed and account.landed.done:
+    if account.files:
+        told.append(f"{count(account.files, 'file')} changed")
+    elif ended.final.status not in (PASSED, NO_CHANGE):  # whose reason says it
+        told.append("nothing changed")
+    if account.home.applied:
         told.append("applied to the work tree")
-    elif account.landed:
-        told.append(f"not applied: {account.landed.reason}")
+    elif account.home.reason:
+        told.append(f"not applied: {account.home.reason}")
     rules = {one.rule for one in ended.tampering}
     if DISCLOSED in rules:
         told.append("a secret was taken out of the patch, which may not apply without it")
     if TOO_LARGE in rules:
         told.append("what is too large to be judged is no part of the patch")
-    if account.patch and account.converted:
-        told.append(
-            f"patch -p1 puts the patch in, git apply does not: git converts {account.converted}"
-        )
+    if account.patch and (converted := account.home.converted):
+        told.append(f"patch -p1 puts the patch in, git apply does not: git converts {converted}")
     if not account.isolated:
         told.append("no sandbox held its commands")
     return "; ".join(told)

@@ -374,6 +374,9 @@ class Site:
         )
         return found + tamper.held_against(self._rewritten)
 
+    def is_unchanged(self) -> bool:
+        return self._tree() == self._base
+
     def _tree(self) -> str:
         """The id of the tree that the copy holds; looked up only if it may be another one."""
         space = self._cell.workspace

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 _ZERO: Final = Decimal(0)
 #: On top of the largest number of tokens a byte that an endpoint has counted.
 _MARGIN: Final = Fraction(6, 5)
+#: The setting that says how much of a budget an answer is reserved.
+_CAP: Final = "models.max_completion_tokens"
+_CAP_VARIABLE: Final = "RLM_CI_MODELS_MAX_COMPLETION_TOKENS"
+#: Tokens of an answer with which a model can do something, and by which one is proposed.
+_SHORTEST: Final = 500
+_STEP: Final = 100
 _FLAGS: Final = {
     "max_calls": "--max-calls",
     "max_tokens": "--max-tokens",
@@ -209,7 +215,7 @@ class Ledger:
                     return Reservation(request.model, size, most, worst, price)
                 never = self._exceeded(self._spent + most)
                 if never is not None:
-                    raise self._refusal(never, most)
+                    raise self._refusal(never, most, price)
                 self._changed.wait(self.seconds_left())
 
     def commit(self, reservation: Reservation, usage: Usage | None) -> Charge:
@@ -299,7 +305,9 @@ class Ledger:
             return "budget_usd"
         return None
 
-    def _refusal(self, budget: str, most: Spent | None = None) -> LimitError:
+    def _refusal(
+        self, budget: str, most: Spent | None = None, price: Price | None = None
+    ) -> LimitError:
         spent, limit = self._spent, getattr(self, budget)
         used, needed = {
             "max_calls": (spent.calls, 1),
@@ -316,8 +324,27 @@ class Ledger:
                 f"the budget of {_told(budget, limit)} has no room for another call: "
                 f"{_told(budget, used)} used, up to {_told(budget, needed)} more needed"
             )
+            if most is not None:
+                prompt, answer = (f"{n:,}" for n in (most.prompt_tokens, most.completion_tokens))
+                what += f", for a prompt of {prompt} tokens and an answer of {answer} ({_CAP})"
+                shorter = 0 if spent.calls else self._shorter(most, price)
+                if shorter:
+                    what += f"; answers of {shorter:,} fit ({_CAP_VARIABLE}={shorter})"
         hint = f"raise {_FLAGS[budget]}, and start again"
         return LimitError(what, budget=budget, where=budget, hint=hint)
+
+    def _shorter(self, most: Spent, price: Price | None) -> int:
+        """The longest answer for which there is room beside this prompt; 0 for none of use."""
+        fits, longest, prompt = 0, most.completion_tokens, most.prompt_tokens
+        while fits < longest:
+            tried = (fits + longest + 1) // 2
+            usd = _ZERO if price is None else price.most(prompt, tried)
+            if self._exceeded(self._spent + Spent(1, prompt, tried, usd)) is None:
+                fits = tried
+            else:
+                longest = tried - 1
+        rounded = fits // _STEP * _STEP
+        return rounded if rounded >= _SHORTEST else 0
 
 
 def _told(budget: str, amount: Any) -> str:

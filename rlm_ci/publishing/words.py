@@ -27,6 +27,8 @@ QUESTION = "symbolic"
 TAMPER = "tamper"
 #: The finding of a fix loop that used its budget up and whose agent never did anything.
 IDLE = "rlm/agent-failed"
+#: What a fix loop ends as, where that says more than its verdict.
+_PASSED, _NO_CHANGE = "passed", "no_change"
 
 #: How to wave a check's findings through, beyond ``[[suppressions]]``.
 OVERRIDES = {
@@ -95,12 +97,10 @@ def headline(report: Report) -> str:
     if verdict == FINDINGS:
         failing = len(report.failing())
         return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"
-    if loop and verdict == CLEAN and loop.metrics.get("patch") and not loop.metrics.get("applied"):
-        return "Green with the patch of this run, not without it"
     if verdict == CLEAN and _idle(report):
         return "Nothing was done: the agent failed in all of its turns"
-    if loop and loop is report.parts[0] and verdict in (CLEAN, INCOMPLETE):
-        return "Done" if verdict == CLEAN else "Not done: it stopped before the validator passed"
+    if loop and (told := _fixed(loop, verdict, leads=loop is report.parts[0])):
+        return told
     wiki = next((part.metrics for part in report.parts if "prose" in part.metrics), None)
     if wiki is not None and verdict in (CLEAN, INCOMPLETE):
         told = ", ".join(filter(None, (count(wiki["pages"], "page"), wiki["prose"])))
@@ -114,10 +114,45 @@ def headline(report: Report) -> str:
     return f"Clean: {count(checks, 'check')}, nothing to mend"
 
 
+def _fixed(loop: Part, verdict: str, *, leads: bool) -> str:
+    """The headline of a fix loop; "" where others judge, and it changes nothing of that."""
+    metrics = loop.metrics
+    if verdict == CLEAN and metrics.get("not_applied"):
+        return "Not applied: the result is in the patch of this run alone"
+    if verdict == CLEAN and metrics.get("patch") and not metrics.get("applied"):
+        return "Green with the patch of this run, not without it"
+    if not leads or verdict not in (CLEAN, INCOMPLETE):
+        return ""
+    status, is_unchanged = metrics.get("status"), metrics.get("files") == 0
+    if verdict == INCOMPLETE:
+        if status == _NO_CHANGE:
+            return "Not done: the agent changed nothing"
+        return "Not done: it stopped before the validator passed"
+    if is_unchanged and status == _PASSED:
+        return "Nothing to do: the validator passes without a change"
+    return "Nothing was done: the agent changed nothing" if is_unchanged else "Done"
+
+
+def not_applied(report: Report) -> str:
+    """Why a green result is not where it was wanted, and the command that applies it; or ""."""
+    loop = next((part for part in report.parts if part.id == LOOP), None)
+    if loop is None or report.verdict() != CLEAN or not loop.metrics.get("not_applied"):
+        return ""
+    why, by_hand = loop.metrics["not_applied"], loop.metrics.get("by_hand")
+    return f"Not applied: {why}{f'; to apply the patch: {by_hand}' if by_hand else ''}"
+
+
 def tone(report: Report) -> str:
     """The verdict whose mark stands before the headline: no tick where nothing was done."""
     verdict = report.verdict()
-    return INCOMPLETE if verdict == CLEAN and _idle(report) else verdict
+    if verdict != CLEAN:
+        return verdict
+    loop = next((part for part in report.parts[:1] if part.id == LOOP), None)
+    is_open = loop is not None and (
+        loop.metrics.get("not_applied")
+        or (loop.metrics.get("files") == 0 and loop.metrics.get("status") != _PASSED)
+    )
+    return INCOMPLETE if is_open or _idle(report) else CLEAN
 
 
 def _idle(report: Report) -> bool:

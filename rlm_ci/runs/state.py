@@ -18,6 +18,7 @@ BUDGET_COMPLETE = "budget_complete"
 TAMPERED = "tampered"
 FAILED = "failed"
 NO_PROGRESS = "no_progress"
+NO_CHANGE = "no_change"
 PAUSED = "paused"
 NO_VALIDATOR = "no_validator"
 INVALID_CONFIG = "invalid_config"
@@ -35,6 +36,7 @@ EXIT_CODES: Mapping[str, int] = {
     "max_tokens": errors.LIMIT,
     "budget_usd": errors.LIMIT,
     NO_PROGRESS: errors.LIMIT,
+    NO_CHANGE: errors.LIMIT,
     PAUSED: errors.LIMIT,
     INVALID_CONFIG: errors.CONFIG,
 }

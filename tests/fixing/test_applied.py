@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from fixing.stage import BUG, MENDED
+from rlm_ci import resources
 from rlm_ci.loop.staging import STAGING
 
 if TYPE_CHECKING:
@@ -36,3 +39,102 @@ def test_what_cannot_be_put_back_ends_the_run_before_it_begins(stage: Stage) -> 
     assert f"originals lie in {left}/old" in ended.stderr
     assert f"remove {STAGING}" in ended.stderr
     assert (stage.repo.path / left / "old" / "0").read_text() == BUG
+
+
+# ── nothing was changed ──
+
+
+def test_an_agent_that_changes_nothing_on_a_green_tree(stage: Stage) -> None:
+    stage.repo.write("calc.py", MENDED).commit()
+    ended, run = stage.fixed("--agent", "true x")
+    assert (ended.code, run.final) == (3, "no_change"), ended
+    assert ended.stdout.splitlines()[-1] == "! Not done: the agent changed nothing"
+    told = "the validator passes as it did before, and the agent changed nothing"
+    assert run.state["final"]["reason"].startswith(told)
+    assert "--allow-no-change" in ended.stdout
+    assert (run.manifest["status"], run.manifest["status_detail"]) == ("failed", "no_change")
+    assert (run.report["verdict"], run.report["parts"][0]["metrics"]["files"]) == ("incomplete", 0)
+    resources.validate(run.state, "state.schema.json", "state")
+    for words in (("wait", run.id), ("resume", run.id), ("replay", run.id, "--check")):
+        again = stage.cli(*words)
+        assert again.code == (0 if "--check" in words else 3), again
+    assert "failed (no_change)" in stage.cli("status", run.id).stdout
+
+
+def test_a_goal_that_may_hold_already(stage: Stage) -> None:
+    stage.repo.write("calc.py", MENDED).commit()
+    ended, run = stage.fixed("--agent", "true x", "--allow-no-change")
+    assert (ended.code, run.final) == (0, "passed"), ended
+    assert ended.stdout.splitlines()[-1] == "✓ Nothing to do: the validator passes without a change"
+    replayed = stage.cli("replay", run.id, "--check")
+    assert replayed.code == 0, replayed
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("agent", "more"), [("autofix", ()), ("autofix", ("--allow-no-change",)), ("false x", ())]
+)
+def test_an_agent_that_fails_has_not_found_a_goal_to_hold(
+    agent: str, more: tuple[str, ...], stage: Stage
+) -> None:
+    """Such as the fixers of a repository that has none set up."""
+    stage.repo.write("calc.py", MENDED).commit()
+    ended, run = stage.fixed("--agent", agent, *more)
+    assert (ended.code, run.final) == (3, "no_change"), ended
+    assert "the agent failed" in run.state["final"]["reason"]
+
+
+@pytest.mark.full
+def test_a_setting_says_it_too_and_a_stage_that_runs_in_a_pipeline(stage: Stage) -> None:
+    stage.repo.write("calc.py", MENDED)
+    stage.repo.write("rlm-ci.toml", "[loop]\nallow_no_change = true\n").commit()
+    ended, run = stage.fixed("--agent", "true x")
+    assert (ended.code, run.final) == (0, "passed"), ended
+    ended, run = stage.fixed("--agent", "true x", "--no-allow-no-change")
+    assert (ended.code, run.final) == (3, "no_change"), ended
+
+
+@pytest.mark.full
+def test_without_a_validator_nothing_done_is_not_done(stage: Stage) -> None:
+    ended, run = stage.fixed("--agent", "true x", "--validator", "none", "--max-iterations", "1")
+    assert (ended.code, run.final) == (0, "budget_complete"), ended
+    assert ended.stdout.splitlines()[-1] == "! Nothing was done: the agent changed nothing"
+
+
+# ── changed, and not applied ──
+
+
+def test_a_result_that_cannot_be_applied_is_not_done(stage: Stage) -> None:
+    agent = f"sed -i s/-/+/ calc.py; echo mine > {stage.repo.path}/mine.txt"
+    ended, run = stage.fixed("--agent", agent, "--sandbox", "none")
+    assert (ended.code, run.final) == (0, "passed"), ended
+    patch = f".runs/{run.manifest['task_id']}/cli/{run.id}/rlm/result.patch"
+    assert ended.stdout.splitlines()[-1] == (
+        "! Not applied: the work tree has changed meanwhile: 1 file, mine.txt; "
+        f"to apply the patch: git apply {patch}"
+    )
+    assert stage.source() == BUG
+    assert "not applied: the work tree has changed" in run.manifest["summary"]
+    replayed = stage.cli("replay", run.id, "--check")
+    assert replayed.code == 0, replayed
+    assert replayed.stdout.splitlines()[-1] == ended.stdout.splitlines()[-1]
+    stage.repo.run(*ended.stdout.splitlines()[-1].rpartition(": git ")[2].split())
+    assert stage.source() == MENDED
+
+
+@pytest.mark.full
+def test_a_change_that_is_green_as_it_is_needs_no_fix(stage: Stage) -> None:
+    stage.repo.write("calc.py", MENDED).commit()
+    settings = {
+        "RLM_CI_FIX": "make the tests pass",
+        "RLM_VALIDATOR": "grep -q 'a + b' calc.py",
+        "RLM_CI_LOOP_AGENT": "true x",
+        "RLM_CI_REVIEW": "off",
+    }
+    words = ("pr", "--base", "HEAD~1", "--no-publish")
+    ended = stage.cli(*words, env=settings)
+    assert ended.code == 0, ended
+    told = "the validator passes as it did before, and the agent changed nothing"
+    assert told in " ".join(ended.stdout.split())
+    ended = stage.cli(*words, env={**settings, "RLM_CI_LOOP_ALLOW_NO_CHANGE": "false"})
+    assert (ended.code, "incomplete" in ended.stdout) == (3, True), ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -139,3 +140,14 @@ def test_the_answers_of_earlier_runs_are_taken_where_that_is_wanted(stage: Stage
         (one.folder / "calls.jsonl").unlink()
     replayed = stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None})
     assert replayed.code == 0, replayed
+
+
+def test_a_budget_too_small_to_begin_says_what_would_let_it(stage: Stage) -> None:
+    stage.llm.script(TWO_TURNS)
+    ended, _ = stage.fixed("--budget-usd", "0.05", "--no-apply")
+    assert (ended.code, stage.llm.asked) == (3, []), ended
+    said = " ".join(ended.stdout.split())
+    found = re.search(r"RLM_CI_MODELS_MAX_COMPLETION_TOKENS=(\d+)", said)
+    assert found, ended
+    ended, _ = stage.fixed("--budget-usd", "0.05", "--no-apply", env=dict([found[0].split("=")]))
+    assert len(stage.llm.asked) > 1, ended

@@ -28,7 +28,7 @@ class Tree:
     late = False
 
     def __init__(self, script: Sequence[str | LimitError], *, minutes: float = 0.0) -> None:
-        self.text = ""
+        self.text = self.first = ""
         self.script = list(script)
         self.minutes = minutes
         self.judgements: list[str] = []
@@ -62,6 +62,9 @@ class Tree:
     def confirm(self) -> Judged:
         self.judgements.append("final")
         return self._look(self.text.partition(".")[0])
+
+    def is_unchanged(self) -> bool:
+        return self.text == self.first
 
     def note(
         self, iteration: int, _acted: Acted, judged: Judged, tampering: tuple[Finding, ...]
@@ -186,6 +189,63 @@ def test_no_iteration_at_all_when_the_time_was_over() -> None:
     tree = Tree(["goal"], minutes=1.0)
     assert end(tree, Terms(None, 0.0)) == ("max_minutes", 3)
     assert tree.notes == []
+    assert run(green([]), Terms(None, 0.0)).final.reason.endswith(", and the validator passes")
+
+
+def green(script: Sequence[str | LimitError]) -> Tree:
+    tree = Tree(script)
+    tree.text = tree.first = "goal"
+    return tree
+
+
+def test_green_before_and_nothing_changed_is_no_success() -> None:
+    assert end(green([""])) == ("no_change", 3)
+    assert end(green([" and more"])) == ("passed", 0)
+
+
+def test_what_was_changed_and_undone_is_no_change() -> None:
+    class Undoing(Tree):
+        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+            super().act(iteration, last, tampering)
+            self.text = "broken" if iteration == 1 else self.first
+            return Acted("", changed=True)
+
+    tree = Undoing([])
+    tree.text = tree.first = "goal"
+    assert end(tree) == ("no_change", 3)
+    assert len(tree.notes) == 2
+
+
+def test_a_goal_that_may_hold_already_is_reached_by_an_agent_that_does_not_fail() -> None:
+    class Failing(Tree):
+        def act(self, iteration: int, last: Judged, tampering: tuple[Finding, ...]) -> Acted:
+            return super().act(iteration, last, tampering).replace(exit_code=2)
+
+    terms = Terms(None, None, allow_no_change=True)
+    assert end(green([""]), terms) == ("passed", 0)
+    tree = Failing([""])
+    tree.text = tree.first = "goal"
+    assert end(tree, terms) == ("no_change", 3)
+
+
+def test_a_budget_that_ends_a_turn_before_any_change_is_what_ended_it() -> None:
+    ended = run(green([LimitError("it is used up", budget="max_calls")]), FOREVER)
+    assert (ended.final.status, ended.final.exit_code) == ("max_calls", 3)
+    assert "the validator passes as it did before" in ended.final.reason
+
+
+def test_a_validator_that_fails_and_then_passes_by_itself_has_seen_no_fix() -> None:
+    class Flaky(Tree):
+        def judge(self, label: str) -> Judged:
+            super().judge(label)
+            return Judged(passed=label != "0")
+
+        def confirm(self) -> Judged:
+            return Judged(passed=True)
+
+    final = run(Flaky([""]), FOREVER).final
+    assert final.status == "no_change"
+    assert "passes now, and failed before" in final.reason
 
 
 def test_an_agent_that_fails_is_the_reason() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -141,6 +142,21 @@ def test_each_budget_is_named(limits: dict[str, Any], budget: str | None, words:
     assert "raise --" in error.hint
     with pytest.raises(LimitError, match=words):
         ledger.reserve(question())
+
+
+def test_a_budget_that_is_too_small_to_begin_says_which_answer_would_fit() -> None:
+    prices = {"m-1": {"input_per_million": 3, "output_per_million": 15}}
+    ledger = Ledger(price=Prices(prices).of, budget_usd=Decimal("0.05"))
+    said = str(refused(ledger, max_tokens=16384))
+    assert "and an answer of 16,384 (models.max_completion_tokens)" in said
+    found = re.search(r"answers of [\d,]+ fit \(RLM_CI_MODELS_MAX_COMPLETION_TOKENS=(\d+)\)", said)
+    assert found, said
+    fits = int(found[1])
+    assert f"answers of {fits:,} fit" in str(refused(ledger, max_tokens=fits + 101))
+    ledger.commit(ledger.reserve(question(max_tokens=fits)), Usage(100, 10))
+    assert "fit" not in str(refused(ledger, max_tokens=16384)), "its terms are agreed on by now"
+    tiny = Ledger(price=Prices(prices).of, budget_usd=Decimal("0.001"))
+    assert "fit" not in str(refused(tiny, max_tokens=16384)), "too short to be of use"
 
 
 def test_the_minutes_end_a_wait() -> None:

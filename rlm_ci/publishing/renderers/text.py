@@ -141,7 +141,7 @@ class _Sheet:
 
     def _verdict(self) -> str:
         mark, colour = _MARKS.get(words.tone(self._report), _UNJUDGED)
-        headline = printable(words.headline(self._report))
+        headline = printable(words.not_applied(self._report) or words.headline(self._report))
         return self._ink(f"{mark} {headline}", _BOLD, colour)
 
     def _wrap(self, text: str, indent: str, lead: str = "") -> Iterator[str]:
