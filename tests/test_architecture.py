@@ -31,7 +31,7 @@ SYSTEMS = ("checks", "loop", "recursion", "publishing")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "values", "dates", "texts", "markdown", "bounds", "line_references"),
     ("findings", "secret_names", "secret_forms", "token_forms"),
-    ("globs", "hardening", "settings", "table", "resources", "redaction"),
+    ("globs", "hardening", "settings", "table", "resources", "redaction", "installation"),
     ("process", "files", "patches"),
     ("complaints", "objects", "streaming"),
     ("sandbox",),

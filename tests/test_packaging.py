@@ -207,7 +207,7 @@ def test_installed(source: str, request: pytest.FixtureRequest, tmp_path: Path) 
     )  # fmt: skip
     assert asked.returncode == 4, asked
     assert "ruff is not installed" in asked.stderr
-    assert "pip install 'rlm-ci[review]'" in asked.stderr
+    assert f"'rlm-ci[review] @ {built.as_uri()}'" in asked.stderr
 
 
 @pytest.mark.full

@@ -269,8 +269,11 @@ def _missing(error: ModuleNotFoundError) -> RlmCiError | None:
     name = (error.name or "").partition(".")[0]
     if name in ("", "rlm_ci"):
         return None
+    from rlm_ci import installation
+
     return UnavailableError(
-        f"the library {name} is not installed", hint="install what rlm-ci needs: pip install rlm-ci"
+        f"the library {name} is not installed",
+        hint=f"install what rlm-ci needs: {installation.command()}",
     )
 
 

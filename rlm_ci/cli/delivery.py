@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from rlm_ci import files
+from rlm_ci import files, installation
 from rlm_ci.cli import posting
 from rlm_ci.cli.judging import from_remote
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
@@ -204,7 +204,7 @@ def _clone(
         raise UnavailableError(
             f"pushing needs the library {error.name}, which is not installed",
             where="--push",
-            hint="pip install 'rlm-ci[wiki]'",
+            hint=installation.command("wiki"),
         ) from None
     url = repository.config(f"remote.{repository.remote()}.url") if repository.git_dir else ""
     if not url:

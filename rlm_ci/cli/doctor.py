@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rlm_ci import __version__, errors, process, streaming
+from rlm_ci import __version__, errors, installation, process, streaming
 from rlm_ci.cli import output
 from rlm_ci.errors import RlmCiError, UsageError
 from rlm_ci.publishing import neutral
@@ -146,7 +146,7 @@ def _extras(settings: Settings) -> Iterator[Fact]:
     for extra, packages in _required().items():
         versions = {name: _version(name) for name in packages}
         missing = [name for name, version in versions.items() if version is None]
-        install = f"pip install 'rlm-ci[{extra}]'"
+        install = installation.command(extra)
         if not missing:
             yield Fact(_GOOD, extra, ", ".join(f"{name} {versions[name]}" for name in packages))
         elif needed.get(extra):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files
+from rlm_ci import files, installation
 from rlm_ci.cli import delivery, scope, warn
 from rlm_ci.cli.solving import Solving
 from rlm_ci.cli.terms import Plan
@@ -86,7 +86,7 @@ class Documenting(Solving):
                 UnavailableError(
                     f"{', '.join(missing)}: counted, but not read, as grammars are not installed",
                     where=self.name,
-                    hint="pip install 'rlm-ci[wiki]'",
+                    hint=installation.command("wiki"),
                 )
             )
         return corpus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files
+from rlm_ci import files, installation
 from rlm_ci.cli import failure, scope
 from rlm_ci.cli.addressing import address
 from rlm_ci.cli.gateway import Gateway, provider_of
@@ -194,7 +194,7 @@ class Attempt:
             raise UnavailableError(
                 f"a cluster needs the library {error.name}, which is not installed",
                 where="recursion.scheduler",
-                hint="pip install 'rlm-ci[dask]'",
+                hint=installation.command("dask"),
             ) from None
         return Cluster(place)
 

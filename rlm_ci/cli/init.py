@@ -16,8 +16,10 @@ from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import Repository, discover
 from rlm_ci.hardening import without_hook
+from rlm_ci.installation import URL, checkout, is_commit, recorded_commit
 from rlm_ci.settings import CONFIG_FILES, Setting, Settings, parse_config
 from rlm_ci.table import COMMON, PROGRAM
+from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.cli.arguments import Arguments
 
 SUMMARY = "write workflows, a pre-commit configuration and rlm-ci.toml"
-USAGE = "[--fork-safe] [--slash-commands] [--force] [OPTION...]"
+USAGE = "[--fork-safe] [--slash-commands] [--pin COMMIT] [--force] [OPTION...]"
 FORCE = Setting(
     "force",
     "overwrite files that are there; each is kept as FILE.orig",
@@ -51,8 +53,13 @@ SLASH_COMMANDS = Setting(
     flag="--slash-commands",
     file=False,
 )
-OWN = (FORK_SAFE, SLASH_COMMANDS, FORCE)
-URL = "https://github.com/rlm-ci/rlm-ci"
+PIN = Setting(
+    "pin",
+    "the commit of rlm-ci that the workflows run (default: the one that is installed)",
+    flag="--pin",
+    file=False,
+)
+OWN = (FORK_SAFE, SLASH_COMMANDS, PIN, FORCE)
 _LIMIT = 1 << 20
 #: The artifact that the first of the two jobs leaves for the second.
 REPORT_NAME = "rlm-ci-report"
@@ -78,7 +85,7 @@ def run(arguments: Arguments) -> int:
             "not a git repository", where=repository.root, hint="make one first: git init"
         )
     contents = _contents(
-        own_commit(settings.environ),
+        _pinned(settings.pin, settings.environ),
         fork_safe=settings.fork_safe,
         slash_commands=settings.slash_commands,
     )
@@ -133,52 +140,59 @@ def _require_first_job(repository: Repository) -> None:
         )
 
 
-def workflows(commit: str | None, *, fork_safe: bool, slash_commands: bool) -> dict[str, str]:
+def workflows(commit: str, *, fork_safe: bool, slash_commands: bool) -> dict[str, str]:
     """The workflows by their file names, with the action pinned to ``commit`` of rlm-ci."""
     templates = {"rlm-ci.yml": "check.yml" if fork_safe else "workflow.yml"}
     if fork_safe:
         templates["rlm-ci-publish.yml"] = "publish.yml"
     if slash_commands:
         templates["rlm-ci-comment.yml"] = "commands.yml"
-    comment = f"rlm-ci {__version__}" if commit else f"pin it: git ls-remote {URL} v{__version__}"
-    pin = f"{URL.removeprefix('https://github.com/')}@{_revision(commit)} # {comment}"
+    pin = f"{URL.removeprefix('https://github.com/')}@{commit} # rlm-ci {__version__}"
     return {
         name: resources.read_template(f"init/{template}").replace("@PIN@", pin)
         for name, template in templates.items()
     }
 
 
-def _revision(commit: str | None) -> str:
-    return commit or f"v{__version__}"
-
-
-def _contents(commit: str | None, *, fork_safe: bool, slash_commands: bool) -> dict[str, str]:
+def _contents(commit: str, *, fork_safe: bool, slash_commands: bool) -> dict[str, str]:
     made = workflows(commit, fork_safe=fork_safe, slash_commands=slash_commands)
     hooks = resources.read_template("init/pre-commit-config.yaml")
     return {
         **{f".github/workflows/{name}": text for name, text in made.items()},
-        ".pre-commit-config.yaml": hooks.replace("@URL@", URL).replace("@REV@", _revision(commit)),
+        ".pre-commit-config.yaml": hooks.replace("@URL@", URL).replace("@REV@", commit),
         CONFIG_FILES[0]: config_file(),
     }
 
 
+def _pinned(named: str | None, environ: Mapping[str, str]) -> str:
+    """The commit that workflows are to run. Raises ConfigError where none is known.
+
+    A tag would not do: whoever moves it runs in jobs that may write.
+    """
+    if named is not None and not is_commit(named):
+        raise ConfigError(
+            f"no commit: {printable(named)!r}",
+            where="--pin",
+            hint="give the 40 hex digits of a commit of rlm-ci",
+        )
+    commit = named or own_commit(environ)
+    if commit is None:
+        raise ConfigError(
+            "the commit of this rlm-ci is not known, and workflows are pinned to one",
+            where=f"rlm-ci {__version__}",
+            hint=f"look it up, and name it: git ls-remote {URL} 'v{__version__}*'; the line that "
+            "ends in ^{} if there is one; then rlm-ci init --pin COMMIT",
+        )
+    return commit
+
+
 def own_commit(environ: Mapping[str, str]) -> str | None:
-    """The commit of rlm-ci that is running, where it was installed from git or a checkout."""
-    from importlib import metadata
-
-    try:
-        record = metadata.distribution("rlm-ci").read_text("direct_url.json")
-    except metadata.PackageNotFoundError:
-        record = None
-    if record:
-        import json
-
-        commit = json.loads(record).get("vcs_info", {}).get("commit_id")
-        if isinstance(commit, str):
-            return commit
-    package = os.path.dirname(os.path.dirname(os.path.abspath(resources.__file__)))
-    root, git_dir = discover(package)
-    if git_dir is None or os.path.realpath(root) != os.path.realpath(package):
+    """The commit of rlm-ci that is running; None where nothing says it."""
+    commit, folder = recorded_commit(), checkout()
+    if commit or folder is None:
+        return commit
+    root, git_dir = discover(folder)
+    if git_dir is None or os.path.realpath(root) != os.path.realpath(folder):
         return None
     return Repository(root, git_dir, without_hook(environ)).resolve("HEAD")[0]
 

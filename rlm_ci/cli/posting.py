@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files
+from rlm_ci import files, installation
 from rlm_ci.cli import say, warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, UnavailableError
 from rlm_ci.findings import Severity
@@ -43,7 +43,7 @@ def client(settings: Settings) -> Client:
     except ModuleNotFoundError as error:
         raise UnavailableError(
             f"posting needs the library {error.name}, which is not installed",
-            hint="pip install 'rlm-ci[github]', or post nothing: --no-publish",
+            hint=f"{installation.command('github')}; or post nothing: --no-publish",
         ) from None
     return Client(settings.github.token, check_server_url(settings.github.api_url or API_URL))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from rlm_ci import publishing, suppressions
+from rlm_ci import installation, publishing, suppressions
 from rlm_ci.cli import output, scope
 from rlm_ci.cli.scope import Scope
 from rlm_ci.cli.solving import Solving
@@ -129,7 +129,7 @@ class Reviewing(Solving):
                 "nobody can look: ruff is not installed, "
                 "and neither another analyzer nor a model is set",
                 where="review.ruff",
-                hint="pip install 'rlm-ci[review]'",
+                hint=installation.command("review"),
             )
 
     def wants_model(self) -> bool:

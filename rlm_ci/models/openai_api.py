@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
+from rlm_ci import installation
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError, answers, refusals
 from rlm_ci.models.composed import ONCE, Composed, unicode_only
@@ -281,7 +282,7 @@ class OpenAIModel:
             raise UnavailableError(
                 "the package openai is not installed",
                 where="models",
-                hint="pip install 'rlm-ci[models]'",
+                hint=installation.command("models"),
             ) from None
         key = self._key or "none"  # it is left out of the request, see _sent
         http = self._connections()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 
+from rlm_ci import installation
 from rlm_ci.errors import ConfigError, UnavailableError
 
 TYPE_CHECKING = False
@@ -55,7 +56,7 @@ class Wire:
             raise UnavailableError(
                 f"the installed version of httpx2 is none that rlm-ci can bound in time ({error})",
                 where="models",
-                hint="pip install --upgrade 'rlm-ci[models]'",
+                hint=installation.command("models", upgrade=True),
             ) from None
 
     @contextmanager

@@ -7,6 +7,7 @@ is there, and whether it holds.
 
 from __future__ import annotations
 
+from rlm_ci import installation
 from rlm_ci.sandbox.job import Probe
 from rlm_ci.texts import printable
 
@@ -30,7 +31,7 @@ def probe() -> tuple[Probe, ...]:
     try:
         import pydantic_monty
     except ImportError:
-        detail = "not installed: pip install 'rlm-ci[monty]'"
+        detail = f"not installed: {installation.command('monty')}"
         return (Probe("start", "Python runs", passed=False, detail=detail),)
     probes: list[Probe] = []
     for name, title, source, works in _ATTEMPTS:

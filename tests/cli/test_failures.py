@@ -44,7 +44,8 @@ def test_a_library_that_is_not_installed_is_named(repo: GitRepo) -> None:
     ended = subprocess.run(argv, cwd=repo, capture_output=True, text=True, check=False)
     assert ended.returncode == 4
     assert "error: the library jinja2 is not installed" in ended.stderr
-    assert "hint: " in ended.stderr
+    assert "hint: install what rlm-ci needs: " in ended.stderr
+    assert str(TOP) in ended.stderr
     assert "Traceback" not in ended.stderr
     assert Path(repo, "out", "report.json").exists()
 

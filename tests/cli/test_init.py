@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci import __version__
-from rlm_ci.cli import init
+from rlm_ci import __version__, installation
+from rlm_ci.cli import init, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,9 +135,9 @@ def test_what_an_own_pre_commit_configuration_lacks_is_told(cli: Cli, repo: GitR
     repo.write(".pre-commit-config.yaml", "repos: []\n")
     told = cli("init", cwd=repo).stdout
     assert "default_install_hook_types: [pre-commit, pre-push]\n" in told
-    assert f"\n  - repo: {init.URL}\n    rev: " in told
+    assert f"\n  - repo: {installation.URL}\n    rev: " in told
     assert "\n      - id: diff-budget\n" in told
-    repo.write(".pre-commit-config.yaml", f"repos:\n  - repo: {init.URL}\n    rev: v0\n")
+    repo.write(".pre-commit-config.yaml", f"repos:\n  - repo: {installation.URL}\n    rev: v0\n")
     assert "- id: diff-budget" not in cli("init", cwd=repo).stdout
 
 
@@ -160,15 +160,38 @@ def test_outside_of_a_repository_nothing_is_written(cli: Cli, tmp_path: Path) ->
     assert "git init" in ended.stderr
 
 
-@pytest.mark.parametrize("commit", [COMMIT, None])
-def test_every_workflow_is_pinned_alike(commit: str | None) -> None:
-    made = init.workflows(commit, fork_safe=True, slash_commands=True)
+def test_every_workflow_is_pinned_alike() -> None:
+    made = init.workflows(COMMIT, fork_safe=True, slash_commands=True)
     assert set(made) == {"rlm-ci.yml", "rlm-ci-publish.yml", "rlm-ci-comment.yml"}
-    expected = (
-        f"rlm-ci/rlm-ci@{COMMIT} # rlm-ci {__version__}"
-        if commit
-        else f"rlm-ci/rlm-ci@v{__version__} # pin it: git ls-remote {init.URL} v{__version__}"
-    )
     for text in made.values():
-        assert re.findall(r"uses: (rlm-ci/.*)", text) == [expected]
+        assert re.findall(r"uses: (rlm-ci/.*)", text) == [
+            f"rlm-ci/rlm-ci@{COMMIT} # rlm-ci {__version__}"
+        ]
         assert "@PIN@" not in text
+
+
+def test_a_commit_that_is_named_is_the_one(cli: Cli, repo: GitRepo) -> None:
+    assert cli("init", "--fork-safe", "--pin", COMMIT, cwd=repo).code == 0
+    for path in (".github/workflows/rlm-ci.yml", PUBLISH, ".pre-commit-config.yaml"):
+        assert COMMIT.encode() in repo.read(path)
+
+
+@pytest.mark.parametrize("name", ["v0.1.0", "main", "1" * 39, "1" * 41, "G" * 40, "A" * 40])
+def test_a_tag_or_a_branch_is_no_commit(cli: Cli, repo: GitRepo, name: str) -> None:
+    before = contents(repo)
+    ended = cli("init", f"--pin={name}", cwd=repo)
+    assert (ended.code, contents(repo)) == (5, before)
+    assert "error: no commit: " in ended.stderr
+    assert "40 hex digits" in ended.stderr
+
+
+def test_without_a_commit_nothing_is_written(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(init, "own_commit", lambda _environ: None)
+    before = contents(repo)
+    assert main(["init", "-C", str(repo.path)]) == 5
+    told = capsys.readouterr().err
+    assert contents(repo) == before
+    assert "rlm-ci init --pin COMMIT" in told
+    assert "git ls-remote https://github.com/rlm-ci/rlm-ci" in told

@@ -168,11 +168,11 @@ def test_without_the_extra_pr_warns_and_publish_ends(job: Job) -> None:
     ended = bare("pr", "--out", str(job.folder / "out"), MANY)
     assert ended.returncode == 1, ended
     assert "warning" in ended.stderr
-    assert "rlm-ci[github]" in ended.stderr
+    assert "[github]'" in ended.stderr
     assert job.written["publication"]["summary"] == "failed"
     posted = bare("publish", str(job.report(10)))
     assert posted.returncode == 4, posted
-    assert "rlm-ci[github]" in posted.stderr
+    assert "[github]'" in posted.stderr
     assert job.stage.github.log == []
 
 

@@ -146,4 +146,4 @@ def test_without_the_extra_the_way_to_it_is_told(
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(UnavailableError) as caught:
         site.build(str(tmp_path / "wiki"), str(tmp_path / "site"), os.environ)
-    assert "rlm-ci[site]" in caught.value.hint
+    assert "[site]'" in caught.value.hint

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from rlm_ci import installation
 from rlm_ci.errors import StorageError, UnavailableError
 from rlm_ci.recursion.context import vectors
 from rlm_ci.recursion.context.cores import processes, share
@@ -110,6 +111,6 @@ def _engine(name: str) -> Engine:
         return PLAIN
     fast = vectors.engine()
     if fast is None and name != "auto":
-        hint = "pip install 'rlm-ci[fast]'"
+        hint = installation.command("fast")
         raise UnavailableError("stringzilla is not installed", hint=hint)
     return fast or PLAIN

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from posixpath import splitext
 
-from rlm_ci import __version__
+from rlm_ci import __version__, installation
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.findings import Evidence, Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
@@ -147,7 +147,7 @@ def _builtin(ruff: str) -> Analyzer | None:
         raise UnavailableError(
             "ruff is not installed",
             where="review.ruff",
-            hint='pip install ruff, or let it be: review.ruff = "auto"',
+            hint=f'{installation.command("review")}; or let it be: review.ruff = "auto"',
         )
     return found
 

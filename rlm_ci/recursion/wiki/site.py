@@ -15,7 +15,7 @@ import tempfile
 from hashlib import sha256
 from importlib.util import find_spec
 
-from rlm_ci import files, process
+from rlm_ci import files, installation, process
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.markdown import GAP
 from rlm_ci.recursion.wiki.pages import INDEX
@@ -100,7 +100,7 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> Built:
     if find_spec("zensical") is None:
         raise UnavailableError(
             "a site needs zensical, which is not installed",
-            hint="pip install 'rlm-ci[site]'",
+            hint=installation.command("site"),
         )
     _require_ours(out)
     texts = {name: files.read(os.path.join(folder, *name.split("/")), _LIMIT).decode()
@@ -176,7 +176,7 @@ def _run(config: str, work: str, environment: Mapping[str, str]) -> None:
         said = printable((ended.stderr or ended.stdout).decode("utf-8", "replace").strip()[-300:])
         raise UnavailableError(
             f"zensical made no site: {said or f'it ended with {ended.returncode}'}",
-            hint="pip install --upgrade 'rlm-ci[site]'",
+            hint=installation.command("site", upgrade=True),
         )
 
 

@@ -1,0 +1,103 @@
+"""How this rlm-ci came here: the command that installs more of it, and the commit that it is.
+
+A bare name of a package index never stands in a command: no index vouches for who took it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rlm_ci import __version__
+from rlm_ci.settings import environment
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+URL = "https://github.com/rlm-ci/rlm-ci"
+_NAME = "rlm-ci"
+#: What a build writes into a wheel that is made of a commit, and of nothing else.
+_COMMIT = "COMMIT"
+
+
+def command(*extras: str, upgrade: bool = False, environ: Mapping[str, str] | None = None) -> str:
+    """What installs this rlm-ci again, with what ``extras`` need, where it is now."""
+    from shlex import quote
+
+    environ = environment() if environ is None else environ
+    words = ["pip", "install", *(["--upgrade"] if upgrade else [])]
+    is_active = sys.prefix in (sys.base_prefix, environ.get("VIRTUAL_ENV"))
+    if _metadata("INSTALLER").strip() == "uv":
+        words = ["uv", *words, *([] if is_active else ["--python", quote(sys.executable)])]
+    elif not is_active:
+        words = [quote(sys.executable), "-m", *words]
+    more = f"[{','.join(extras)}]" if extras else ""
+    return printable(" ".join([*words, *map(quote, _source(more, environ))]))
+
+
+def recorded_commit() -> str | None:
+    """The commit that pip or a build has written down; None for a checkout, and what has none."""
+    commit = _direct_url().get("vcs_info", {}).get("commit_id")
+    if not isinstance(commit, str):
+        try:
+            path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_data", _COMMIT)
+            with open(path, encoding="ascii") as file:
+                commit = file.read(100).strip()
+        except (OSError, ValueError):
+            return None
+    return commit if is_commit(commit) else None
+
+
+def is_commit(text: str) -> bool:
+    """Whether ``text`` is the whole id of a commit."""
+    return len(text) == 40 and set(text) <= set("0123456789abcdef")
+
+
+def checkout() -> str | None:
+    """The folder of the sources that run, where they lie in one as they are developed."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return folder if os.path.isfile(os.path.join(folder, "pyproject.toml")) else None
+
+
+def _source(extras: str, environ: Mapping[str, str]) -> list[str]:
+    """What pip is given: a folder, an address, or a commit of the project's repository."""
+    told = _direct_url()
+    url, vcs = told.get("url"), told.get("vcs_info", {})
+    if isinstance(url, str) and "dir_info" not in told:
+        commit = f"@{vcs['commit_id']}" if "commit_id" in vcs else ""
+        return [f"{_NAME}{extras} @ {vcs['vcs'] + '+' if 'vcs' in vcs else ''}{url}{commit}"]
+    folder = checkout()
+    pinned = os.path.basename(folder or "")
+    if folder and not (environ.get("GITHUB_ACTIONS") and is_commit(pinned)):
+        return ["-e", folder + extras]
+    if isinstance(url, str):  # a folder from which it was copied
+        from urllib.parse import unquote, urlsplit
+
+        return [unquote(urlsplit(url).path) + extras]
+    # The action runs from a folder that is called as its commit.
+    commit = pinned if folder else recorded_commit() or f"v{__version__}"
+    return [f"{_NAME}{extras} @ git+{URL}@{commit}"]
+
+
+def _direct_url() -> dict[str, Any]:
+    """Where it was installed from, as installers write it down (PEP 610)."""
+    import json
+
+    try:
+        told = json.loads(_metadata("direct_url.json"))
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _metadata(name: str) -> str:
+    """A file that the installer has left beside the package; "" without one."""
+    from importlib import metadata
+
+    try:
+        return metadata.distribution(_NAME).read_text(name) or ""
+    except metadata.PackageNotFoundError:
+        return ""
