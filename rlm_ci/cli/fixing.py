@@ -76,6 +76,8 @@ class Fix(Attempt):
             skipped=self._all.skipped,
         )
         _tell_omitted(workspace.snapshot.omitted)
+        if not (place.isolated or self._all.replay):
+            _tell_editable(self._all.repository.root, workspace.snapshot.dependencies)
         heard = self._all.progress.heard
         cell = Cell(place, workspace, self._all.repository.root, settings.environ, heard)
         try:
@@ -371,6 +373,24 @@ def _tell_omitted(omitted: tuple[tuple[str, str], ...]) -> None:
                 where=f"{printable(paths[0])[:200]}{more}",
                 hint="where the validator needs it: git submodule add, then "
                 "git submodule absorbgitdirs",
+            )
+        )
+
+
+def _tell_editable(root: str, dependencies: tuple[str, ...]) -> None:
+    """Warn of what a validator without a sandbox would load from the work tree itself."""
+    from rlm_ci.loop.editable import editable
+
+    paths = list(editable(root, dependencies))
+    if paths:
+        more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+        warn(
+            ConfigError(
+                "without a sandbox this leads to your work tree, not to the copy: the validator"
+                " may not see the agent's work",
+                where=f"{printable(paths[0])[:200]}{more}",
+                hint="use bubblewrap, or a validator that looks into the copy first, such as"
+                ' "PYTHONPATH=src python -m pytest"',
             )
         )
 

@@ -49,3 +49,28 @@ def test_dependencies_that_git_ignores_are_there_in_both_copies(stage: Stage) ->
     assert stage.repo.path.joinpath("calc.py").read_text() == MENDED
     assert stage.repo.path.joinpath(".venv/pyvenv.cfg").is_file()
     assert stage.repo.path.joinpath("web/node_modules/left-pad/index.js").is_file()
+
+
+TEST_SHOP = "from shop import add\nassert add(1, 2) == 3, 'add'\n"
+
+
+def test_what_leads_back_to_the_work_tree_is_told(stage: Stage) -> None:
+    """An editable install, as uv and pip make it, and a workspace's package, as npm does."""
+    root = stage.repo.path
+    stage.repo.write("src/shop/__init__.py", BUG).write("check.py", TEST_SHOP)
+    stage.repo.write(".gitignore", "/.venv/\nnode_modules/\n.runs/\n__pycache__/\n").commit()
+    installed(root)
+    words = ("--sandbox", "none", "--agent", "sed -i 's/a - b/a + b/' src/shop/__init__.py",
+             "--max-iterations", "1", "--validator")  # fmt: skip
+    quiet = stage.rlm(*words, "PYTHONPATH=src .venv/bin/python check.py", "--no-apply")
+    assert (quiet.code, "warning:" in quiet.stderr) == (0, False), quiet
+    library = next((root / ".venv" / "lib").glob("python*/site-packages"))
+    (library / "_shop.pth").write_text(f"{root}/src\n")
+    (root / "web/node_modules/ui").symlink_to("../../src")
+    (root / "web/node_modules/linked").symlink_to("left-pad")
+    led = stage.rlm(*words, ".venv/bin/python check.py", "--no-apply")
+    assert led.code == 3, led
+    assert "leads to your work tree, not to the copy" in led.stderr
+    assert "site-packages/_shop.pth and 1 more)" in led.stderr
+    held = stage.rlm(*words, "PYTHONPATH=src .venv/bin/python check.py", "--no-apply")
+    assert held.code == 0, held
