@@ -183,7 +183,7 @@ def _hits(context: Context, found: Found) -> str:
         lines.append(
             f"{hit.score:>7,}  {hit.pointer}  bytes {hit.start_byte}-{hit.end_byte}{place}"
         )
-        before = len(context.read_span(hit.preview_start, hit.start_byte).text)
+        before = len(context.raw(hit.preview_start, hit.start_byte).decode("utf-8", "replace"))
         line = _line_of(hit.preview, before)
         lines.append(f"         {neutral.clip(printable(line.strip()), 160)}")
     return "".join(f"{neutral.log(line)}\n" for line in lines)
@@ -222,11 +222,13 @@ def _place(place: Place) -> str:
 
 def _read(given: Sequence[str], settings: Settings) -> str:
     from rlm_ci.recursion.context import PointerError
+    from rlm_ci.recursion.context.pointers import in_full
 
     _require(given, 2, "read OBJECT POINTER")
     path, pointer = given
     with _open(path) as context:
         try:
+            pointer = in_full(pointer, context.object_id)
             excerpt = context.read(pointer, settings.bytes or settings.symbolic.read_bytes)
         except PointerError as error:
             raise ConfigError(

@@ -175,12 +175,14 @@ class View:
             key = (places[0].path, places[0].side) if places else None
             groups.setdefault(key, []).append(finding)
         views = []
+        whole = words.whole(self._report)
         for members in groups.values():
             place = members[0].evidence[0] if members[0].evidence else None
             linked = brief and all(one.evidence[0].line_start for one in members if place)
             views.append({
                 "path": self._surface.code(place.path) if place else None,
                 "url": self._links.file(place) if place and not linked else None,
+                "about": whole[0].upper() + whole[1:],
                 "removed": bool(place and place.side == "old"),
                 "findings": [self._finding(member, limits) for member in members],
             })  # fmt: skip

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 OFF = "off"
 LABELS = {FINDINGS: "findings", NOT_RUN: "not run", INCOMPLETE: "incomplete", CLEAN: "clean"}
 
-#: The finding that is about the change as a whole has no path; this stands in its place.
-WHOLE_CHANGE = "the change as a whole"
-
 #: The part of a fix loop: where it leads the report, nothing was judged, something was mended.
 LOOP = "rlm"
 #: The mode in which the same part answers a question.
@@ -87,11 +84,23 @@ def amount(metrics: Mapping[str, Any], name: str) -> int:
     return value if type(value) is int and value > 0 else 0
 
 
+def whole(report: Report) -> str:
+    """What a finding without a place is about."""
+    if _is_question(report):
+        return "the question"
+    first = report.parts[0].id if report.parts else ""
+    return {LOOP: "the run", "wiki": "the wiki"}.get(first, "the change as a whole")
+
+
+def _is_question(report: Report) -> bool:
+    return any(part.id == LOOP and part.metrics.get("mode") == QUESTION for part in report.parts)
+
+
 def headline(report: Report) -> str:
     """The verdict in a few words, of our own and the ids of parts only."""
     verdict = report.verdict()
     loop = next((part for part in report.parts if part.id == LOOP), None)
-    if loop and loop.metrics.get("mode") == QUESTION and verdict != NOT_RUN:
+    if _is_question(report) and verdict != NOT_RUN:
         ends = {CLEAN: "Answered", FINDINGS: "Not answered: the planner gave up"}
         return ends.get(verdict, "Not answered: it stopped before it could be")
     if verdict == FINDINGS:

@@ -79,6 +79,7 @@ def test_fail_has_the_planner_s_reason(stage: Asking) -> None:
     assert finding["rule"] == "rlm/failed"
     assert finding["message"] == "The log says nothing of payments."
     assert "The log says nothing of payments." in ended.stdout
+    assert ended.stdout.startswith("the question  rlm/failed  high")
     assert run.report["documents"] == []
 
 

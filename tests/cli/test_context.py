@@ -136,6 +136,10 @@ def test_a_pointer_is_read(place: Path, cli: Cli) -> None:
     assert (record["start_byte"], record["end_byte"], record["truncated"]) == (0, 100, False)
     assert [one["path"] for one in record["places"]] == ["a.txt", "docs/long.txt"]
     assert record["text"].encode() == (place / "made" / "source.txt").read_bytes()[:100]
+    for short in ("chunk:0", "chunk:c000001", "c000001", "#chunk:0", "bytes:0-100"):
+        again = cli("context", "read", "made", short, "--format", "json", cwd=place).json()
+        assert again["text"] == record["text"], short
+        assert again["pointer"].startswith(f"ctx:{info['object_id']}#")
     few = cli("context", "read", "made", pointer, cwd=place,
               env={"RLM_MAX_BYTES_PER_CHUNK_READ": "5"})  # fmt: skip
     assert few.stdout == "first\n"
@@ -171,6 +175,7 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("info", "docs"), 5, "it is no context object: index.json: it does not exist (docs)"),
     (("read", "made", "nonsense"), 5, "'nonsense' is not a pointer"),
     (("read", "made", "ctx:sha256:0#chunk:1"), 5, "is another context object"),
+    (("read", "made", "chunk:5000"), 5, "there is no chunk 5000"),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 import tomllib
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +17,9 @@ from rlm_ci.findings import Coverage, Finding, Location, Part, Report, Severity,
 from rlm_ci.publishing import Options, names, neutral, render, words
 from rlm_ci.publishing.renderers import markdown, summary
 from rlm_ci.publishing.view import ICONS
+
+if TYPE_CHECKING:
+    from typing import Any
 
 #: The tags that the comment is made of; anything else came from outside.
 OURS = {
@@ -367,3 +371,22 @@ def test_a_suggested_fix_is_shown_as_what_it_is(fix: str, shown: str, hidden: st
     text = render(report, "markdown")
     assert shown in text
     assert hidden not in text
+
+
+@pytest.mark.parametrize(
+    ("part", "metrics", "about"),
+    [
+        ("rlm", {"mode": "symbolic"}, "the question"),
+        ("rlm", {}, "the run"),
+        ("wiki", {}, "the wiki"),
+        ("diff-budget", {}, "the change as a whole"),
+    ],
+)
+def test_a_finding_without_a_place_is_about_what_was_asked(
+    part: str, metrics: dict[str, Any], about: str
+) -> None:
+    finding = Finding(f"{part}/failed", Severity.HIGH, "It is not there.")
+    report = Report(Subject(), Severity.HIGH, (Part(part, "no", metrics, (finding,)),))
+    assert f"\n{about}  " in f"\n{render(report, 'text')}"
+    for form in ("markdown", "html"):
+        assert about.capitalize() in render(report, form), form

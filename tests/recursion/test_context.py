@@ -270,6 +270,18 @@ def test_a_preview_is_capped_and_shows_the_hit(tmp_path: Path) -> None:
         assert "needle"[: size // 4] in hit.preview
         assert hit.start_byte >= hit.preview_start
         assert found.total_hits == 2
+    # What is no UTF-8 grows as a text, and the bound is on what is given.
+    odd = made(tmp_path, b"\xff" * 900 + b"needle" + b"\xfe\xe9" * 900, 5000, 0)
+    for size in (20, 50, 512):
+        (hit,) = odd.search(["needle"], preview_bytes=size)[0].hits
+        assert len(hit.preview.encode()) <= size
+        assert "needle" in hit.preview
+        around = odd.raw(hit.preview_start, hit.preview_end).decode("utf-8", "replace")
+        assert hit.preview == around
+        excerpt = odd.read(odd.pointer(0), size, 890)
+        assert size - 3 < len(excerpt.text.encode()) <= size
+        assert excerpt.truncated
+    assert len(odd.read("ctx:" + odd.object_id + "#bytes:0-9", 512).text) == 9
     last = made(tmp_path, b"zero\n  def f(): the Needle is here\nnext", 5000, 0)
     assert last.search(["needle"])[0].hits[0].preview.startswith("  def f()")
 

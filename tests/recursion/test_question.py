@@ -190,6 +190,8 @@ def test_fail_is_the_planner_s_word(place: Place) -> None:
     ended = place.ask(Plan("fail", reason="It is \x1b[31mnot\nthere."))
     assert status(ended) == ("failed", 1)
     assert ended.final.reason == "It is \\x1b[31mnot\\nthere."
+    elsewhere = place.ask(Plan("fail", reason=" ", final_answer="It is nowhere.")).final
+    assert elsewhere.reason == "It is nowhere."
     assert place.ask(Plan("fail")).final.reason == "the planner gave up, and gave no reason"
     assert len(place.ask(Plan("fail", reason="x" * 9999)).final.reason) == 500
 

@@ -87,7 +87,7 @@ class _Sheet:
 
     def _finding(self, finding: Finding, following: Finding | None) -> Iterator[str]:
         place = finding.evidence[0] if finding.evidence else None
-        where = _position(place) if place else words.WHOLE_CHANGE
+        where = _position(place) if place else words.whole(self._report)
         label, colour = finding.severity.label, _SEVERITIES.get(finding.severity, _DIM)
         if finding.suppression is not None:
             label, colour = f"{label}, suppressed", _DIM

@@ -12,7 +12,15 @@ import os
 from rlm_ci import files
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
 from rlm_ci.recursion.context import index
-from rlm_ci.recursion.context.excerpts import REST, Excerpt, Found, Hit, cut_character
+from rlm_ci.recursion.context.excerpts import (
+    REST,
+    Excerpt,
+    Found,
+    Hit,
+    cut_character,
+    fitting,
+    text_length,
+)
 from rlm_ci.recursion.context.index import Piece
 from rlm_ci.recursion.context.lines import Lines, Place
 from rlm_ci.recursion.context.pointers import Chunk, PointerError, Pointers, chunk_id
@@ -191,21 +199,22 @@ class Context:
     def read(self, pointer: str, size: int = 8192, offset: int = 0) -> Excerpt:
         """At most ``size`` bytes from ``offset`` of what ``pointer`` names, never beyond its end.
 
-        Raises PointerError.
+        The text, too, has no more than ``size`` bytes. Raises PointerError.
         """
         first, last = self.resolve(pointer)
         start = min(first + max(0, offset), last)
-        return self._excerpt(start, min(start + max(0, size), last), last)
+        return self._excerpt(start, min(start + max(0, size), last), last, max(0, size))
 
     def peek(self, pointer: str, size: int = 256) -> Excerpt:
         """The beginning of what ``pointer`` names. Raises PointerError."""
         return self.read(pointer, size)
 
     def read_span(self, start: int, end: int) -> Excerpt:
-        """Bytes ``start`` to ``end`` of the source, as far as it has them, as a text."""
+        """Bytes ``start`` to ``end`` of the source, as far as it has them, as a text no longer."""
+        size = max(0, end - start)
         start = min(max(0, start), self.byte_length)
         end = min(max(start, end), self.byte_length)
-        return self._excerpt(start, end, end)
+        return self._excerpt(start, end, end, size)
 
     def raw(self, start: int, end: int) -> bytes:
         """Bytes ``start`` to ``end`` of the source, as they are. Raises DamagedError, StorageError.
@@ -227,8 +236,11 @@ class Context:
             raise self._damage("it has become shorter")
         return data
 
-    def _excerpt(self, start: int, end: int, last: int) -> Excerpt:
-        """The text from ``start`` to ``end``, of something that goes on to ``last``."""
+    def _excerpt(self, start: int, end: int, last: int, size: int) -> Excerpt:
+        """The text from ``start`` to ``end``, of something that goes on to ``last``.
+
+        It has at most ``size`` bytes: what is no UTF-8 takes more of them as a text.
+        """
         end = min(end, start + READ_LIMIT)
         # What stands around it tells whether an edge cuts a character.
         before = max(0, start - REST)
@@ -237,6 +249,7 @@ class Context:
         tail = cut_character(data, end - before)[0]
         if head > tail:
             head = tail = start - before
+        tail = head + fitting(data[head:tail], size)
         text = data[head:tail].decode("utf-8", "replace")
         return Excerpt(before + head, before + tail, text, before + tail < last)
 
@@ -280,7 +293,10 @@ class Context:
     def _hit(self, number: int, start: int, end: int, score: int, size: int) -> Hit:
         """With the beginning of the hit's line, where that is near and in the chunk."""
         first = max(self.layout.bounds(number)[0], start - size // _BEFORE)
-        first = max(first, min(start, first + self.raw(first, start).rfind(b"\n") + 1))
+        before = self.raw(first, start)
+        if text_length(before) > size // _BEFORE + 2 * REST:  # no UTF-8: each byte may become three
+            before = before[len(before) - size // _BEFORE // 3 :]
+        first = start - len(before) + before.rfind(b"\n") + 1
         shown = self.read_span(first, first + size)
         pointer = self.pointer(number)
         return Hit(pointer, start, end, score, shown.text, shown.start, shown.end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -68,6 +70,19 @@ def cut_character(data: bytes, at: int) -> tuple[int, int]:
                     return start, end
                 break
     return at, at
+
+
+def fitting(data: bytes, size: int) -> int:
+    """How many of ``data`` become a text of at most ``size`` bytes: what is no UTF-8 grows."""
+    if text_length(data) <= size:
+        return len(data)
+    at = bisect_right(range(len(data)), size, key=lambda at: text_length(data[:at])) - 1
+    return cut_character(data, at)[0]
+
+
+def text_length(data: bytes) -> int:
+    """The bytes of the text that ``data`` becomes."""
+    return len(data.decode("utf-8", "replace").encode())
 
 
 def _is_character(data: bytes) -> bool:

@@ -6,6 +6,8 @@ much of it a chunk shares with the one before. No table is asked. Offsets count 
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
 
@@ -17,7 +19,17 @@ _FREE = 1 << 30
 #: Characters of a pointer that an error repeats, and digits of an offset.
 _SHOWN = 160
 _DIGITS = 18
+#: A pointer without the object, which is the same in all of them.
+_SHORT = re.compile("#?(chunk:.*|bytes:.*|c[0-9]+)", re.ASCII)
 _FORMS = "ctx:<object_id>#chunk:<chunk_id> or ctx:<object_id>#bytes:<start>-<end>"
+
+
+def in_full(pointer: str, object_id: str) -> str:
+    """``pointer``, with the object where it leaves that out: ``chunk:5``, ``bytes:0-9``, ``c6``."""
+    short = _SHORT.fullmatch(pointer)
+    if short is None:
+        return pointer
+    return f"ctx:{object_id}#{short[1] if ':' in short[1] else f'chunk:{short[1]}'}"
 
 
 class PointerError(ValueError):

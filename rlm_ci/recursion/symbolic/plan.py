@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci import resources
+from rlm_ci.recursion.context.pointers import in_full
 from rlm_ci.recursion.symbolic import answer
 from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
@@ -38,8 +39,6 @@ _NUMBERS: Final = frozenset(
 _WHOLE: Final = re.compile("[0-9]{1,16}")
 #: How deep the members of a plan lie: in an object of a list, itself in an object of a list.
 _LEVELS: Final = 5
-#: A pointer without the object, which is the same in all of them.
-_SHORT: Final = re.compile("#?(chunk:.*|bytes:.*|c[0-9]+)", re.ASCII)
 _SPAN: Final = re.compile("ctx:.*#bytes:([0-9]{1,16})-([0-9]{1,16})", re.ASCII)
 
 
@@ -160,6 +159,7 @@ class _Reading:
     ) -> None:
         self._limits = limits
         self._flaw = flaw
+        self._object_id = object_id
         self._prefix = f"ctx:{object_id}#"
         self._byte_length = byte_length
         self._clamped: list[dict[str, Any]] = []
@@ -282,10 +282,7 @@ class _Reading:
 
     def _pointer(self, pointer: str, what: str) -> str:
         """``pointer`` in full, and no further than the context goes."""
-        short = _SHORT.fullmatch(pointer)
-        if short:
-            name = short[1]
-            pointer = f"{self._prefix}{name if ':' in name else f'chunk:{name}'}"
+        pointer = in_full(pointer, self._object_id)
         span = _SPAN.fullmatch(pointer)
         if span and pointer.startswith(self._prefix):
             start, end = int(span[1]), int(span[2])

@@ -157,7 +157,8 @@ class Question:
         return planned, step
 
     def _concluded(self, plan: Plan, iteration: int) -> Ended:
-        reason = texts.printable(plan.reason)[:_REASON]
+        # Some planners give their reason in the answer's place.
+        reason = texts.printable(plan.reason.strip() or plan.final_answer)[:_REASON]
         turns = texts.count(iteration + 1, "iteration")
         if plan.intent == "final":
             final = Final.of(PASSED, f"answered after {turns}")
