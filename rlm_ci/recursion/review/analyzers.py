@@ -113,8 +113,11 @@ def _given(
                 given.append(Given(number, path, ruff.readable(content)))
             except ValueError as error:
                 unread.append((path, str(error)))
-        elif analyzer.results is not None and not analyzer.failed:
-            if mark(path, content) in analyzer.results:
+        elif analyzer.results is not None:
+            told = analyzer.results.get(mark(path, content))
+            if isinstance(told, str):
+                unread.append((path, told))
+            elif told is not None:
                 given.append(Given(number, path, content))
         elif matches is None or matches(path):
             if configures(path):

@@ -11,14 +11,17 @@ import os
 import tempfile
 from collections import Counter
 from shutil import which
+from urllib.parse import unquote
 
 from rlm_ci import files
 from rlm_ci.globs import matcher
 from rlm_ci.recursion.review import checkouts, confinement, formats
+from rlm_ci.recursion.review.bisection import by_halves
 from rlm_ci.recursion.review.confinement import BrokenError, UnableError
+from rlm_ci.recursion.review.execution import Heard
 from rlm_ci.recursion.review.programs import Analyzer, search_path
-from rlm_ci.recursion.review.sarif import SarifError
-from rlm_ci.recursion.review.scratch import mark
+from rlm_ci.recursion.review.sarif import Printout, SarifError
+from rlm_ci.recursion.review.scratch import Given, mark
 from rlm_ci.recursion.review.tools import TOOLS, Tool
 from rlm_ci.sandbox import Limits, Mount
 from rlm_ci.texts import count, printable
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.review.checkouts import Tree
     from rlm_ci.recursion.review.confinement import Printed
-    from rlm_ci.recursion.review.sarif import Printout, Result
+    from rlm_ci.recursion.review.sarif import Result
 
 #: What the setting says for them.
 AUTO = "auto"
@@ -64,11 +67,15 @@ class Place(Value):
 
 
 class _Seen(Value):
-    """What a tool says of a tree: results by path, why it failed if it did."""
+    """What a tool says of a tree: results by path, or why it failed.
+
+    ``failed`` are files that it fails on, and says nothing of.
+    """
 
     by_path: Mapping[str, Sequence[Result]] = {}
     why: str = ""
     is_unable: bool = False
+    failed: Mapping[str, str] = {}
 
 
 def rows(place: Place) -> tuple[list[Analyzer], list[str]]:
@@ -112,7 +119,7 @@ def _row(tool: Tool, place: Place, **more: Any) -> Analyzer:
         "files": tool.files,
         "domain": "quality",
         "max_severity": _MOST.get(tool.name, "medium"),
-        "format": tool.name if tool.name != "ruff" else formats.SARIF,
+        "format": tool.format,
         "sandbox": place.sandbox,
     }
     return Analyzer(**{**fields, **more})
@@ -142,102 +149,144 @@ def _single(tool: Tool, program: str, place: Place) -> Analyzer:
 def _whole(tool: Tool, program: str, place: Place) -> tuple[Analyzer | None, list[str]]:
     head = _look(tool, program, place, place.head)
     base = None if place.base is None else _look(tool, program, place, place.base)
-    if head.is_unable:
-        return _row(tool, place, results={}, failed=head.why), []
-    if head.why and (base is None or base.why):
-        return None, [f"{tool.name} is set up here and could not look: {head.why}"]
-    if head.why:
-        return _row(tool, place, results={}, failed=head.why), []
-    results = _recorded(head, place.head, place)
+    if head.why and not head.is_unable:
+        if base is None or base.why:
+            return None, [f"{tool.name} is set up here and could not look: {head.why}"]
+        head = _without_culprits(tool, program, place, head.why)
+    results = _recorded(tool, head, place.head, place)
     notes = []
-    if base is not None and base.why:
-        notes.append(f"{tool.name} could not look at the base: {base.why}")
-    elif base is not None and place.base is not None:
-        results |= _recorded(base, place.base, place)
-        notes += _elsewhere(tool, head, base, place.paths or ())
+    if base is not None and place.base is not None and not head.why:
+        if base.why:
+            notes.append(f"{tool.name} could not look at the base: {base.why}")
+        else:
+            results = {**_recorded(tool, base, place.base, place), **results}
+            notes += _elsewhere(tool, head, base, place.paths or ())
     return _row(tool, place, results=results), notes
 
 
-def _look(tool: Tool, program: str, place: Place, tree: Tree) -> _Seen:
-    """Run a tool over a tree, with the settings that count."""
+def _without_culprits(tool: Tool, program: str, place: Place, why: str) -> _Seen:
+    """What a tool says of the head once those files are as before that it fails on."""
+    matches, modes = matcher(tool.files), place.head.modes
+    changed = [path for path in sorted(place.paths or ()) if path in modes and matches(path)]
+
+    def run(some: Sequence[Given], seconds: float) -> Heard:
+        kept = {one.path for one in some if one.content}
+        left_out = frozenset(changed) - kept
+        seen = _look(tool, program, place, place.head, left_out, seconds)
+        if seen.why:
+            raise BrokenError(seen.why)
+        return Heard(Printout((), 0), ())
+
+    given = [Given(at, path, b"changed") for at, path in enumerate(changed)]
+    broken = by_halves(given, run)[1] if len(given) > 1 else [(given, why)]
+    failed = {one.path: told for some, told in broken for one in some}
+    if not failed or len(failed) == len(changed):  # together they fail, or each by itself
+        return _Seen({}, why)
+    seen = _look(tool, program, place, place.head, frozenset(failed))
+    return seen.replace(failed=failed) if not seen.why else seen
+
+
+def _look(  # noqa: PLR0917 - where, and what of it
+    tool: Tool,
+    program: str,
+    place: Place,
+    tree: Tree,
+    left_out: Collection[str] = (),
+    seconds: float = _SECONDS,
+) -> _Seen:
+    """Run a tool over a tree, with the settings that count; ``left_out`` are as in the base."""
     with tempfile.TemporaryDirectory(prefix="rlm-ci-") as scratch:
         top = os.path.realpath(scratch)
         folder, out = os.path.join(top, "tree"), os.path.join(top, "out")
         os.mkdir(folder, 0o700)
         os.mkdir(out, 0o700)
         try:
-            checkouts.lay(tree, place.policy, folder)
-            printout = _printout(tool, program, place, tree, folder, out)
+            checkouts.lay(tree, place.policy, folder, left_out, place.base)
+            printout = _printout(tool, program, place, tree, _Site(folder, out, seconds))
         except (BrokenError, SarifError) as error:
             return _Seen({}, printable(str(error))[:_SAID], isinstance(error, UnableError))
         finally:
             files.clear(folder)
-    paths = [path for path in tree.modes if matcher(tool.files)(path)]
+    paths = [*filter(matcher(tool.files), tree.modes)]
     by_path: dict[str, list[Result]] = {path: [] for path in paths}
     for one in printout.results:
         by_path[paths[one.spots[0].text]].append(one)
-    return _Seen(by_path)
+    return _Seen({path: some for path, some in by_path.items() if path not in left_out})
 
 
-def _printout(  # noqa: PLR0917 - where, and what of it
-    tool: Tool, program: str, place: Place, tree: Tree, folder: str, out: str
-) -> Printout:
-    matches = matcher(tool.files)
-    numbers = {path: at for at, path in enumerate(filter(matches, tree.modes))}
+class _Site(Value):
+    """Where a run finds a tree, where it may leave something, and how long it may take."""
+
+    folder: str
+    out: str
+    seconds: float
+
+
+def _printout(tool: Tool, program: str, place: Place, tree: Tree, site: _Site) -> Printout:
+    numbers = {path: at for at, path in enumerate(filter(matcher(tool.files), tree.modes))}
 
     def find(address: str) -> int | None:
-        for top in (place.root, folder):
-            path = os.path.relpath(os.path.join(top, address.removeprefix("file://")), top)
+        if address.startswith("file://"):
+            address = unquote(address.removeprefix("file://"), errors="surrogateescape")
+        for top in (place.root, site.folder):
+            path = os.path.relpath(os.path.join(top, address), top)
             if path in numbers:
                 return numbers[path]
         return None
 
-    printed = _run(tool, tool.command, program, place, folder, out)
+    printed = _run(tool, tool.command, program, place, site)
     if tool.second and not printed.data.strip():
-        printed = _run(tool, tool.second, program, place, folder, out)
-    printout = formats.read(tool.name, printed.data, find) if printed.data.strip() else None
+        printed = _run(tool, tool.second, program, place, site)
+    printout = formats.read(tool.format, printed.data, find) if printed.data.strip() else None
     fine = (0, 101) if tool.name == "clippy" else (0, 1)
-    is_fine = printed.returncode in fine and (printout is not None or printed.returncode == 0)
-    if not is_fine:
-        words = [one.message for one in printout.placeless] if printout else []
+    if printed.returncode == 0 and printout is None:
+        return Printout((), 0)
+    if printout is None or printed.returncode not in fine:
+        words = (
+            [one.message for one in (*printout.placeless, *printout.results)] if printout else []
+        )
         said = printed.said.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise BrokenError(next(iter(words), "") or said or f"it ended with {printed.returncode}")
-    return printout or formats.read(tool.name, b"{}", find)
+    return printout
 
 
-def _run(  # noqa: PLR0917 - where, and what of it
-    tool: Tool, command: Sequence[str], program: str, place: Place, folder: str, out: str
-) -> Printed:
+def _run(tool: Tool, command: Sequence[str], program: str, place: Place, site: _Site) -> Printed:
     is_isolated = confinement.available(place.sandbox) != "none"
+    folder = site.folder
     mounts = [Mount(folder, place.root if is_isolated else folder, writable=True)]
     for name in place.dependencies:
+        if not checkouts.make_folder(folder, os.path.dirname(name)):
+            continue
         source, inside = os.path.join(place.root, name), os.path.join(folder, name)
         if is_isolated:
             os.makedirs(inside, exist_ok=True)
             mounts.append(Mount(source, source))
         elif not os.path.lexists(inside):
-            os.makedirs(os.path.dirname(inside), exist_ok=True)
             os.symlink(source, inside)
-    first = program if tool.program == "" else os.path.join(os.path.dirname(program), command[0])
+    first = os.path.join(os.path.dirname(program), command[0]) if tool.program else program
     return confinement.run(
         (first, *command[1:]),
         place.sandbox,
         cwd=place.root if is_isolated else folder,
-        out=out,
+        out=site.out,
         mounts=tuple(mounts),
         network=False,
-        seconds=_SECONDS,
-        limits=Limits(wall=_SECONDS),
+        seconds=site.seconds,
+        limits=Limits(wall=site.seconds),
     )
 
 
-def _recorded(seen: _Seen, tree: Tree, place: Place) -> dict[str, list[list[object]]]:
-    """The results in JSON, by a key for each file that the tool has seen, as it has seen it."""
-    paths = [path for path in seen.by_path if place.paths is None or path in place.paths]
-    laid = {path for path in paths if checkouts.is_setting(path)}
-    contents = tree.read(path for path in paths if path not in laid)
+def _recorded(
+    tool: Tool, seen: _Seen, tree: Tree, place: Place
+) -> dict[str, list[list[object]] | str]:
+    """The results in JSON, by a mark of each file as the tool has seen it, or why it failed."""
+    every = filter(matcher(tool.files), tree.modes) if seen.why else (*seen.by_path, *seen.failed)
+    paths = [one for one in every if place.paths is None or one in place.paths]
+    contents = tree.read(path for path in paths if not checkouts.is_setting(path))
     return {
-        mark(path, content): [
+        mark(path, content): seen.why
+        or seen.failed.get(path)
+        or [
             [*tuple(one.spots[0])[1:], one.rule, one.level, one.message, one.help]
             for one in seen.by_path[path]
         ]

@@ -15,7 +15,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from rlm_ci.git import Repository
 
@@ -86,15 +86,37 @@ class Tree(Value):
                     _write(os.path.join(folder, path), content, self.modes[path])
         for path, target in links.items():
             with suppress(OSError, ValueError):
-                os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
-                os.symlink(os.fsdecode(target), os.path.join(folder, path))
+                if make_folder(folder, os.path.dirname(path)):
+                    os.symlink(os.fsdecode(target), os.path.join(folder, path))
 
 
-def lay(tree: Tree, policy: Tree, folder: str) -> None:
-    """Write ``tree`` below ``folder``, with the files of ``policy`` that configure tools."""
+def lay(
+    tree: Tree,
+    policy: Tree,
+    folder: str,
+    left_out: Collection[str] = (),
+    instead: Tree | None = None,
+) -> None:
+    """Write ``tree`` below ``folder``, with the files of ``policy`` that configure tools.
+
+    Of those ``left_out`` it has what ``instead`` holds. ``folder`` is a real path.
+    """
     settings = [path for path in policy.modes if is_setting(path) and policy.modes[path] != _LINK]
     policy.write(folder, settings)
-    tree.write(folder, (path for path in tree.modes if not is_setting(path)))
+    if instead is not None:
+        old = (path for path in left_out if path in instead.modes and not is_setting(path))
+        instead.write(folder, (path for path in old if instead.modes[path] != _LINK))
+    kept = (path for path in tree.modes if path not in left_out)
+    tree.write(folder, (path for path in kept if not is_setting(path)))
+
+
+def make_folder(folder: str, path: str) -> bool:
+    """Make ``path`` below ``folder``; False where a link of the tree would lead it elsewhere."""
+    place = os.path.join(folder, path) if path else folder
+    if os.path.realpath(place) != place:
+        return False
+    os.makedirs(place, 0o700, exist_ok=True)
+    return True
 
 
 def is_setting(path: str) -> bool:

@@ -44,8 +44,6 @@ def run(analyzer: Analyzer, given: Sequence[Given], seconds: float, *, by_pipe: 
 
     ``by_pipe`` it reads them from there, which ruff can.
     """
-    if analyzer.failed:
-        raise UnableError(analyzer.failed)
     if analyzer.results is not None:
         return _recorded(analyzer.results, given)
     with nullcontext() if by_pipe else Scratch(given, analyzer.settings) as scratch:
@@ -63,7 +61,7 @@ def run(analyzer: Analyzer, given: Sequence[Given], seconds: float, *, by_pipe: 
     return Heard(printout, tuple(one.suppression for one in printout.results))
 
 
-def _recorded(results: Mapping[str, Sequence[Sequence[Any]]], given: Sequence[Given]) -> Heard:
+def _recorded(results: Mapping[str, Any], given: Sequence[Given]) -> Heard:
     """What a tool has said before of these files."""
     found = [
         Result(rule, "", message, level, (Spot(one.text, start, end, column),), address)

@@ -27,7 +27,8 @@ class Analyzer(Value):
 
     Those others run in the ``sandbox`` of this name, with a ``network`` only if it is said. What
     they print is read by its ``format``; ``settings`` are pairs of path and text of files to lie
-    beside what they look at. ``results`` are there of one that has looked already, or ``failed``.
+    beside what they look at. ``results`` are those of one that has looked already: by a mark of
+    each file, or why it failed on that.
     """
 
     name: str
@@ -41,8 +42,7 @@ class Analyzer(Value):
     sandbox: str = "auto"
     format: str = "sarif"
     settings: tuple[tuple[str, str], ...] = ()
-    results: Mapping[str, Sequence[Sequence[Any]]] | None = None
-    failed: str = ""
+    results: Mapping[str, Sequence[Sequence[Any]] | str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         record = {name: getattr(self, name) for name in self._fields}

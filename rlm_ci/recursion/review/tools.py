@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
+from rlm_ci.recursion.review.formats import SARIF
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -33,6 +34,11 @@ class Tool(Value):
     program: str = ""
 
     @property
+    def format(self) -> str:
+        """How what it prints is read."""
+        return SARIF if self.name == "ruff" else self.name
+
+    @property
     def starts(self) -> str:
         """The program that has to be there."""
         return self.program or self.command[0]
@@ -59,11 +65,11 @@ _SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.mts", "*.cts"
 TOOLS: tuple[Tool, ...] = (
     Tool(
         "ruff",
-        ("ruff", "check", "--quiet", "--no-cache", "--exit-zero", "--force-exclude",
-         "--output-format", "sarif", "--", "{files}"),
+        ("ruff", "check", "--quiet", "--no-cache", "--exit-zero", "--output-format", "sarif", "."),
         (*_PYTHON, "*.pyw"),
         ("ruff.toml", ".ruff.toml"),
         (("pyproject.toml", r"\[tool\.ruff[.\]]"),),
+        is_whole=True,
     ),
     Tool(
         "shellcheck",

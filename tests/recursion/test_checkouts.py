@@ -1,0 +1,63 @@
+"""A tree as files: the base's settings over it, and nothing written beside it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from rlm_ci.git import Repository, discover
+from rlm_ci.recursion.review.checkouts import Tree, lay, make_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from histories import GitRepo
+
+
+def listed(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_base_has_its_settings_and_the_head_its_code(repo: GitRepo, tmp_path: Path) -> None:
+    repo.write("pyproject.toml", "old").write("src/a.py", "old").write("src/.eslintrc", "old")
+    base = repo.write("Cargo.toml", "old").write("gone.py", "old").write("b.py", "old").commit()
+    repo.write("pyproject.toml", "new").write("src/a.py", "new").write("mypy.ini", "new")
+    repo.write("src/.eslintrc", "new").write("Cargo.toml", "new").write("b.py", "new")
+    repo.run("rm", "-q", "gone.py")
+    head = repo.commit()
+    found = Repository(*discover(os.fspath(repo)), os.environ)
+    trees = [Tree.of(found, one) for one in (base, head)]
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    lay(trees[1], trees[0], str(whole))
+    same = {"pyproject.toml": "old", "src/.eslintrc": "old", "Cargo.toml": "new"}
+    assert listed(whole) == {**same, "src/a.py": "new", "b.py": "new"}
+    lay(trees[1], trees[0], str(part), {"b.py"}, trees[0])
+    assert listed(part) == {**same, "src/a.py": "new", "b.py": "old"}
+
+
+def test_no_link_of_a_tree_leads_out_of_the_folder(repo: GitRepo, tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    outside.mkdir()
+    folder.mkdir()
+    os.symlink(outside, repo.path / "sub")
+    head = repo.write("a.py", "x").commit()
+
+    def made(*words: str, rows: str) -> str:
+        return repo.run(*words, stdin=rows.encode()).decode().strip()
+
+    blob = made("hash-object", "-w", "--stdin", rows=str(outside))
+    inner = made("mktree", rows=f"120000 blob {blob}\tlink\n")
+    # A tree that no git makes: a link, and a folder of the same name with a link in it.
+    both = f"120000 blob {blob}\tsub\n040000 tree {inner}\tsub\n"
+    odd = made("mktree", rows=both)
+    found = Repository(*discover(os.fspath(repo)), os.environ)
+    for tree in (Tree.of(found, head), Tree.of(found, odd)):
+        lay(tree, tree, str(folder))
+    assert os.path.islink(folder / "sub")
+    assert not make_folder(str(folder), "sub")
+    assert not make_folder(str(folder), "sub/node_modules")
+    assert list(outside.iterdir()) == []
