@@ -112,7 +112,7 @@ def attempts(
         work = stack.enter_context(tempfile.TemporaryDirectory(prefix="rlm-ci-probe-"))
         os.mkdir(os.path.join(work, "kept"))
         asked, datagrams = _asked(stack, outside)
-        asked["kernel"] = [] if all_settings else list(_SETTINGS)
+        asked["kernel"] += () if all_settings else _SETTINGS
         program, mounts = interpreter()
         job = Job(
             (program, "-I", "-S", "-c", script()),
@@ -212,6 +212,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "namespace": [],
         "privileges": [],
         "user": [],
+        "kernel": [],
         "keys": [numbers["keys"]],
         "sockets": [],
         "calls": [numbers["calls"]],
