@@ -57,7 +57,10 @@ class Agreed(Value):
     sandbox: str
     isolated: bool
     mark: str
-    allow_no_change: bool = False  # no term of a run from before there was one
+    # No terms of a run from before there were any:
+    allow_no_change: bool = False
+    #: Validators to be tried where the first cannot run.
+    others: tuple[str, ...] = ()
 
     #: Those of the terms of which a run can be given more.
     budgets = ("max_iterations", "max_minutes")

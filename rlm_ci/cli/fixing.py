@@ -6,7 +6,7 @@ import os
 import secrets
 
 from rlm_ci import files, sandbox
-from rlm_ci.cli import raising, warn
+from rlm_ci.cli import raising, validating, warn
 from rlm_ci.cli.attempt import Attempt
 from rlm_ci.cli.crew import Agreed, Crew, Sealed
 from rlm_ci.cli.gateway import provider_of, require_endpoint
@@ -15,8 +15,8 @@ from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, Un
 from rlm_ci.findings import Report, Subject
 from rlm_ci.loop import agent as agents
 from rlm_ci.loop import conversion, detection, disclosure, engine, report, staging
-from rlm_ci.loop.cell import Cell, search_path
-from rlm_ci.loop.command import Command, finder
+from rlm_ci.loop.cell import Cell
+from rlm_ci.loop.command import Command
 from rlm_ci.loop.engine import Judged, Terms
 from rlm_ci.loop.remains import PATCH
 from rlm_ci.loop.roles import Cast
@@ -64,7 +64,6 @@ class Fix(Attempt):
             Sealed() if self._all.replay else sandbox.choose(settings.sandbox, settings.environ)
         )
         agreed = self._raised(self._agree(place))
-        self._describe(agreed)
         run.set_sandbox(agreed.sandbox)
         if not self._all.replay:
             _undo_killed(self._all.repository.root)
@@ -81,6 +80,8 @@ class Fix(Attempt):
         heard = self._all.progress.heard
         cell = Cell(place, workspace, self._all.repository.root, settings.environ, heard)
         try:
+            agreed = validating.tried(self._all, self._record, agreed, cell, run.redactor.text)
+            self._describe(agreed)
             site, terms = self._site(agreed, cell)
             raising.keep(self._record, self._all.more)
             try:
@@ -99,11 +100,12 @@ class Fix(Attempt):
 
         def produce() -> Mapping[str, Any]:
             loop = self._all.settings.loop
-            selection = self._select(loop.validator)
+            selection = validating.select(self._all)
             terms = Agreed(
                 goal=self._goal,
                 validator=selection.command.text if selection.command else None,
                 reason=selection.reason,
+                others=selection.others,
                 max_iterations=loop.max_iterations,
                 max_minutes=loop.max_minutes,
                 validator_minutes=loop.validator_minutes,
@@ -121,7 +123,7 @@ class Fix(Attempt):
                 isolated=place.isolated,
                 mark=secrets.token_hex(8),
             )
-            _require_an_end(terms, self._all.settings.sources["loop.validator"])
+            validating.require_an_end(terms, self._all.settings.sources["loop.validator"])
             return terms.to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, lambda told: Agreed(**told))
@@ -132,22 +134,6 @@ class Fix(Attempt):
         self._end = f"end-{number + 1}" if number else "end"
         raising.apply(self._all.settings, more)
         return agreed.replace(**{name: more[name] for name in agreed.budgets if name in more})
-
-    def _select(self, wanted: str) -> detection.Selection:
-        """The validator; a person who is there picks another where its program is not."""
-        root, ask = self._all.repository.root, self._all.ask
-        found = detection.detect(detection.Folder(root))
-        selection = detection.select(wanted, found, ask)
-        find = finder(search_path(self._all.settings.environ, root), root, root)
-        while ask is not None and selection.command is not None:
-            missing = [name for name in selection.command.programs if find(name) is None]
-            if not missing:
-                break
-            picked = detection.choose(found, ask, f"{missing[0]} was not found")
-            if picked is None:
-                break
-            selection = picked
-        return selection
 
     def _agent_name(self) -> str:
         """The agent that was asked for; else the built-in one, if there is a model to ask."""
@@ -407,14 +393,3 @@ def _wanted(settings: Settings) -> dict[str, Any]:
         "maxIterations": settings.loop.max_iterations or 0,
         "maxMinutes": settings.loop.max_minutes or 0,
     }
-
-
-def _require_an_end(agreed: Agreed, where: str) -> None:
-    """Raise ConfigError where neither a validator nor a budget would ever end the run."""
-    unlimited = agreed.max_iterations is None and agreed.max_minutes is None
-    if agreed.validator is None and unlimited:
-        raise ConfigError(
-            "without a validator, and with no limit, the run would never end",
-            where=where,
-            hint="set --max-iterations or --max-minutes, or name a validator",
-        )

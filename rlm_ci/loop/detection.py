@@ -1,7 +1,8 @@
 """Which command says that the work is done: what a repository's root tells, and what was asked for.
 
-Only the root is looked at, and nothing of it is run. Inside one ecosystem the first match wins;
-between two of them, or between two package managers of Node, nobody guesses.
+Only the root is looked at, and nothing of it is run here. Inside one ecosystem the first match wins
+that can run (``candidates.py`` tries them); between two of them, or between two package managers of
+Node, nobody guesses.
 """
 
 from __future__ import annotations
@@ -58,15 +59,21 @@ _PYTHON = (
     ("tox.ini", ("tox",)),
     ("noxfile.py", ("nox",)),
 )
+#: What stands in for any of them where pytest is installed.
+_PYTEST = (("python", "-m", "pytest"), ("python3", "-m", "pytest"))
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # as make itself looks for them
 
 
 class Candidate(Value):
-    """A command that may be the validator, and the file that says so."""
+    """A command that may be the validator, and the file that says so.
+
+    ``others`` do the same where it cannot run.
+    """
 
     ecosystem: str
     command: tuple[str, ...]
     reason: str
+    others: tuple[tuple[str, ...], ...] = ()
 
     @property
     def text(self) -> str:
@@ -82,10 +89,14 @@ class Detection(Value):
 
 
 class Selection(Value):
-    """The validator of a run, and why it is that one; no command for ``none``."""
+    """The validator of a run, and why it is that one; no command for ``none``.
+
+    ``others`` are tried in order where it cannot run.
+    """
 
     command: Command | None
     reason: str
+    others: tuple[str, ...] = ()
 
 
 class NoValidatorError(UsageError):
@@ -129,10 +140,13 @@ def detect(root: Root) -> Detection:
 
 
 def _python(root: Root) -> list[Candidate]:
-    for name, command in _PYTHON:
-        if root.has(name):
-            return [Candidate("python", command, name)]
-    return []
+    found = [(name, command) for name, command in _PYTHON if root.has(name)]
+    if not found:
+        return []
+    name, first = found[0]
+    others = dict.fromkeys((*(command for _, command in found[1:]), *_PYTEST))
+    others.pop(first, None)
+    return [Candidate("python", first, name, tuple(others))]
 
 
 def _node(root: Root, notes: list[str]) -> list[Candidate]:
@@ -227,7 +241,10 @@ def select(wanted: str, detection: Detection, ask: Callable[[str], str] | None =
         return Selection(Command.parse(wanted), "it was asked for")
     candidates = detection.candidates
     if len(candidates) == 1:
-        return Selection(Command.of(*candidates[0].command), candidates[0].reason)
+        [only] = candidates
+        return Selection(
+            Command.of(*only.command), only.reason, tuple(map(shlex.join, only.others))
+        )
     if ask:
         problem = _AMBIGUOUS if candidates else _problem(detection)  # the question lists them
         chosen = choose(detection, ask, problem)

@@ -128,6 +128,15 @@ def test_a_pipe_does_not_hang_and_a_folder_is_no_file(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_what_stands_in_for_a_candidate_of_python(tmp_path: Path) -> None:
+    for name in ("uv.lock", "pyproject.toml", "tox.ini"):
+        (tmp_path / name).write_text("")
+    selection = select("auto", detect(Folder(str(tmp_path))))
+    assert selection.command == Command.of("uv", "run", "pytest")
+    assert selection.others == ("python -m pytest", "tox", "python3 -m pytest")
+    assert select("make it", detect(Folder(str(tmp_path)))).others == ()
+
+
 # -- choosing -----------------------------------------------------------------------------------
 
 TWO = Detection((

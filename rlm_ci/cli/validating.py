@@ -1,0 +1,87 @@
+"""The validator of a fix loop: asked for, or found, tried, and picked by whoever is there."""
+
+from __future__ import annotations
+
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.loop import candidates, detection
+from rlm_ci.loop.cell import search_path
+from rlm_ci.loop.command import finder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from rlm_ci.cli.crew import Agreed
+    from rlm_ci.cli.work import Work
+    from rlm_ci.loop.cell import Cell
+    from rlm_ci.models.recorded import Record
+
+
+def select(work: Work) -> detection.Selection:
+    """The validator; a person who is there picks another where its program is not."""
+    root, ask = work.repository.root, work.ask
+    found = detection.detect(detection.Folder(root))
+    selection = detection.select(work.settings.loop.validator, found, ask)
+    find = finder(search_path(work.settings.environ, root), root, root)
+    while ask is not None and selection.command is not None and not selection.others:
+        missing = [name for name in selection.command.programs if find(name) is None]
+        if not missing:
+            break
+        picked = detection.choose(found, ask, f"{missing[0]} was not found")
+        if picked is None:
+            break
+        selection = picked
+    return selection
+
+
+def tried(
+    work: Work, record: Record, agreed: Agreed, cell: Cell, redact: Callable[[str], str]
+) -> Agreed:
+    """The terms with the first validator that can run, of those that were found.
+
+    Raises UnavailableError where none can, and nobody is there to name another.
+    """
+    if agreed.validator is None or not agreed.others:
+        return agreed
+    texts = (agreed.validator, *agreed.others)
+
+    def produce() -> Mapping[str, Any]:
+        chosen = candidates.choose(cell, texts, redact)
+        why, command = "; ".join(chosen.refused), chosen.command
+        if command is None:
+            return _picked(work, agreed, why)
+        if why:
+            work.progress.say(f"{why}; using {candidates.shown(cell, command)}")
+        reason = f"{agreed.reason}; {why}" if why else agreed.reason
+        return {"validator": command.text, "reason": reason}
+
+    told = record.fact("validator-found", "start", {"tried": list(texts)}, produce)
+    agreed = agreed.replace(validator=told["validator"], reason=told["reason"])
+    require_an_end(agreed, told["reason"])
+    return agreed
+
+
+def _picked(work: Work, agreed: Agreed, why: str) -> Mapping[str, Any]:
+    """What a person picks where nothing that was found can run."""
+    found = detection.detect(detection.Folder(work.repository.root))
+    picked = detection.choose(found, work.ask, why) if work.ask else None
+    if picked is None:
+        raise UnavailableError(
+            f"no validator that was found can run: {why}",
+            where=agreed.reason,
+            hint=candidates.HINT,
+        )
+    text = picked.command.text if picked.command else None
+    return {"validator": text, "reason": picked.reason}
+
+
+def require_an_end(agreed: Agreed, where: str) -> None:
+    """Raise ConfigError where neither a validator nor a budget would ever end the run."""
+    unlimited = agreed.max_iterations is None and agreed.max_minutes is None
+    if agreed.validator is None and unlimited:
+        raise ConfigError(
+            "without a validator, and with no limit, the run would never end",
+            where=where,
+            hint="set --max-iterations or --max-minutes, or name a validator",
+        )

@@ -1,0 +1,97 @@
+"""Which of the commands that may be the validator can run: each is tried where it will run.
+
+A trial is cheap, and runs no test of the repository: it asks whether the program is there, and
+whether the program finds what it needs without a network.
+"""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci import files
+from rlm_ci.loop.command import Command
+from rlm_ci.loop.transcript import transcribe
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rlm_ci.loop.cell import Cell
+
+#: What to do where none can run.
+HINT = (
+    "install one where the sandbox can see it (a .venv of the repository is seen), or pass "
+    '--validator "COMMAND"'
+)
+_SECONDS = 60.0
+_SAID = 200
+
+
+class Chosen(Value):
+    """The first command that can run, None where none can; ``refused`` says why others cannot."""
+
+    command: Command | None
+    refused: tuple[str, ...] = ()
+
+
+def choose(cell: Cell, texts: Sequence[str], redact: Callable[[str], str]) -> Chosen:
+    """Try the commands in order, in the copy of ``cell``, which stays as it is."""
+    refused: list[str] = []
+    for text in texts:
+        command = Command.parse(text)
+        why = _why_not(cell, command, redact)
+        if not why:
+            return Chosen(command, tuple(refused))
+        if why not in refused:
+            refused.append(why)
+    return Chosen(None, tuple(refused))
+
+
+def shown(cell: Cell, command: Command) -> str:
+    """A command as one would type it, with the path of a program of the repository's own."""
+    place = cell.find(command.argv[0])
+    inside = os.path.relpath(place, cell.place) if place else os.pardir
+    return (
+        command.text
+        if inside.startswith(os.pardir)
+        else command.text.replace(command.argv[0], inside, 1)
+    )
+
+
+def _why_not(cell: Cell, command: Command, redact: Callable[[str], str]) -> str:
+    """Why a command cannot run, as a sentence without an end; "" where it can."""
+    program = command.argv[0]
+    if cell.find(program) is None:
+        return f"{program} is not installed"
+    trial = _trial(command.argv)
+    if not trial:
+        return ""
+    before, names = cell.tree(), set(os.listdir(cell.root))
+    ended = cell.command(trial, _SECONDS)
+    for name in set(os.listdir(cell.root)) - names:  # an environment that it began to make
+        files.clear(os.path.join(cell.root, name))
+    if cell.tree() != before:
+        cell.workspace.restore(before)
+    if ended.returncode == 0:
+        return ""
+    if command.argv[1:2] == ("-m",):
+        return f"{program} has no {command.argv[2]}"
+    lines = transcribe(ended.output, redact).lines
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
+    return f"{command.text} cannot run here: {printable(last)[:_SAID]}"
+
+
+def _trial(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """What to run to see whether ``argv`` can; nothing where its program is enough."""
+    match argv:
+        case ("uv", "run", *words):
+            return ("uv", "run", "--offline", *words, "--version")
+        case ("tox",):
+            return ("tox", "--notest")
+        case ("nox",):
+            return ("nox", "--install-only")
+        case (python, "-m", module):
+            return (python, "-c", f"import {module}")
+    return ()
