@@ -111,24 +111,23 @@ def _type(row: Setting) -> dict[str, Any]:
 
 
 def _object(rows: Iterable[Setting]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {row.key: _type(row) for row in rows},
-    }
+    known = {row.key: row for row in rows}
+    properties = {key: _type(row) for key, row in known.items() if "." not in key}
+    for name in sorted({key.partition(".")[0] for key in known if "." in key}):
+        below = [
+            row.replace(key=key.removeprefix(f"{name}."))
+            for key, row in known.items()
+            if key.startswith(f"{name}.")
+        ]
+        # A choice, or a section where one says more of it.
+        own = properties.get(name)
+        properties[name] = {"anyOf": [own, _object(below)]} if own else _object(below)
+    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def config_schema() -> str:
     """``schemas/config.schema.json``: the config file, as JSON Schema."""
-    rows = [row for row in TABLE if row.file and not row.secret]
-    schema = _object(row for row in rows if "." not in row.key)
-    for section in sorted({row.key.partition(".")[0] for row in rows if "." in row.key}):
-        inner = [
-            row.replace(key=row.key.partition(".")[2])
-            for row in rows
-            if row.key.startswith(f"{section}.")
-        ]
-        schema["properties"][section] = _object(inner)
+    schema = _object(row for row in TABLE if row.file and not row.secret)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "rlm-ci.toml",

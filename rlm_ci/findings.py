@@ -28,6 +28,11 @@ INCOMPLETE = "incomplete"
 CLEAN = "clean"
 VERDICTS = (FINDINGS, NOT_RUN, INCOMPLETE, CLEAN)
 
+#: Why a finding of a review counts for nothing: it is not this change that brings it.
+UNTOUCHED = "on lines that this change does not touch"
+KNOWN = "the base has it too"
+OLD = (UNTOUCHED, KNOWN)
+
 #: What ends the process with its own code where it alone kept us from judging.
 _OWN_CODES = (
     errors.UNAVAILABLE, errors.DAMAGED, errors.LOCKED, errors.REMOTE, errors.STORAGE,

@@ -27,8 +27,8 @@ _UNLIMITED = ("unlimited", "unbounded", "infinite", "infinity")
 class Setting(Value):
     """One row of the table.
 
-    ``key`` is ``name`` or ``section.name``; ``kind`` one of text, integer, number, boolean,
-    choice, list, cap (a number, or unlimited), table, tables (by name), data
+    ``key`` is ``name``, ``section.name`` or ``section.part.name``; ``kind`` one of text, integer,
+    number, boolean, choice, list, cap (a number, or unlimited), table, tables (by name), data
     (judged elsewhere). Environment: ``RLM_CI_<KEY>`` first, but for tables, then ``env`` in
     order. ``flag`` is the option's name, ``input`` that of the action. A row with
     ``file=False`` belongs to one run, or to the machine, and never stands in a config file; a
@@ -273,9 +273,18 @@ def _flatten(record: Mapping[str, Any], rows: Mapping[str, Setting]) -> Iterator
             if not value and not any(key.startswith(f"{name}.") for key in rows):
                 yield name, value  # an empty section, and none of ours
             for inner, inner_value in value.items():
-                yield f"{name}.{inner}", inner_value
+                yield from _below(f"{name}.{inner}", inner_value, rows)
         else:
             yield name, value
+
+
+def _below(key: str, value: Any, rows: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:
+    """A setting of a section, or those of a section in it: ``[review.ruff]``."""
+    if isinstance(value, dict) and any(row.startswith(f"{key}.") for row in rows):
+        for inner, inner_value in value.items():
+            yield f"{key}.{inner}", inner_value
+    else:
+        yield key, value
 
 
 def _bad(row: Setting, raw: Any, source: str, wanted: str) -> ConfigError:

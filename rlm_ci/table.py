@@ -298,6 +298,9 @@ REVIEW: tuple[Setting, ...] = (
             choices=(*SEVERITIES, "off")),
     Setting("review.ruff", "built-in analyzer for Python: auto, where it is installed", "auto",
             "choice", choices=("auto", "on", "off")),
+    Setting("review.ruff.extend", "rules of ruff to ask for beyond those of the default, by code "
+            "or its beginning, such as D; the repository need not select them", (), "list",
+            metavar="RULE"),
     Setting("review.analyzers", "further programs that print SARIF, in the sandbox; auto: those "
             "that the repository sets up, where they are installed", (), "table",
             choices=("auto",), columns=(

@@ -88,7 +88,7 @@ def _with_review(
                 hint="run it on pull_request, or ask for it in a comment",
             )
         if wanted == _AUTO and not _has_business(settings, change):
-            return Added(report)
+            return Added(report.replace(parts=(*report.parts, _unseen(settings, change))))
         told, kept = _review(judgement, change, held, wish)
     except Exception as error:  # noqa: BLE001 - what the checks found is told whatever happens here
         found = failure(error, held.path if held else None)
@@ -96,7 +96,9 @@ def _with_review(
         return Added(report.replace(parts=(*report.parts, part)))
     (part,) = told.parts
     if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # nobody is there for it
-        part = Part(REVIEW, f"off: {part.summary}", {"enabled": False}, enabled=False)
+        from rlm_ci.cli.reviewing import not_looked_at
+
+        part = not_looked_at(part.summary, settings, change)
     report = report.replace(
         parts=(*report.parts, part),
         coverage=told.coverage,
@@ -152,6 +154,23 @@ def _has_business(settings: Settings, change: ChangeSet) -> bool:
     if settings.review.ruff == _OFF or not any(one.endswith(endings) for one in change.names()):
         return False
     return settings.review.ruff == _ON or locate(ruff.NAME) is not None
+
+
+def _unseen(settings: Settings, change: ChangeSet) -> Part:
+    """The review of a change that nobody here could look at, and why."""
+    from rlm_ci.cli.reviewing import not_looked_at
+    from rlm_ci.recursion.review.reach import files_of
+    from rlm_ci.recursion.syntax.languages import language
+
+    paths = files_of(change)
+    if not paths:
+        return not_looked_at("the change leaves no file to look at", settings, change)
+    why = "no analyzer that is set up knows any"
+    if any(language(path) == "Python" for path in paths):
+        off = settings.review.ruff == _OFF
+        why = "ruff is off (review.ruff)" if off else "ruff is not installed"
+    told = f"{count(len(paths), 'file')}: {why}, and no model takes part"
+    return not_looked_at(told, settings, change)
 
 
 def _review(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from rlm_ci import installation, publishing, suppressions
+from rlm_ci import files, installation, publishing, suppressions
 from rlm_ci.cli import output, scope
 from rlm_ci.cli.scope import Scope
 from rlm_ci.cli.solving import Solving
@@ -15,7 +15,7 @@ from rlm_ci.loop.snapshot import dependency_folders
 from rlm_ci.publishing.links import Links
 from rlm_ci.recursion import eligibility as why_not
 from rlm_ci.recursion.objectives import review
-from rlm_ci.recursion.review import export
+from rlm_ci.recursion.review import export, reach, ruff_settings
 from rlm_ci.recursion.review.analyzers import known
 from rlm_ci.recursion.review.automatic import AUTO, Place
 from rlm_ci.recursion.review.checkouts import Tree
@@ -29,19 +29,22 @@ from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from rlm_ci.changes import ChangeSet
     from rlm_ci.cli.before import Before
     from rlm_ci.cli.terms import Agreed, Done
     from rlm_ci.findings import Coverage, Report, Subject
+    from rlm_ci.git import Repository
     from rlm_ci.models.recorded import Record
     from rlm_ci.recursion.corpus import Corpus
     from rlm_ci.runs.run import Run
     from rlm_ci.settings import Settings
 
 
+#: Bytes of a file of settings.
+_SETTINGS = 1 << 20
 #: Why a file is left out, where its own author has made it so.
 _NO_EXCUSE = frozenset(
     (why_not.TOO_LARGE, why_not.OWN, why_not.BINARY, why_not.MISSING, why_not.UNREADABLE)
@@ -61,12 +64,16 @@ class Reviewing(Solving):
             analyzers=() if self.is_own() else settings.review.analyzers,
             ruff=settings.review.ruff,
             sandbox=settings.sandbox,
+            extend=settings.values["review.ruff.extend"],
             refute_level=settings.review.refute_level,
             changed=None if change is None else changed_of(change),
         )
         if self.is_own():
             told = review.with_own(told, self._place(here, change))
-        return told if change is None else review.with_causes(told, change, here.max_file_bytes)
+        if change is None:
+            return told
+        told = {**told, "settings": ruff_settings_at(self.repository, change.names(), change.base)}
+        return review.with_base(told, change, here.max_file_bytes)
 
     def is_own(self) -> bool:
         """Whether the repository's own analyzers are asked for."""
@@ -90,7 +97,12 @@ class Reviewing(Solving):
     def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:  # noqa: ARG002 - it asks no model itself
         if agreed.model is None and not agreed.options["analyzers"]:
             self._require_anybody()
-        return Plan(corpus, review.Review(self._confine(run, agreed)))
+        options = self._confine(run, agreed)
+        if agreed.scope.base is None:
+            paths = [file.path for file in corpus.files]
+            settings = ruff_settings_at(self.repository, paths, agreed.scope.commit)
+            options = {**options, "settings": settings}
+        return Plan(corpus, review.Review(options))
 
     def without(self, part: Part, done: Done) -> Part:
         """A change cannot switch off who would look at a file by what it makes of it.
@@ -100,6 +112,8 @@ class Reviewing(Solving):
         change = scope.change_of(done.agreed.scope, self.repository)
         if change is None:
             return scope.with_closed(part, done.corpus)
+        if done.result is None and part.state is None:  # it leaves no file: nobody can look at one
+            return not_looked_at(part.summary, self.settings, change)
         changed = frozenset(change.names())
         left = [
             path
@@ -132,6 +146,20 @@ class Reviewing(Solving):
                 hint=installation.command("review"),
             )
 
+    def _with_reach(self, part: Part, done: Done, unseen: frozenset[str]) -> Part:
+        """``part``, with how much was looked at where no model takes part."""
+        agreed, result = done.agreed, done.result
+        if agreed.model is not None or result is None:
+            return part
+        change = scope.change_of(agreed.scope, self.repository)
+        paths = [file.path for file in done.corpus.files]
+        seen = frozenset(paths) - unseen - {path for path, _ in result.uncovered}
+        told = reach.reach(
+            paths if change is None else reach.files_of(change), seen, is_change=change is not None
+        )
+        told["auto"] = self.settings.review.analyzers == "auto"
+        return part.replace(metrics={**part.metrics, "reach": told})
+
     def wants_model(self) -> bool:
         return bool(self.settings.review.model != "off")
 
@@ -157,6 +185,7 @@ class Reviewing(Solving):
             part = part.replace(summary=printable(told))
         paths = [file.path for file in done.corpus.files]
         unseen = export.unseen(paths, agreed.options, agreed.model, result)
+        part = self._with_reach(part, done, frozenset(path for path, _ in unseen))
         source = settings.sources["suppressions"]
         part = suppressions.apply(part, settings.suppressions, source)
         report = done.report(part, Severity.from_label(settings.fail_level), unseen=unseen)
@@ -271,6 +300,38 @@ class ReviewingChange(Reviewing):
 def _programs(options: Mapping[str, Any]) -> list[str]:
     """The names of the analyzers that run in a sandbox, or not at all."""
     return [row["name"] for row in options["analyzers"] if not row["rules"]]
+
+
+def not_looked_at(summary: str, settings: Settings, change: ChangeSet) -> Part:
+    """The part of a review that has looked at no file of ``change``, and does not fail for it."""
+    told = reach.reach(reach.files_of(change), (), is_change=True)
+    told["auto"] = settings.review.analyzers == "auto"
+    metrics = {"enabled": False, "files": told["files"], "looked": 0, "model": None, "reach": told}
+    return Part(export.PART, summary, metrics, enabled=False)
+
+
+def ruff_settings_at(
+    repository: Repository, paths: Sequence[str], commit: str | None
+) -> list[list[str]]:
+    """What the repository tells ruff of ``paths``, at a commit or in the work tree."""
+
+    def read(wanted: Sequence[str]) -> list[bytes | None]:
+        if commit is None:
+            return [_read(repository.root, path) for path in wanted]
+        specs = [f"{commit}:{path}" for path in wanted]
+        sizes = repository.sizes(specs)
+        small = [one for one, size in zip(specs, sizes, strict=True) if 0 <= size <= _SETTINGS]
+        contents = dict(zip(small, repository.read(*small) if small else (), strict=True))
+        return [contents.get(one) for one in specs]
+
+    return ruff_settings.settings_of(paths, read)
+
+
+def _read(root: str, path: str) -> bytes | None:
+    try:
+        return files.read_inside(root, path, _SETTINGS)
+    except files.UnreadableError:
+        return None
 
 
 def has_model(settings: Settings, here: Scope) -> bool:

@@ -40,7 +40,7 @@ def post(
     """
     path = f"/repos/{repository}/check-runs"
     annotations, left = _annotations(report, most)
-    title = words.headline(report)
+    title = words.verdict_line(report)
     if left:
         title = f"{title} ({words.count(left, 'finding')} not annotated)"
     output = {"title": title[:255], "summary": summary}

@@ -8,7 +8,7 @@ from outside that was not made harmless for its surface. The keys are those of
 from __future__ import annotations
 
 from rlm_ci import __version__
-from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN
+from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD
 from rlm_ci.publishing import neutral, suggestions, words
 from rlm_ci.publishing.links import Links
 from rlm_ci.values import Value
@@ -52,6 +52,7 @@ class Limits(Value):
     findings: int = EVERYTHING
     opened: int = EVERYTHING
     suppressed: int = EVERYTHING
+    old: int = 0
     places: int = EVERYTHING
     quote_lines: int = EVERYTHING
     hints: int = EVERYTHING
@@ -62,7 +63,7 @@ class Limits(Value):
 
 
 #: What a browser still opens: some four megabytes.
-PAGE = Limits(findings=5_000, suppressed=1_000, omitted=5_000)
+PAGE = Limits(findings=5_000, suppressed=1_000, old=1_000, omitted=5_000)
 
 
 class View:
@@ -74,7 +75,10 @@ class View:
         self._links = Links(report.subject, server_url)
         findings = words.worst_first(report.findings)
         self.live = [one for one in findings if one.suppression is None]
-        self.suppressed = [one for one in findings if one.suppression is not None]
+        self.old = [one for one in findings if one.suppression in OLD]
+        self.suppressed = [
+            one for one in findings if one.suppression is not None and one.suppression not in OLD
+        ]
         #: Each hint, with how many findings of each rule it is for.
         self._fixes: dict[str, dict[str, int]] = {}
         for finding in self.live:
@@ -105,15 +109,19 @@ class View:
             "folded_count": words.count(len(live[limits.opened :]), "more finding"),
             "suppressed": self._groups(suppressed, limits),
             "suppressed_count": words.count(len(self.suppressed), "suppressed finding"),
+            "old": self._groups(self.old[: limits.old], limits),
+            "old_count": words.count(len(self.old), "finding"),
             "hints": self._hints(limits),
+            "advice": self._advice(),
             "unseen": self._unseen(limits),
             "overrides": self._overrides() if limits.overrides else None,
             "shed": self._shed(limits),
             "page_is_whole": not self._shed(PAGE),
             "totals": {
-                "findings": len(self.live) + len(self.suppressed),
+                "findings": len(report.findings),
                 "failing": len(report.failing()),
                 "suppressed": len(self.suppressed),
+                "old": len(self.old),
             },
         }
 
@@ -276,6 +284,15 @@ class View:
             "any": bool(counts or parts or omitted or more),
         }  # fmt: skip
 
+    def _advice(self) -> dict[str, Any] | None:
+        """Who would look at what a review did not, and what to add to the configuration."""
+        advice = words.advice(self._report)
+        if advice is None:
+            return None
+        text, lines = advice
+        example = self._surface.block(lines, "toml") if lines else None
+        return {"text": self._surface.text(text), "example": example}
+
     def _overrides(self) -> dict[str, Any] | None:
         """How to wave the failing findings through; None when nothing fails."""
         every = self._report.failing()
@@ -310,6 +327,9 @@ class View:
         hidden = max(0, len(self.suppressed) - limits.suppressed)
         if hidden:
             shed.append(f"{hidden:,} of {words.count(len(self.suppressed), 'suppressed finding')}")
+        hidden = max(0, len(self.old) - limits.old) if limits.old else 0
+        if hidden:
+            shed.append(f"{hidden:,} of {words.count(len(self.old), 'finding')} not of this change")
         if len(self._report.parts) > limits.parts:
             shed.append(f"{len(self._report.parts) - limits.parts:,} of the checks")
         findings = self.live + self.suppressed
@@ -341,5 +361,6 @@ def _pattern(path: str) -> str:
 
 
 #: The marks of the surfaces that have emoji.
-ICONS = {CLEAN: "✅", FINDINGS: "❌", NOT_RUN: "⚠️", INCOMPLETE: "⚠️", words.OFF: "➖"}
+ICONS = {CLEAN: "✅", FINDINGS: "❌", NOT_RUN: "⚠️", INCOMPLETE: "⚠️", words.OFF: "➖",
+         words.UNSEEN: "➖"}  # fmt: skip
 SEVERITY_ICONS = {"critical": "⛔", "high": "🔴", "medium": "🟠", "low": "🟡", "info": "🔵"}

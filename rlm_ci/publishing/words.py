@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci import texts
-from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, Severity
+from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD, Severity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,10 +12,17 @@ if TYPE_CHECKING:
 
     from rlm_ci.findings import Finding, Location, Part, Report
 
-#: What a part's verdict is called when a person reads it. ``off`` is no verdict but a state.
+#: What a part's verdict is called when a person reads it. ``off`` is no verdict but a state, and
+#: so is that of a review that found nobody to look.
 OFF = "off"
-LABELS = {FINDINGS: "findings", NOT_RUN: "not run", INCOMPLETE: "incomplete", CLEAN: "clean"}
+UNSEEN = "unseen"
+LABELS = {
+    FINDINGS: "findings", NOT_RUN: "not run", INCOMPLETE: "incomplete", CLEAN: "clean",
+    UNSEEN: "not looked at",
+}  # fmt: skip
 
+#: The part of a review.
+REVIEW = "review"
 #: The part of a fix loop: where it leads the report, nothing was judged, something was mended.
 LOOP = "rlm"
 #: The mode in which the same part answers a question.
@@ -58,8 +65,10 @@ def gathered(omitted: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
 
 
 def state(part: Part, fail_level: Severity) -> str:
-    """The part's verdict, or ``off``."""
-    return part.verdict(fail_level) if part.enabled else OFF
+    """The part's verdict, ``off`` or ``unseen``."""
+    if part.enabled:
+        return part.verdict(fail_level)
+    return UNSEEN if part.id == REVIEW and "reach" in part.metrics else OFF
 
 
 def result(part: Part, fail_level: Severity) -> str:
@@ -151,6 +160,30 @@ def not_applied(report: Report) -> str:
     return f"Not applied: {why}{f'; to apply the patch: {by_hand}' if by_hand else ''}"
 
 
+def verdict_line(report: Report) -> str:
+    """The headline where it stands alone: clean is said of what was looked at."""
+    limits = _limits(report) if report.verdict() == CLEAN else ""
+    return f"{headline(report)} ({limits})" if limits else headline(report)
+
+
+def _limits(report: Report) -> str:
+    """What a review without a model says of itself; "" for any other report."""
+    if not any(part.id == REVIEW for part in report.parts):
+        return ""
+    from rlm_ci.publishing import reviewed  # no hook has a review
+
+    return reviewed.limits(report)
+
+
+def advice(report: Report) -> tuple[str, str] | None:
+    """Who would look at what a review did not, and what to add to the configuration for that."""
+    if not any(part.id == REVIEW for part in report.parts):
+        return None
+    from rlm_ci.publishing import reviewed
+
+    return reviewed.advice(report)
+
+
 def tone(report: Report) -> str:
     """The verdict whose mark stands before the headline: no tick where nothing was done."""
     verdict = report.verdict()
@@ -168,21 +201,28 @@ def _idle(report: Report) -> bool:
     return any(one.rule == IDLE for one in report.findings)
 
 
-def remarks(report: Report) -> str:
-    """What the headline leaves out, one line; empty when there is nothing."""
+def remarks(report: Report, *, beside_line: bool = False) -> str:
+    """What the headline leaves out, one line; empty when there is nothing.
+
+    ``beside_line``: what ``verdict_line`` says is left to that.
+    """
     verdict = report.verdict()
-    suppressed = sum(finding.suppression is not None for finding in report.findings)
-    below = len(report.findings) - len(report.failing()) - suppressed
+    old = sum(finding.suppression in OLD for finding in report.findings)
+    suppressed = sum(finding.suppression is not None for finding in report.findings) - old
+    below = len(report.findings) - len(report.failing()) - suppressed - old
     told = []
     if below:
         told.append(f"{below:,} below the fail level ({report.fail_level.label})")
     if suppressed:
         told.append(f"{suppressed:,} suppressed")
+    if old:
+        told.append(f"{old:,} not of this change")
     for name, what in ((NOT_RUN, "did not run"), (INCOMPLETE, "did not finish")):
         stopped = join([part.id for part in report.parts if part.state == name])
         if stopped and name != verdict:
             told.append(f"{stopped} {what}")
-    return ", ".join(told)
+    limits = "" if beside_line and verdict == CLEAN else _limits(report)
+    return "; ".join(filter(None, (", ".join(told), limits)))
 
 
 def join(ids: list[str]) -> str:

@@ -94,7 +94,7 @@ class Stage:
         return self.head
 
     def push(self) -> str:
-        self.author.write(f"src/more {len(self.author.text('log', '--oneline'))}.py", "x\n")
+        self.author.write(f"src/more {len(self.author.text('log', '--oneline'))}.py", "x = 1\n")
         self.author.commit("More")
         return self.publish_head()
 
@@ -176,7 +176,7 @@ def _built(folder: Path) -> list[GitRepo]:
     author.write("rlm-ci.toml", CONFIG).commit("Start")
     author.checkout("feature", new=True)
     for name in "abc":
-        author.write(f"src/{name}.py", "x\n")
+        author.write(f"src/{name}.py", "x = 1\n")
     author.commit("Feature")
     remote = author.clone(folder / "shop.git", "--branch=main", "--single-branch", bare=True)
     clone = remote.clone(folder / "clone")

@@ -320,7 +320,7 @@ def test_suppressions_of_the_head_do_not_count(cli: Cli, repo: GitRepo) -> None:
     repo.write("rlm-ci.toml", entry).write("b", "").commit()
     args = ("check", "diff-budget", "--max-files", "1")
     assert cli(*args, "--base", base, cwd=repo).code == 1
-    shown = cli(*args, "--commit", "HEAD", cwd=repo)
+    shown = cli(*args, "--commit", "HEAD", "--verbose", cwd=repo)
     assert shown.code == 0
     assert "suppressed" in shown.stdout
     assert "because no" in shown.stdout

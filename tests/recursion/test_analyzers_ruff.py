@@ -6,6 +6,7 @@ import pytest
 from recursion.analysing import SHOP, rules
 from recursion.reviewing import by_file, reviewed, text
 
+from rlm_ci.errors import ConfigError
 from rlm_ci.findings import Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Traced
 from rlm_ci.recursion.objectives.review import options
@@ -221,7 +222,12 @@ def test_every_rule_that_is_asked_for_is_one_of_ruff_and_nothing_usual_is_high()
         # what the compiler refuses
         "F404", "F406", "F407", "F621", "F622", "F701", "F702", "F704", "F706", "F707",
         "PLE0115", "PLE0117", "PLE0118", "PLE1142", "PLE1700",
+        # what raises whenever it is run
+        "B016", "F633", "F821", "F823", "F901", "PLE0100", "PLE0241", "PLE0303", "PLE0304",
+        "PLE0305", "PLE0307", "PLE0308", "PLE0309", "PLE1132", "PLE1507",
     }  # fmt: skip
+    assert all(ruff.is_universal(rule) for rule in high)
+    assert not ruff.is_universal("F401")
 
 
 def test_marks_of_direction_are_low_and_what_reorders_a_text_is_high() -> None:
@@ -304,18 +310,42 @@ def test_the_words_of_an_error_are_no_statement_of_a_database() -> None:
     assert set(told.values()) == {"medium", "info"}
 
 
-def test_a_test_never_weighs_more_than_the_program() -> None:
-    old = "import sys\n\nif sys.version_info < (3,):\n    ask = raw_input\n"
+def test_a_name_that_is_not_there_fails_a_test_too_but_not_what_tests_read() -> None:
     found = {
-        path: rules(by_file({path: old}, domains=("quality",)))["ruff-f821"][0]
-        for path in ("a.py", "tests/test_a.py")
+        path: rules(by_file({path: "gone()\n"}, domains=("quality",)))["ruff-f821"][0]
+        for path in ("a.py", "tests/test_a.py", "tests/helper.py", "tests/data/test_a.py")
     }
-    assert found == {"a.py": "info", "tests/test_a.py": "info"}
+    assert found == {
+        "a.py": "high", "tests/test_a.py": "high",
+        "tests/helper.py": "low", "tests/data/test_a.py": "low",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("selector", "rules"),
+    [("D103", ["D103"]), ("D1", ["D100", "D103"]), ("D", ["D100", "D103"]),
+     ("PL", ["PLC0414", "PLE2502"]), ("DTZ", ["DTZ003"]), ("DTZ0", ["DTZ003"])],
+)  # fmt: skip
+def test_a_selector_names_the_rules_that_ruff_would_take(selector: str, rules: list[str]) -> None:
+    known = {"D100", "D103", "DTZ003", "DJ001", "PLC0414", "PLE2502"}
+    assert list(ruff.named([selector], known)) == rules
+
+
+@pytest.mark.parametrize("selector", ["", "d", "D9", "XYZ"])
+def test_a_selector_of_no_rule_is_refused(selector: str) -> None:
+    with pytest.raises(ConfigError, match=r"no rule of the ruff .* is called"):
+        options(extend=[selector])
+
+
+def test_rules_of_documentation_are_told_where_the_settings_name_them() -> None:
+    code = {"a.py": "def f():\n    return 1\n"}
+    assert rules(by_file(code)) == {}
+    assert rules(by_file(code, extend=("D103",))) == {"ruff-d103": ("low", 1)}
 
 
 def test_names_that_others_build_in_are_known() -> None:
     code = "try:\n    shell = get_ipython()\nexcept NameError:\n    shell = _('none')\n"
     assert rules(by_file({"a.py": code + "gone\n"}, domains=("quality",))) == {
-        "ruff-f821": ("medium", 5),
+        "ruff-f821": ("high", 5),
         "ruff-b018": ("info", 5),
     }

@@ -27,10 +27,10 @@ from recursion.reviewing import (
 )
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.findings import Evidence
+from rlm_ci.findings import UNTOUCHED, Evidence
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.objectives.review import DOMAINS, Review, analyse, options
-from rlm_ci.recursion.review.touched import UNTOUCHED, changed_lines
+from rlm_ci.recursion.review.touched import changed_lines
 from rlm_ci.recursion.review.windows import fence, windows
 
 if TYPE_CHECKING:

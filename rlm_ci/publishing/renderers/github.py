@@ -27,6 +27,8 @@ def render(report: Report, _options: Options) -> str:
         title = f"{words.join(parts)} {_LABELS.get(state, state)}"
         levels["error"].append(neutral.command("error", {"title": title}, _cut(cause)))
     for finding in words.worst_first(report.findings):
+        if finding.suppression is not None:  # nobody shall stumble over it in the diff
+            continue
         level = _level(finding)
         levels[level].append(_annotation(level, finding))
     # the notice that counts the rest is a notice too, and takes the last place of its level
@@ -42,7 +44,7 @@ def render(report: Report, _options: Options) -> str:
 
 
 def _level(finding: Finding) -> str:
-    if finding.suppression is not None or finding.severity < Severity.MEDIUM:
+    if finding.severity < Severity.MEDIUM:
         return "notice"
     return "warning" if finding.severity == Severity.MEDIUM else "error"
 
@@ -56,13 +58,10 @@ def _annotation(level: str, finding: Finding) -> str:
             properties["line"] = place.line_start
             properties["endLine"] = place.line_end or place.line_start
     message = [_cut(finding.message)]
-    title = finding.rule
-    if finding.suppression is not None:
-        title = f"{finding.rule} (suppressed)"
-        message.append(f"Suppressed: {_cut(finding.suppression)}")
-    elif finding.hint:
+    if finding.hint:
         message.append(_cut(finding.hint))
-    return neutral.command(level, {**properties, "title": neutral.clip(title, 120)}, *message)
+    title = neutral.clip(finding.rule, 120)
+    return neutral.command(level, {**properties, "title": title}, *message)
 
 
 def _cut(text: str) -> str:

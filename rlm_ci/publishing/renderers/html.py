@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rlm_ci.findings import Location, Report
     from rlm_ci.publishing.options import Options
 
-_MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", words.OFF: "–"}
+_MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", words.OFF: "–",
+          words.UNSEEN: "–"}  # fmt: skip
 
 
 class Html:

@@ -34,8 +34,13 @@ _LEVELS = {Severity.CRITICAL: "error", Severity.HIGH: "error", Severity.MEDIUM: 
 def render(report: Report, options: Options) -> str:
     links = Links(report.subject, options.server_url)
     findings = report.findings
-    marked = list(zip(findings, fingerprints(findings), strict=True))
-    marked.sort(key=lambda pair: (pair[0].suppression is not None, -pair[0].severity))
+    # GitHub opens an alert for a suppressed result like for any other.
+    marked = [
+        pair
+        for pair in zip(findings, fingerprints(findings), strict=True)
+        if pair[0].suppression is None
+    ]
+    marked.sort(key=lambda pair: -pair[0].severity)
     shown = marked[:MOST]
     rules = _rules([finding for finding, _mark in shown])
     indexes = {rule["id"]: index for index, rule in enumerate(rules)}
@@ -43,7 +48,7 @@ def render(report: Report, options: Options) -> str:
         "tool": {"driver": {"name": "rlm-ci", "semanticVersion": __version__, "rules": rules}},
         "automationDetails": {"id": "rlm-ci/"},
         "columnKind": "utf16CodeUnits",
-        "invocations": [_invocation(report, len(marked) - len(shown))],
+        "invocations": [_invocation(report, len(marked) - len(shown), len(findings) - len(marked))],
         "results": (
             # Each is made when its turn comes to be written.
             map(_result, *zip(*shown, strict=True), repeat(indexes)) if shown else []
@@ -105,17 +110,7 @@ def _result(finding: Finding, mark: str, indexes: dict[str, int]) -> dict[str, A
             {"id": number, **_location(place)}
             for number, place in enumerate(finding.evidence[1:], 1)
         ]
-    if finding.suppression is not None:
-        result["suppressions"] = [
-            {"kind": _kind(finding), "justification": _message(finding.suppression)}
-        ]
     return result
-
-
-def _kind(finding: Finding) -> str:
-    """Where the suppression stands: in the line itself, or in settings."""
-    quoted = any("rlm-ci: ignore[" in (place.quote or "") for place in finding.evidence[:1])
-    return "inSource" if quoted else "external"
 
 
 def _location(place: Location | None) -> dict[str, Any]:
@@ -140,7 +135,7 @@ def _location(place: Location | None) -> dict[str, Any]:
     return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
 
 
-def _invocation(report: Report, left: int) -> dict[str, Any]:
+def _invocation(report: Report, left: int, suppressed: int) -> dict[str, Any]:
     """Whether everything was looked at; what was not is a notification."""
     told = [
         {
@@ -154,6 +149,9 @@ def _invocation(report: Report, left: int) -> dict[str, Any]:
     if left:
         text = f"{words.count(left, 'result')} more than a run may hold; all are in report.json"
         told.append({"level": "warning", "message": {"text": text}})
+    if suppressed:
+        text = f"{words.count(suppressed, 'suppressed finding')} left out; all are in report.json"
+        told.append({"level": "note", "message": {"text": text}})
     if report.verdict() not in ("clean", FINDINGS) and not told:
         told.append({"level": "error", "message": {"text": words.headline(report)}})
     broken = any(item["level"] == "error" for item in told)

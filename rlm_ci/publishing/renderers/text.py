@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from rlm_ci.publishing.options import Options
 
 _RED, _GREEN, _YELLOW, _BLUE, _DIM, _BOLD = "31", "32", "33", "34", "2", "1"
-_MARKS = {CLEAN: ("✓", _GREEN), FINDINGS: ("✗", _RED), words.OFF: ("–", _DIM)}
+_MARKS = {
+    CLEAN: ("✓", _GREEN),
+    FINDINGS: ("✗", _RED),
+    words.OFF: ("–", _DIM),
+    words.UNSEEN: ("–", _YELLOW),
+}
 _UNJUDGED = ("!", _YELLOW)
 _SEVERITIES = {
     Severity.CRITICAL: _RED, Severity.HIGH: _RED, Severity.MEDIUM: _YELLOW, Severity.LOW: _BLUE,
@@ -50,9 +55,10 @@ class _Sheet:
                 yield ""
                 continue
             findings = words.worst_first(part.findings)
+            if quiet or not self._options.verbose:  # one line counts the others
+                findings = [one for one in findings if one.suppression is None]
             for finding, following in zip(findings, [*findings[1:], None]):  # noqa: B905
-                if not quiet or finding.suppression is None:
-                    yield from self._finding(finding, following)
+                yield from self._finding(finding, following)
         names = max((_cells(printable(part.id)) for part in report.parts), default=0)
         above = ""
         for part in report.parts:
@@ -68,7 +74,8 @@ class _Sheet:
             yield from self._omitted()
         if not quiet:
             yield ""
-            yield from self._wrap(words.remarks(report), "  ")
+            yield from self._advice()
+            yield from self._wrap(words.remarks(report, beside_line=True), "  ")
             yield self._verdict()
 
     def _document(self, document: Document) -> Iterator[str]:
@@ -139,9 +146,18 @@ class _Sheet:
         for path, others, reason in words.gathered(omitted):
             yield from self._wrap(f"{printable(path)}{others}: {reason}", "  ")
 
+    def _advice(self) -> Iterator[str]:
+        advice = words.advice(self._report)
+        if advice is None:
+            return
+        told, lines = advice
+        yield from self._wrap(told.replace("`", ""), "  ")
+        yield from (f"    {self._ink(line, _DIM)}" for line in lines.splitlines())
+        yield ""
+
     def _verdict(self) -> str:
         mark, colour = _MARKS.get(words.tone(self._report), _UNJUDGED)
-        headline = printable(words.not_applied(self._report) or words.headline(self._report))
+        headline = printable(words.not_applied(self._report) or words.verdict_line(self._report))
         return self._ink(f"{mark} {headline}", _BOLD, colour)
 
     def _wrap(self, text: str, indent: str, lead: str = "") -> Iterator[str]:

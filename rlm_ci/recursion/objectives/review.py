@@ -9,15 +9,17 @@ from posixpath import splitext
 
 from rlm_ci import __version__, installation
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.findings import Evidence, Finding, Severity
+from rlm_ci.findings import OLD, Evidence, Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
-from rlm_ci.recursion.review import analyzers, automatic, causes, dedup, programs, refuting
+from rlm_ci.recursion.review import analyzers, automatic, comparison, dedup, programs, refuting
 from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.recursion.review.architecture import draw
 from rlm_ci.recursion.review.finder import Looked, look
 from rlm_ci.recursion.review.onward import Onward
 from rlm_ci.recursion.review.programs import Analyzer
-from rlm_ci.recursion.review.touched import UNTOUCHED, is_touched, marked
+from rlm_ci.recursion.review.ruff import named
+from rlm_ci.recursion.review.ruff_settings import within
+from rlm_ci.recursion.review.touched import marked
 from rlm_ci.texts import count
 
 TYPE_CHECKING = False
@@ -51,14 +53,15 @@ def options(
     analyzers: Sequence[Mapping[str, Any]] = (),
     ruff: str = "auto",
     sandbox: str = "auto",
+    extend: Sequence[str] = (),
     refute_level: str = "high",
     changed: Ranges | None = None,
 ) -> dict[str, Any]:
     """All that a review depends on besides texts and model, as JSON.
 
     ``analyzers`` are the rows of the settings, whose programs run in ``sandbox``; ``ruff`` is auto,
-    on or off. Raises ConfigError for a row that cannot work, UnavailableError where ruff is asked
-    for by name and is not there.
+    on or off, and ``extend`` names rules of it beyond those of the default. Raises ConfigError for
+    a row that cannot work, UnavailableError where ruff is asked for by name and is not there.
     """
     unknown = sorted(set(domains) - set(DOMAINS))
     if unknown or not domains:
@@ -68,7 +71,7 @@ def options(
             hint=f"known are {', '.join(DOMAINS)}",
         )
     rows = [_configured(row, number, sandbox) for number, row in enumerate(analyzers, 1)]
-    builtin = None if ruff == "off" else _builtin(ruff)
+    builtin = None if ruff == "off" else _builtin(ruff, extend)
     if builtin is not None:
         rows.insert(0, builtin)
     names = [row.name for row in rows]
@@ -83,6 +86,7 @@ def options(
         "version": _VERSION,
         "domains": [one for one in DOMAINS if one in domains],
         "analyzers": [row.to_dict() for row in rows],
+        "extend": [] if builtin is None else list(named(extend, builtin.rules)),
         "refute_level": refute_level,
         "changed": None
         if changed is None
@@ -100,13 +104,13 @@ def with_own(told: Mapping[str, Any], place: Place) -> dict[str, Any]:
     }
 
 
-def with_causes(told: Mapping[str, Any], change: ChangeSet, most: int) -> dict[str, Any]:
-    """The options ``told`` for ``change``, with what ruff finds in its files before it.
+def with_base(told: Mapping[str, Any], change: ChangeSet, most: int) -> dict[str, Any]:
+    """The options ``told`` for ``change``, with what the analyzers find at its base.
 
     ``most`` are the bytes of a file that is looked at. Raises StorageError.
     """
     chosen = [Analyzer.from_dict(row) for row in told["analyzers"]]
-    return {**told, "before": causes.found_before(change, chosen, told["domains"], most)}
+    return {**told, "base": comparison.at_base(change, chosen, told["domains"], most)}
 
 
 def confined(told: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
@@ -141,8 +145,15 @@ def terms(told: Mapping[str, Any], model: str | None) -> str:
     return sha256(json.dumps(asked).encode()).hexdigest()[:32]
 
 
-def _builtin(ruff: str) -> Analyzer | None:
-    found = programs.builtin()
+def _builtin(ruff: str, extend: Sequence[str]) -> Analyzer | None:
+    try:
+        found = programs.builtin(extend)
+    except ValueError as error:
+        raise ConfigError(
+            f"no rule of the ruff that is installed is called {str(error)[:80]!r}",
+            where="review.ruff.extend",
+            hint="write codes as ruff does: D103, or D for all that begin with it",
+        ) from None
     if found is None and ruff == "on":
         raise UnavailableError(
             "ruff is not installed",
@@ -191,15 +202,16 @@ def analyse(task: Task) -> dict[str, Any]:
     chosen = [Analyzer.from_dict(row) for row in task.options["analyzers"]]
     by_pipe = bool(task.options.get("by_pipe"))
     done = analyzers.analyse(task, chosen, task.options["domains"], by_pipe=by_pipe)
-    found: Iterable[Finding] = done.findings
-    if before := task.options.get("before"):
-        found = causes.pointed(done.findings, task.texts, task.options["changed"], before)
+    settings, named_rules = task.options.get("settings") or (), task.options["extend"]
+    found, notes = within(done.findings, task.texts, settings, named_rules, by_pipe=by_pipe)
+    if base := task.options.get("base"):
+        found = comparison.compared(found, task.texts, task.options["changed"], base)
     return {
         "findings": [one.to_dict() for one in found],
         "counts": [getattr(done.counts, name) for name in done.counts._fields],
         "failed": [list(one) for one in done.failed],
         "seen": sorted(done.seen),
-        "notes": list(done.notes),
+        "notes": [*done.notes, *notes],
     }
 
 
@@ -294,9 +306,8 @@ class Review:
         found = [Finding.from_dict(one) for one in analysis["findings"]]
         if self._changed is None:
             return dedup.gathered(found), 0
-        # What an analyzer says of a file that the change leaves alone is no news, and trifles
-        # on lines that it leaves alone are none either.
-        news = [one for one in found if _is_news(one, self._changed)]
+        # What an analyzer says of a file that the change leaves alone is no news.
+        news = [one for one in found if one.evidence[0].path in self._changed]
         return news, len(found) - len(news)
 
     def _unread(self, task: Task) -> tuple[Text, ...]:
@@ -403,13 +414,6 @@ def _added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(sums.items()))
 
 
-def _is_news(finding: Finding, changed: Ranges) -> bool:
-    if finding.evidence[0].path not in changed:
-        return False
-    is_trifle = finding.severity == Severity.INFO or finding.suppression is not None
-    return not is_trifle or is_touched(finding, changed)
-
-
 def _traced(found: Iterable[Finding], node: Node) -> list[Traced]:
     return [Traced(one, (node.id,)) for one in found]
 
@@ -431,8 +435,8 @@ def _sum(counts: Sequence[Evidence]) -> Evidence:
 
 def _summary(found: Sequence[Traced], files: int) -> str:
     open_ones = [one.finding for one in found if one.finding.suppression is None]
-    waved = sum(one.finding.suppression == UNTOUCHED for one in found)
+    old = sum(one.finding.suppression in OLD for one in found)
     told = f"{count(len(open_ones), 'finding')} in {count(files, 'file')}"
     worst = max((one.severity for one in open_ones), default=None)
     told += f", the gravest {worst.label}" if worst is not None else ""
-    return f"{told}; {waved:,} {UNTOUCHED}" if waved else told
+    return f"{told}; {old:,} not of this change" if old else told

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 
 from rlm_ci import resources
-from rlm_ci.findings import INCOMPLETE, NOT_RUN, Part, Severity
+from rlm_ci.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity
 from rlm_ci.markdown import code, fence, prose
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
@@ -19,7 +19,6 @@ from rlm_ci.recursion.review.clusters import clusters
 from rlm_ci.recursion.review.dedup import rank, without_count
 from rlm_ci.recursion.review.programs import Analyzer
 from rlm_ci.recursion.review.refuting import VERDICTS
-from rlm_ci.recursion.review.touched import UNTOUCHED
 from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
@@ -59,8 +58,8 @@ def part(result: NodeResult, options: Mapping[str, Any], model: str | None = Non
     if result.status == FAILED:
         state = NOT_RUN
     elif files and not looked and not result.uncovered:
-        told = "no analyzer knows these files, and no model is set"
-        summary = f"nobody looked at {count(files, 'file')}: {told}"
+        told = "no analyzer that is set up knows any, and no model takes part"
+        summary = f"{count(files, 'file')}: {told}"
         # Of a change that is no code, there is nothing to say; of a repository, that is no answer.
         state = NOT_RUN if options["changed"] is None else None
     else:
@@ -117,14 +116,14 @@ def _why(result: NodeResult) -> str:
 
 
 def _by_nobody(result: NodeResult) -> str:
-    """``5 files by nobody (3 .c, 2 .md)``, "" where somebody looked at each."""
+    """``5 files not looked at (3 .c, 2 .md)``, "" where there is none."""
     kinds: Mapping[str, int] = result.data.get("unseen", {})
     if not kinds:
         return ""
     order = sorted(kinds, key=lambda name: (name == "others", -kinds[name], name))
     told = ", ".join(f"{kinds[name]:,} {printable(name)}" for name in order[:_KINDS])
     more = ", …" if len(order) > _KINDS else ""
-    return f"{count(sum(kinds.values()), 'file')} looked at by nobody ({told}{more})"
+    return f"{count(sum(kinds.values()), 'file')} not looked at ({told}{more})"
 
 
 def artifacts(
@@ -364,7 +363,7 @@ def _accepted(findings: Sequence[Finding]) -> list[dict[str, Any]]:
         if one.suppression is not None:
             key = (one.suppression, one.rule)
             groups[key] = groups.get(key, 0) + max(1, len(one.evidence))
-    order = sorted(groups, key=lambda key: (key[0] == UNTOUCHED, -groups[key], key))
+    order = sorted(groups, key=lambda key: (key[0] in OLD, -groups[key], key))
     return [
         {"rule": code(rule.partition("/")[2], cell=True), "places": groups[reason, rule],
          "reason": prose(_short(reason), cell=True)}

@@ -75,14 +75,17 @@ def locate(program: str) -> str | None:
     return which(program, path=search_path())
 
 
-def builtin() -> Analyzer | None:
-    """The ruff that is installed here, with those of its rules that this version has."""
+def builtin(extend: Sequence[str] = ()) -> Analyzer | None:
+    """The ruff that is installed here, with those of its rules that this version has.
+
+    ``extend`` names more of them. Raises ValueError with one that names no rule.
+    """
     program = locate(ruff.NAME)
-    return None if program is None else _installed(program)
+    return None if program is None else _installed(program, tuple(extend))
 
 
-@lru_cache(maxsize=1)
-def _installed(program: str) -> Analyzer | None:
+@lru_cache(maxsize=4)
+def _installed(program: str, extend: tuple[str, ...]) -> Analyzer | None:
     told = process.run((program, "--version"), env=environment(), timeout=60)
     version = told.stdout.decode("utf-8", "replace").split()[-1:] or ["?"]
     listed = process.run(
@@ -92,6 +95,7 @@ def _installed(program: str) -> Analyzer | None:
     rules = tuple(rule for rule in ruff.rules() if rule in known)
     if not rules:
         return None
+    rules = tuple(sorted({*rules, *ruff.named(extend, known)}))
     return Analyzer(
         ruff.NAME, (), ruff.FILES, "quality", "critical", printable(version[0][:40]), rules
     )

@@ -2,7 +2,7 @@
 
 ruff calls everything an error. The default fail level is high, so nothing is high here that is
 usually fine: only what raises whenever it is run, and what opens a door in plain words. Rules of
-taste are not asked for at all.
+taste and of documentation are asked for only where the settings name them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Final
 
 NAME: Final = "ruff"
@@ -37,17 +37,16 @@ _TABLE: Final[Mapping[tuple[str, str, int], str]] = {
     ),
     ("security", "info", 3): "S704",
     ("quality", "high", 9): (
-        "F404 F406 F407 F501 F502 F503 F505 F506 F507 F508 F509 F521 F524 F525 F621 F622 F701 F702 "
-        "F704 F706 F707 PLE0115 PLE0117 PLE0118 PLE1142 PLE1300 PLE1307 PLE1700"
+        "B016 F404 F406 F407 F501 F502 F503 F505 F506 F507 F508 F509 F521 F524 F525 F621 F622 F633 "
+        "F701 F702 F704 F706 F707 F821 F823 F901 PLE0100 PLE0115 PLE0117 PLE0118 PLE0241 PLE0303 "
+        "PLE0304 PLE0305 PLE0307 PLE0308 PLE0309 PLE1132 PLE1142 PLE1300 PLE1307 PLE1507 PLE1700"
     ),
     ("quality", "medium", 9): (
-        "ASYNC105 B002 B003 B016 B025 B029 B030 F601 F602 F631 F632 F633 F634 F823 F901 "
-        "PLE0100 PLE0116 PLE0237 PLE0241 PLE0303 PLE0304 PLE0305 PLE0307 PLE0308 PLE0309 PLE1132 "
-        "PLE1205 PLE1206 "
-        "PLE1507 PLE1519 PLE1520 PLW0133 PLW0177 PLW0245 PLW0711 PLW1501 RUF008 RUF016 "
-        "RUF040 RUF064"
+        "ASYNC105 B002 B003 B025 B029 B030 F601 F602 F631 F632 F634 PLE0116 PLE0237 PLE1205 "
+        "PLE1206 PLE1519 PLE1520 PLW0133 PLW0177 PLW0245 PLW0711 PLW1501 RUF008 RUF016 RUF040 "
+        "RUF064"
     ),
-    ("quality", "medium", 7): "ASYNC100 B005 B012 B032 B035 B039 F821 PIE794 PLE0643 RUF006 S113",
+    ("quality", "medium", 7): "ASYNC100 B005 B012 B032 B035 B039 PIE794 PLE0643 RUF006 S113",
     ("quality", "low", 8): (
         "B004 B006 B011 B013 B014 B021 B022 B033 B034 E721 E722 F402 F504 F522 F523 F722 F811 "
         "F822 LOG002 LOG004 LOG007 LOG014 PLE0101 PLE0302 PLE0604 PLE0605 PLE0704 PLE1310 PLW0127 "
@@ -55,20 +54,17 @@ _TABLE: Final[Mapping[tuple[str, str, int], str]] = {
         "RUF032 RUF033 RUF034 RUF060 RUF071"
     ),
     ("quality", "low", 5): "B015 B020 B023 B031 DTZ003 DTZ004 PLW1509 S110 S112 T100",
-    ("quality", "info", 8): "B018 B026 B904 F401 F541 F841 F842 PLW1510 SIM115",
+    ("quality", "info", 8): "B018 B026 F401 F841 F842",
     ("performance", "medium", 8): "ASYNC210 ASYNC212 ASYNC220 ASYNC221 ASYNC222 ASYNC250 ASYNC251",
     ("performance", "low", 6): "ASYNC110 ASYNC116 ASYNC230 ASYNC240 B019 PLW2101 RUF017",
-    ("performance", "info", 8): "PERF101 PERF102 PERF401 PERF402 PERF403 RUF015",
-    ("docs", "info", 9): "D101 D103 D419",
 }  # fmt: skip
 
 #: Rules of a domain that hold in tests all the same: what hides there from readers.
 _EVERYWHERE: Final = frozenset(("PLE2502", "PLE2510", "PLE2512", "PLE2513", "PLE2514", "PLE2515"))
 #: What a test does on purpose: compare and express for nothing, fetch without a deadline.
 _NOT_IN_TESTS: Final = frozenset(
-    ("B011", "B015", "B018", "B904", "F811", "PLW0129", "PLW1510", "RUF018", "S110",
-     "S112", "S113", "SIM115")
-)  # fmt: skip
+    ("B011", "B015", "B018", "F811", "PLW0129", "RUF018", "S110", "S112", "S113")
+)
 _COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=]")
 #: What a text that is SQL begins with.
 _SQL = re.compile(
@@ -86,11 +82,6 @@ _SECRET = re.compile(
     r"""["'](?=[^"'\s]*[A-Za-z])(?=[^"'\s]*[0-9])[A-Za-z0-9+/=_.!@#$%^&*-]{12,}["']"""
 )
 _PASSWORDS: Final = frozenset(("S105", "S106", "S107"))
-#: What Python 2 knew; code that still runs under both asks first which one it is.
-_OLD_NAMES = re.compile(
-    r"`(?:unicode|basestring|unichr|long|xrange|raw_input|reduce|reload|file|cmp|execfile|"
-    r"StandardError|WindowsError)`"
-)
 #: Names that somebody else puts among the built-in ones: IPython, gettext, type checkers.
 _INJECTED: Final = ("__IPYTHON__", "_", "get_ipython", "ngettext", "reveal_locals", "reveal_type")
 _SHELLS: Final = frozenset(("S602", "S605"))
@@ -102,6 +93,13 @@ _LITERAL = re.compile(
 )
 _QUOTED = re.compile(r""""[^"\n]*+"|'[^'\n]*+'""")
 _OF_NAMES: Final = frozenset(("F722", "F821"))
+#: A name that nobody has bound, or not yet: a test that a runner collects fails by it, too.
+_UNBOUND: Final = frozenset(("F821", "F823"))
+#: What a rule is about that the settings name beyond the table, by the letters of its code.
+_DOMAINS: Final = {"S": "security", "PERF": "performance", "D": "docs", "DOC": "docs"}
+_LETTERS = re.compile(r"[A-Z]+")
+#: A letter, or more of them, that several linters begin with.
+_FAMILIES: Final = frozenset(("PL",))
 _CONFLICT = (re.compile(rb"(?m)^<{7} "), re.compile(rb"(?m)^>{7} "))
 #: What a file may be that Python 3 cannot read by itself: Python 2, a template, a notebook's.
 _FOREIGN = re.compile(
@@ -176,8 +174,42 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def rules() -> tuple[str, ...]:
-    """All that are asked for, in order."""
+    """All that are asked for by default, in order."""
     return tuple(sorted(_WEIGHTS))
+
+
+def named(selectors: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
+    """Those of the rules ``known`` that ``selectors`` name: ``D103``, ``D1``, ``D`` or ``PL``.
+
+    Raises ValueError with a selector that names none.
+    """
+    found: set[str] = set()
+    for one in selectors:
+        is_whole = one.isalpha() and one not in _FAMILIES  # D is neither DJ nor DTZ
+        some = {
+            rule
+            for rule in known
+            if rule.startswith(one) and not (is_whole and _letters(rule) != one)
+        }
+        if not one or not some:
+            raise ValueError(one)
+        found |= some
+    return tuple(sorted(found))
+
+
+def _letters(rule: str) -> str:
+    letters = _LETTERS.match(rule)
+    return letters[0] if letters else ""
+
+
+def is_universal(rule: str) -> bool:
+    """Whether what ``rule`` finds is wrong in any code, whatever a repository selects.
+
+    It raises, opens a door in plain words, or hides from readers.
+    """
+    weight = _WEIGHTS.get(rule)
+    is_high = weight is not None and weight.severity >= Severity.HIGH
+    return is_high or rule == SYNTAX or rule in _EVERYWHERE
 
 
 def command(program: str, chosen: Collection[str], *, heed_noqa: bool) -> tuple[str, ...]:
@@ -234,14 +266,21 @@ def weigh(
         return None if tested else weight.replace(severity=Severity.INFO)
     if weight is None or not tested or rule in _EVERYWHERE:
         return weight
+    if rule in _UNBOUND and _is_run(path):
+        return weight
     if weight.domain in ("security", "docs") or rule in _NOT_IN_TESTS:
         return None
     return weight.replace(severity=min(weight.severity, Severity.LOW))
 
 
+def _is_run(path: str) -> bool:
+    """Whether a test is one that a runner imports, and not what other tests read."""
+    return bool(_COLLECTED.search(path) and not _DATA.search(path))
+
+
 def _unreadable(path: str, lines: str, content: bytes) -> Weight:
     """Of a file that cannot be compiled: whoever imports it, fails."""
-    if is_test(path) and (not _COLLECTED.search(path) or _DATA.search(path)):
+    if is_test(path) and not _is_run(path):
         return Weight("quality", Severity.LOW, 0.6)
     is_conflict, is_foreign = _kind(content)
     foreign = is_foreign or _IN_BRACES.search(lines)
@@ -291,14 +330,12 @@ def _values(content: bytes) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...
 def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
     """The same, wherever it is."""
     weight = _WEIGHTS.get(rule)
-    if weight is None:
-        return None
+    if weight is None:  # the settings name it
+        return Weight(_DOMAINS.get(_letters(rule), "quality"), Severity.LOW, 0.5)
     if rule in _OF_FORWARDERS and _FORWARDING.search(path):
         return None
     if rule in _PASSWORDS and not _SECRET.search(lines):
         return None
-    if rule == "F821" and _OLD_NAMES.search(message):
-        return weight.replace(severity=Severity.INFO)
     if rule == "PLE2502" and not _REORDERING.search(lines):
         return weight.replace(severity=Severity.LOW)
     if rule == "F507" and "has 0 placeholder" in message:  # of a mapping, that is no error

@@ -6,6 +6,7 @@ and fails nobody.
 
 from __future__ import annotations
 
+from rlm_ci.findings import UNTOUCHED
 from rlm_ci.recursion.review import ruff
 from rlm_ci.recursion.syntax.languages import language
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
     #: For each changed path the first and last lines of what it changes, in order.
     Ranges = Mapping[str, Sequence[Sequence[int]]]
-
-#: Why a finding on other lines does not fail.
-UNTOUCHED = "on lines that this change does not touch"
-
 
 #: A line behind the last one of any file.
 _END = 1 << 31
@@ -74,6 +71,21 @@ def changed_lines(
             if gap:
                 touched.update(one for one in (gap - 1, gap) if one > 0)
         found[path] = _runs(sorted(touched))
+    return found
+
+
+def removed_lines(hunks: Mapping[str, Sequence[Hunk]]) -> dict[str, list[list[int]]]:
+    """The lines of the old side that are not those of the new one, by the new path."""
+    found = {}
+    for path, some in hunks.items():
+        gone: list[int] = []
+        for hunk in some:
+            at = hunk.old_start
+            for line in hunk.lines:
+                if line.kind == "-":
+                    gone.append(at)
+                at += line.kind != "+"
+        found[path] = _runs(gone)
     return found
 
 

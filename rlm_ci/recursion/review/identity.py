@@ -1,0 +1,113 @@
+"""What makes two findings the same one at two commits: the rule, its words, and what it is about.
+
+What it is about is the code, not where and how it is written: a definition by its name where the
+finding is on its head, a statement of Python without its annotations and layout, any other text
+without its white space. So a finding stays the same where its lines are moved or laid out anew, and
+where a definition gets other types or parameters.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from hashlib import sha256
+
+from rlm_ci.recursion.syntax import python, reading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rlm_ci.findings import Finding
+    from rlm_ci.recursion.nodes import Text
+
+_NUMBER = re.compile(r"\d+")
+#: Where a statement holds others.
+_BELOW = ("body", "handlers", "cases", "orelse", "finalbody")
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def marks(found: Sequence[Finding], texts: Sequence[Text]) -> Iterator[str]:
+    """The mark of each finding; ``texts`` hold the files of all."""
+    contents = {one.path: one.content if one.whole is None else one.whole for one in texts}
+    files: dict[str, _File] = {}
+    for one in found:
+        place = one.evidence[0]
+        if place.path not in files:
+            files[place.path] = _File(place.path, contents.get(place.path, b""))
+        about = files[place.path].about(place.line_start, place.quote or "")
+        # Numbers in a message are counts and lines.
+        told = "\0".join((one.rule, _NUMBER.sub("0", one.message), about))
+        yield sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+class _File:
+    """One file, parsed where that is known to be of use."""
+
+    def __init__(self, path: str, content: bytes) -> None:
+        self._module: ast.Module | None = None
+        self._heads: dict[int, str] = {}
+        if reading.language_of(path, content) == "Python":
+            source = python.utf8(content)
+            self._module = None if source is None else python.parsed(source)
+        else:
+            outline = reading.outline(path, content)
+            self._heads = {one.line_start: one.name for one in reversed(outline.symbols)}
+
+    def about(self, line: int | None, quote: str) -> str:
+        """What stands at ``line``, whose text is ``quote``."""
+        if line is None:
+            return ""
+        if line in self._heads:
+            return f"definition {self._heads[line]}"
+        found = None if self._module is None else _statement(self._module, line)
+        return found or "".join(quote.split())
+
+
+def _statement(module: ast.Module, line: int) -> str | None:
+    """The innermost statement at ``line``, None where there is a comment, or nothing."""
+    names: list[str] = []
+    node: ast.AST = module
+    while True:
+        inner = next((one for one in _inside(node) if _spans(one, line)), None)
+        if inner is None:
+            break
+        node = inner
+        if isinstance(node, _DEFINITIONS):
+            names.append(node.name)
+    body = _inside(node)
+    if isinstance(node, ast.Module) or (body and line > python.first_line(body[0])):
+        return None
+    if isinstance(node, _DEFINITIONS):
+        return f"definition {'.'.join(names)}"
+    try:
+        return ast.unparse(_bare(node))
+    except (RecursionError, ValueError, AttributeError):
+        return None
+
+
+def _inside(node: ast.AST) -> list[ast.stmt]:
+    """The statements right below a node, in order."""
+    found: list[ast.stmt] = []
+    for name in _BELOW:
+        below = getattr(node, name, None)
+        for one in below if isinstance(below, list) else ():
+            found += [one] if isinstance(one, ast.stmt) else _inside(one)
+    return found
+
+
+def _spans(node: ast.stmt, line: int) -> bool:
+    return python.first_line(node) <= line <= (node.end_lineno or node.lineno)
+
+
+def _bare(node: ast.AST) -> ast.AST:
+    """A statement without its annotation, and without those below it."""
+    if isinstance(node, ast.AnnAssign):
+        return ast.Assign([node.target], node.value, lineno=0) if node.value else node.target
+    fields = dict(ast.iter_fields(node))
+    below: dict[str, list[ast.stmt]] = {
+        name: [] for name in _BELOW if isinstance(fields.get(name), list)
+    }
+    if "body" in below:
+        below["body"] = [ast.Pass()]
+    return type(node)(**{**fields, **below}) if below else node

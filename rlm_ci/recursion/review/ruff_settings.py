@@ -1,0 +1,191 @@
+"""The ruff settings of a repository: what they select is the most that a review tells of ruff's.
+
+ruff itself is asked, over the files that it has found something in and with the settings where
+they lie, so that folders, ``extend`` and rules by file hold as they do for the repository.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from posixpath import dirname, join, normpath
+
+from rlm_ci import process
+from rlm_ci.errors import ConfigError
+from rlm_ci.recursion.review import ruff
+from rlm_ci.recursion.review.programs import environment, locate
+from rlm_ci.recursion.review.scratch import Given, Scratch, plain
+from rlm_ci.settings import parse_config
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from typing import Any
+
+    from rlm_ci.findings import Finding
+    from rlm_ci.recursion.nodes import Text
+
+    #: The contents of files, None for each that is not there.
+    Read = Callable[[Sequence[str]], Sequence[bytes | None]]
+    #: Pairs of path and text.
+    Files = Sequence[Sequence[str]]
+    #: Rule, path and line of something that ruff says.
+    Said = tuple[str, str, int]
+
+_SHARED = "pyproject.toml"
+_NAMES = (".ruff.toml", "ruff.toml", _SHARED)
+#: Settings files that extend one another.
+_LONGEST_CHAIN = 8
+#: It would refuse to run at all, with another version than the repository's.
+_VERSION = re.compile(rb"(?m)^[ \t]*(?:tool\.ruff\.)?required-version[ \t]*=.*$")
+#: Settings that ruff refuses, in place of some that reach out of the repository.
+_ELSEWHERE = 'extend = "a file outside of the repository"'
+_SECONDS = 300.0
+#: Files that one command is given.
+_BATCH = 200
+_PRINTED = 64 << 20
+_REASON = 200
+
+
+def settings_of(paths: Iterable[str], read: Read) -> list[list[str]]:
+    """The settings files that hold for ``paths``, those that they extend too, with their texts."""
+    folders = sorted({folder for path in paths for folder in _above(path) if "\n" not in folder})
+    wanted = [join(folder, name) for folder in folders for name in _NAMES]
+    found: dict[str, str] = {}
+    for _ in range(_LONGEST_CHAIN):
+        extended: list[str] = []
+        for path, content in zip(wanted, read(wanted) if wanted else (), strict=True):
+            record = None if content is None else _section(path, content)
+            if content is None or record is None:
+                continue
+            found[path] = _VERSION.sub(b"", content).decode("utf-8", "replace")
+            target = record.get("extend")
+            if isinstance(target, str):
+                place = normpath(join(dirname(path), target))
+                extended.append(place)
+                if place.startswith(("/", "../", "~", "$")):  # a file of this machine is not theirs
+                    found[path] = _ELSEWHERE
+        wanted = sorted(set(extended) - found.keys())
+    return [[path, found[path]] for path in sorted(found)]
+
+
+def _above(path: str) -> list[str]:
+    """The folders that a file is in, up to the top."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:end]) for end in range(len(parts) + 1)]
+
+
+def _section(path: str, content: bytes) -> dict[str, Any] | None:
+    """What a file says of ruff, None where it says nothing; {} for one that cannot be read."""
+    is_shared = path.rpartition("/")[2] == _SHARED
+    try:
+        record = parse_config(content, path, ruff.NAME if is_shared else None)
+    except ConfigError:  # which ruff will say as well
+        return {}
+    return None if is_shared and not record else record
+
+
+def within(
+    found: Sequence[Finding],
+    texts: Sequence[Text],
+    files: Files,
+    named: Collection[str],
+    *,
+    by_pipe: bool = False,
+) -> tuple[list[Finding], list[str]]:
+    """Those of ``found`` that the settings ``files`` select, and notes on settings that fail.
+
+    What other analyzers found stays, and so does what is wrong in any code, what a rule of
+    ``named`` says, and what is in a file that no settings hold for. ``by_pipe``: no text is
+    written to the disk.
+    """
+    folders = {dirname(path) for path, _ in files if path.rpartition("/")[2] in _NAMES}
+    asked = {
+        one.evidence[0].path
+        for one in found
+        if _is_bound(one, named) and folders.intersection(_above(one.evidence[0].path))
+    }
+    if not asked:
+        return list(found), []
+    given = [one for one in texts if one.path in asked and one.line_start == 1]
+    try:
+        selected = _selected(given, files, by_pipe=by_pipe)
+    except ValueError as error:
+        told = printable(str(error))[:_REASON]
+        return list(found), [f"the repository's own ruff settings cannot be obeyed: {told}"]
+    return [
+        one
+        for one in found
+        if one.evidence[0].path not in asked or not _is_bound(one, named) or _said(one) in selected
+    ], []
+
+
+def _is_bound(finding: Finding, named: Collection[str]) -> bool:
+    """Whether it is for the repository to say if ``finding`` is one."""
+    rule = _rule(finding)
+    return rule != "" and rule not in named and not ruff.is_universal(rule)
+
+
+def _rule(finding: Finding) -> str:
+    """The code of ruff's rule, "" for a finding of others."""
+    if finding.source != f"analyzer:{ruff.NAME}":
+        return ""
+    rule = finding.rule.removeprefix(f"review/{ruff.NAME}-")
+    return rule if rule == ruff.SYNTAX else rule.upper()
+
+
+def _said(finding: Finding) -> Said:
+    place = finding.evidence[0]
+    return _rule(finding), place.path, place.line_start or 1
+
+
+def _selected(texts: Sequence[Text], files: Files, *, by_pipe: bool) -> set[Said]:
+    """What ruff says of ``texts`` by the settings ``files``. Raises ValueError, with its words."""
+    program = locate(ruff.NAME)
+    if program is None:
+        raise ValueError("ruff is not installed where this ran")
+    given = [
+        Given(number, one.path, ruff.readable(one.content if one.whole is None else one.whole))
+        for number, one in enumerate(texts)
+    ]
+    own = [Given(-1 - number, path, text.encode()) for number, (path, text) in enumerate(files)]
+    command = (
+        program, "check", "--no-cache", "--quiet", "--exit-zero", "--no-fix", "--ignore-noqa",
+        "--force-exclude", "--output-format", "json",
+    )  # fmt: skip
+    found: set[Said] = set()
+    with Scratch(own if by_pipe else [*own, *given]) as scratch:
+        if by_pipe:
+            for one in given:
+                name = os.path.join(scratch.root, *plain(one).split("/"))
+                printed = _printed((*command, f"--stdin-filename={name}", "-"), one.content)
+                found |= {(rule, one.path, row) for rule, _, row in _told(printed)}
+            return found
+        names = [one.name for one in scratch.held if one.text >= 0]
+        for at in range(0, len(names), _BATCH):
+            for rule, name, row in _told(_printed((*command, "--", *names[at : at + _BATCH]))):
+                number = scratch.find(name)
+                if number is not None and number >= 0:
+                    found.add((rule, texts[number].path, row))
+    return found
+
+
+def _printed(command: Sequence[str], stdin: bytes = b"") -> bytes:
+    ended = process.run(command, env=environment(), stdin=stdin, timeout=_SECONDS, limit=_PRINTED)
+    if ended.timed_out or ended.truncated or ended.returncode:
+        said = ended.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise ValueError(said or f"ruff ended with {ended.returncode}")
+    return ended.stdout
+
+
+def _told(printed: bytes) -> list[Said]:
+    """Rule, name of the file and line of all that ruff has printed."""
+    try:
+        return [
+            (str(one["code"]), str(one["filename"]), int(one["location"]["row"]))
+            for one in json.loads(printed or b"[]")
+        ]
+    except (ValueError, KeyError, TypeError):
+        raise ValueError("ruff printed something else than its findings") from None

@@ -1,0 +1,68 @@
+"""``rlm-ci pr`` without a model: what is told of a change, and of what nobody looked at."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Cli
+    from histories import GitRepo
+
+OLD = "import os\n\n\ndef run(word):\n    return eval(word)\n"
+NEW = """\
+import os
+
+
+def run(word: str) -> object:
+    return eval(word)
+
+
+def more(word, seen=[]):
+    try:
+        return exec(word)
+    except ValueError:
+        return missing
+"""
+
+
+def test_what_nobody_looked_at_has_a_row_and_fails_only_where_a_review_is_demanded(
+    cli: Cli, repo: GitRepo
+) -> None:
+    base = repo.write("README.md", "# Shop\n").commit()
+    repo.write("README.md", "# The shop\n").write("main.go", "package main\n").commit()
+    ended = cli("pr", "--base", base, cwd=repo)
+    assert ended.code == 0
+    assert re.search(r"(?m)^– review +not looked at: 2 files: no analyzer", ended.stdout)
+    assert "1 Go (gosec or staticcheck)" in ended.stdout
+    assert ended.stdout.splitlines()[-1] == (
+        "✓ Clean: 2 checks, nothing to mend "
+        "(no analyzer and no model read this change; looked at 0 of 2 changed files)"
+    )
+    demanded = cli("pr", "--base", base, "--review", "on", cwd=repo)
+    assert demanded.code == 5
+    assert re.search(r"(?m)^! review +not run: 2 files: no analyzer", demanded.stdout)
+    repo.run("rm", "-q", "main.go")
+    last = repo.commit()
+    gone = cli("pr", "--base", f"{last}~1", "--review", "on", cwd=repo)
+    assert gone.code == 0
+    assert re.search(r"(?m)^– review +not looked at: no file of the change", gone.stdout)
+
+
+def test_only_what_is_new_is_annotated_and_the_base_says_what_counts(
+    cli: Cli, repo: GitRepo
+) -> None:
+    repo.write("ruff.toml", "lint.select = ['B', 'F', 'D']\n").write("a.py", OLD)
+    base = repo.write("rlm-ci.toml", "[review.ruff]\nextend = ['S102']\n").commit()
+    repo.write("ruff.toml", "lint.select = ['S']\n").write("a.py", NEW).commit()
+    ended = cli("pr", "--base", base, cwd=repo, env={"GITHUB_ACTIONS": "true"})
+    told = re.findall(r"(?m)^::\w+ file=a.py,line=(\d+),endLine=\d+,title=([^:]+)::", ended.stdout)
+    assert sorted(told) == [
+        ("10", "review/ruff-s102"), ("12", "review/ruff-f821"), ("8", "review/ruff-b006"),
+    ]  # fmt: skip
+    assert ended.code == 1
+    assert "analyzers only; no model read this change; looked at 1 of 2 changed" in (
+        " ".join(ended.stdout.split())
+    )
+    assert "1 not of this change" in ended.stdout
+    assert "F401" not in ended.stdout

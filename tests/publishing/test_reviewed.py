@@ -1,0 +1,147 @@
+"""What every surface says of a review without a model: who looked, at how much, who would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlm_ci.findings import (
+    KNOWN,
+    NOT_RUN,
+    UNTOUCHED,
+    Finding,
+    Location,
+    Part,
+    Report,
+    Severity,
+    Subject,
+)
+from rlm_ci.publishing import render, words
+
+SURFACES = ("text", "markdown", "summary", "html")
+FOUND = Finding("review/ruff-s307", Severity.MEDIUM, "No eval", evidence=(Location("a.py", 3),))
+
+
+def reviewed(
+    others: Any,
+    *,
+    looked: int = 1,
+    files: int = 214,
+    findings: tuple[Finding, ...] = (),
+    **more: Any,
+) -> Report:
+    reach = {"change": True, "files": files, "looked": looked, "others": others, **more}
+    metrics = {"model": None, "reach": reach, "enabled": looked > 0}
+    part = Part("review", "what it found", metrics, findings, enabled=looked > 0)
+    checks = Part("diff-budget", "3 of 25 files")
+    return Report(Subject(), Severity.HIGH, (checks, part))
+
+
+def back(report: Report) -> Report:
+    """The same, as whoever posts it reads it."""
+    return Report.from_dict(report.to_dict())
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_clean_is_said_of_what_was_looked_at(surface: str) -> None:
+    text = render(back(reviewed({"Go": 200, "Markdown": 13})), surface)
+    assert "Clean: 2 checks, nothing to mend" in text
+    assert "analyzers only; no model read this change; looked at 1 of 214 changed files" in text
+    assert "200 Go (gosec or staticcheck)" in text
+    assert "Markdown" not in text
+    assert "[review]\n" in text
+    assert "analyzers = " in text
+
+
+def test_the_last_line_and_the_check_run_say_it() -> None:
+    report = reviewed({})
+    told = (
+        "Clean: 2 checks, nothing to mend "
+        "(analyzers only; no model read this change; looked at 1 of 214 changed files)"
+    )
+    assert render(report, "text").splitlines()[-1] == f"✓ {told}"
+    assert words.verdict_line(report) == told
+    failing = reviewed({}, findings=(FOUND.replace(severity=Severity.HIGH),))
+    last = render(failing, "text").splitlines()[-2:]
+    assert "analyzers only; no model read this change" in last[0]
+
+
+@pytest.mark.parametrize(
+    ("surface", "mark"), [("text", "– review"), ("markdown", "| ➖ | `review`")]
+)
+def test_a_change_that_nobody_looked_at_has_a_row_without_a_tick(surface: str, mark: str) -> None:
+    report = back(reviewed({"Rust": 3}, looked=0, files=3))
+    text = render(report, surface)
+    (row,) = [line for line in text.splitlines() if line.startswith(mark)]
+    assert "not looked at: what it found" in row
+    assert "no analyzer and no model read this change; looked at 0 of 3 changed files" in text
+    assert "3 Rust (clippy)" in text
+    assert report.exit_code() == 0
+    page = render(report, "html")
+    assert '<tr class="unseen"><th scope="row">review</th>' in page
+    assert "</span> not looked at</td>" in page
+
+
+def test_where_a_model_took_part_nothing_is_said() -> None:
+    report = reviewed({"Go": 2})
+    part = report.parts[1]
+    part = part.replace(metrics={**part.metrics, "model": "m-1"})
+    for surface in SURFACES:
+        text = render(report.replace(parts=(part,)), surface)
+        assert "analyzers only" not in text
+        assert "gosec" not in text
+
+
+@pytest.mark.parametrize(
+    ("others", "more", "told"),
+    [
+        ({"Java": 2}, {}, 'name = "semgrep"'),
+        ({"Java": 2, "TypeScript": 1}, {}, 'analyzers = "auto"'),
+        ({"TypeScript": 1}, {"auto": True}, "Install what knows it"),
+    ],
+)
+def test_the_advice_is_one_that_helps(
+    others: dict[str, int], more: dict[str, Any], told: str
+) -> None:
+    assert told in render(reviewed(others, **more), "text")
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [
+        None, [], "x", {}, {"files": "9", "looked": [], "others": [1]}, {"others": {"Go": "many"}},
+        {"files": -1, "others": {"Go": -1}}, {"files": 10**99, "looked": True},
+        {"change": "x", "files": 2, "others": {"::error::x\n@all": 3, "Go": True}},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("surface", SURFACES)
+def test_figures_of_a_stranger_s_report_do_no_harm(surface: str, reach: Any) -> None:
+    part = Part("review", "s", {"reach": reach})
+    text = render(back(Report(Subject(), Severity.HIGH, (part,))), surface)
+    assert "@all" not in text
+    assert "gosec" not in text
+
+
+def test_what_the_change_does_not_bring_is_one_number() -> None:
+    old = (FOUND.replace(suppression=KNOWN), FOUND.replace(suppression=UNTOUCHED))
+    waved = FOUND.replace(suppression="we know", evidence=(Location("b.py", 9),))
+    report = reviewed({}, findings=(FOUND, *old, waved))
+    text = render(report, "text")
+    assert text.count("No eval") == 1
+    assert "1 below the fail level (high), 1 suppressed, 2 not of this change" in text
+    assert render(report, "text", verbose=True).count("No eval") == 4
+    assert render(report, "github").count("No eval") == 1
+    assert render(report, "sarif").count('"No eval"') == 1
+    assert render(report, "markdown").count("No eval") == 2  # whoever waved one through is named
+    assert render(report, "html").count("No eval") == 4
+    assert "2 findings not of this change" in render(report, "html")
+    assert len(back(report).findings) == 4
+
+
+def test_one_that_did_not_run_is_not_called_unseen() -> None:
+    report = reviewed({"Go": 1})
+    part = report.parts[1].replace(state=NOT_RUN, enabled=True)
+    told = render(report.replace(parts=(part,)), "text")
+    assert "! review  not run: what it found" in told
+    assert told.endswith("! Not judged: review did not run\n")
