@@ -125,6 +125,14 @@ def test_without_a_sandbox_none_of_them_runs(stage: Stage, tmp_path: Path) -> No
     assert why["a.py"].startswith("the analyzer mypy gave nothing: there is no sandbox: ")
 
 
+def test_a_tool_looks_where_its_settings_say_and_nowhere_else(stage: Stage) -> None:
+    setup = '[tool.mypy]\nstrict = true\nfiles = ["shop"]\n'
+    stage.repo.write("pyproject.toml", setup).write("shop/a.py", "x: int = 1\n")
+    stage.repo.write("setup.py", 'x: int = "a"\n').commit()
+    ended = reviewed(stage)
+    assert (rules(ended), ended.json()["verdict"]) == (set(), "clean")
+
+
 @pytest.mark.full
 def test_the_work_tree_and_dependencies_that_git_ignores(stage: Stage) -> None:
     repo = stage.repo

@@ -195,18 +195,17 @@ def _look(  # noqa: PLR0917 - where, and what of it
     seconds: float = _SECONDS,
 ) -> _Seen:
     """Run a tool over a tree, with the settings that count; ``left_out`` are as in the base."""
-    with tempfile.TemporaryDirectory(prefix="rlm-ci-") as scratch:
-        top = os.path.realpath(scratch)
-        folder, out = os.path.join(top, "tree"), os.path.join(top, "out")
+    top = os.path.realpath(tempfile.mkdtemp(prefix="rlm-ci-"))
+    folder, out = os.path.join(top, "tree"), os.path.join(top, "out")
+    try:
         os.mkdir(folder, 0o700)
         os.mkdir(out, 0o700)
-        try:
-            checkouts.lay(tree, place.policy, folder, left_out, place.base)
-            printout = _printout(tool, program, place, tree, _Site(folder, out, seconds))
-        except (BrokenError, SarifError) as error:
-            return _Seen({}, printable(str(error))[:_SAID], isinstance(error, UnableError))
-        finally:
-            files.clear(folder)
+        checkouts.lay(tree, place.policy, folder, left_out, place.base)
+        printout = _printout(tool, program, place, tree, _Site(folder, out, seconds))
+    except (BrokenError, SarifError) as error:
+        return _Seen({}, printable(str(error))[:_SAID], isinstance(error, UnableError))
+    finally:
+        files.clear(top)  # however deep, and whatever a tool has made of its modes
     paths = [*filter(matcher(tool.files), tree.modes)]
     by_path: dict[str, list[Result]] = {path: [] for path in paths}
     for one in printout.results:
@@ -235,7 +234,7 @@ def _printout(tool: Tool, program: str, place: Place, tree: Tree, site: _Site) -
         return None
 
     printed = _run(tool, tool.command, program, place, site)
-    if tool.second and not printed.data.strip():
+    if tool.second and printed.returncode and not printed.data.strip():
         printed = _run(tool, tool.second, program, place, site)
     printout = formats.read(tool.format, printed.data, find) if printed.data.strip() else None
     fine = (0, 101) if tool.name == "clippy" else (0, 1)
