@@ -12,7 +12,7 @@ from sys import intern
 
 from rlm_ci import __version__, errors
 from rlm_ci.texts import encodable, printable
-from rlm_ci.values import Value
+from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Severity(IntEnum):
         return cls[label.upper()]
 
 
-class Location(Value):
+class Location(Row):
     """What a finding points to: a file, or lines of it (1-based, inclusive), on one side.
 
     ``path`` is relative to the top level, ``/`` between parts, bytes that are not UTF-8
@@ -199,6 +199,14 @@ class Document(Value):
     evidence: tuple[Location, ...] = ()
     shown: bool = False
 
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "path": encodable(self.path),
+            "text": encodable(self.text),
+            "evidence": [place.to_dict() for place in self.evidence],
+            "shown": self.shown,
+        }
+
 
 def explain(error: errors.RlmCiError) -> str:
     """An error and its cure, as the summary of the part that it stopped."""
@@ -334,10 +342,13 @@ class Report(Value):
     def to_dict(self) -> dict[str, Any]:
         """The form of ``schemas/report.schema.json``."""
         told = self.outline()
-        return {**told, "findings": list(told["findings"])}
+        return {**told, "findings": list(told["findings"]), "documents": list(told["documents"])}
 
     def outline(self) -> dict[str, Any]:
-        """As ``to_dict``, with each finding made when its turn comes: there may be very many."""
+        """As ``to_dict``, with each finding and document made when its turn comes.
+
+        There may be very many.
+        """
         findings = self.findings
         coverage = {
             "eligible": self.coverage.eligible,
@@ -363,15 +374,7 @@ class Report(Value):
                 for part in self.parts
             ],
             "findings": map(_marked, findings, fingerprints(findings)),
-            "documents": [
-                {
-                    "path": encodable(document.path),
-                    "text": encodable(document.text),
-                    "evidence": [place.to_dict() for place in document.evidence],
-                    "shown": document.shown,
-                }
-                for document in self.documents
-            ],
+            "documents": map(Document.to_dict, self.documents),
             "coverage": coverage,
             "evidence": _record(self.evidence),
             "usage": _record(self.usage),

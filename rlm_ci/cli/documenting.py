@@ -146,7 +146,7 @@ class Documenting(Solving):
             )
         for page in made.pages:
             done.write(page.name, page.text)
-        files.write(done.run.path_of(*_PLACE, STATE), made.state.to_bytes(), 0o600)
+        files.write(done.run.path_of(*_PLACE, STATE), made.state.pieces(), 0o600)
         part = self._part(done, made)
         offered = sum(len(page.evidence) for page in made.pages)
         counts = part.evidence or Evidence()

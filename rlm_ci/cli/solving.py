@@ -11,12 +11,13 @@ from rlm_ci.cli.exploring import Attempt
 from rlm_ci.cli.gateway import earlier
 from rlm_ci.cli.work import without_runs
 from rlm_ci.models.recorded import FILE, Record
+from rlm_ci.publishing import neutral
 from rlm_ci.redaction import Redactor
 from rlm_ci.runs.manifest import PAUSED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, TypeVar
 
     from rlm_ci.cli.progress import Progress
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rlm_ci.cli.terms import Agreed, Done, Plan
     from rlm_ci.findings import Part, Report
     from rlm_ci.git import Repository
+    from rlm_ci.publishing import Options
     from rlm_ci.recursion.corpus import Corpus
     from rlm_ci.runs.run import Run
     from rlm_ci.settings import Settings
@@ -79,8 +81,7 @@ class Solving(ABC):
         self.report = report
         for name, renderer in output.FILES:
             options = output.rendering(self.settings).replace(colour=False)
-            text = publishing.render(report, renderer, options)
-            files.write(run.path_of(name), text.encode("utf-8", "backslashreplace"), 0o600)
+            files.write(run.path_of(name), _rendered(report, renderer, options), 0o600)
         if error is not None:
             raise error
         if not self.replay:
@@ -123,6 +124,13 @@ class Solving(ABC):
     def wants_model(self) -> bool:
         """Whether a model has a part in it, if there is one."""
         return True
+
+
+def _rendered(report: Report, renderer: str, options: Options) -> Iterable[bytes]:
+    """A report as a file; as JSON it is as large as all that a wiki cites."""
+    if renderer == "json":
+        return (piece.encode("ascii") for piece in neutral.record_pieces(report.outline()))
+    return [publishing.render(report, renderer, options).encode("utf-8", "backslashreplace")]
 
 
 def _prepare(settings: Settings, repository: Repository) -> None:

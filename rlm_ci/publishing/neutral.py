@@ -81,11 +81,17 @@ def record(value: object, depth: int = 2) -> str:
     What lies deeper than ``depth`` stands on one line: a finding is a line that can be read,
     compared and searched, and of 20,000 of them the quick encoder writes each.
     """
+    return "".join(record_pieces(value, depth))
+
+
+def record_pieces(value: object, depth: int = 2) -> Iterator[str]:
+    """The same piece by piece, made when its turn comes."""
     import json
 
     encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
-    text = "".join((*_pieces(value, depth, "\n", encode), "\n"))
-    return text.replace("##[", "#\\u0023[").replace("\x7f", "\\u007f")
+    for piece in _pieces(value, depth, "\n", encode):  # no text goes on in another piece
+        yield piece.replace("##[", "#\\u0023[").replace("\x7f", "\\u007f")
+    yield "\n"
 
 
 def _pieces(value: Any, depth: int, line: str, encode: Callable[[object], str]) -> Iterator[str]:

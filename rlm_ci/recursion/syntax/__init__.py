@@ -6,7 +6,9 @@ another language, or one that cannot be parsed, has an outline without symbols t
 
 from __future__ import annotations
 
-from rlm_ci.values import Row, Value
+from sys import intern
+
+from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class Entry(Row):
     line_end: int
 
 
-class Outline(Value):
+class Outline(Row):
     """One file: ``doc`` is the first paragraph of its own documentation, at these lines.
 
     ``exported`` is what ``__all__`` lists, sorted; () where there is none. Elsewhere it is what the
@@ -106,6 +108,8 @@ class Outline(Value):
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Outline:
         fields = {name: record[name] for name in cls._fields}
+        # There may be one for each of a hundred thousand files, of few languages.
+        fields["language"], fields["state"] = intern(record["language"]), intern(record["state"])
         fields["symbols"] = tuple(Symbol.of(one) for one in record["symbols"])
         fields["imports"] = tuple(
             Import.of((module, tuple(names), line, level, tuple(*called)))
@@ -113,4 +117,4 @@ class Outline(Value):
         )
         fields["entries"] = tuple(Entry.of(one) for one in record["entries"])
         fields["exported"] = tuple(record["exported"])
-        return cls(**fields)
+        return cls.of(fields.values())

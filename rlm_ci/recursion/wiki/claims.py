@@ -88,16 +88,20 @@ class Register:
         self._target = target
         self._deep = deep
         self._folder = f"{folder}/" if folder else ""
-        self.places: dict[Place, None] = {}
+        self._places: dict[Place, None] = {}
 
     def link(self, path: str, line_start: int, line_end: int, *, cell: bool = False) -> str:
         """A link to these lines; paths are shown as from the page's own folder."""
         place = Place(path, line_start, max(line_start, line_end))
-        self.places[place] = None
+        self._places[place] = None
         shown = path.removeprefix(self._folder) or path
         text = code(printable(f"{shown}#{lines_of(place)}"), cell=cell)
         url = self._target.url(place, deep=self._deep)
         return f"[{text}]({url})" if url else text
+
+    def cited(self) -> tuple[Place, ...]:
+        """The places of all links, in order."""
+        return tuple(sorted(self._places, key=tuple))
 
 
 def opened(

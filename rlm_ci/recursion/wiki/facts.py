@@ -15,7 +15,7 @@ from rlm_ci.recursion.wiki.paths import is_test
 from rlm_ci.recursion.wiki.python_notes import python_notes
 from rlm_ci.recursion.wiki.readme import heading, introduction, is_readme
 from rlm_ci.redaction import SIGN, Redactor
-from rlm_ci.values import Row, Value
+from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Saying(Row):
     line_end: int
 
 
-class Facts(Value):
+class Facts(Row):
     """One file. ``heads`` are, for each symbol of the outline, the lines of its head.
 
     ``about`` is how a README introduces the project; ``declared`` what a manifest says is needed:
@@ -56,6 +56,8 @@ class Facts(Value):
 
     def masked(self, mask: Mask) -> Facts:
         """The same with ``mask`` laid over every text that a page may show."""
+        if not self._changes(mask):
+            return self
         old = self.outline
         outline = old.replace(
             doc=mask(old.doc),
@@ -77,6 +79,15 @@ class Facts(Value):
                 (mask(name), place.replace(text=mask(place.text))) for name, place in self.declared
             ),
         )
+
+    def _changes(self, mask: Mask) -> bool:
+        texts = [self.outline.doc, self.project, *self.outline.exported]
+        texts += [text for one in self.outline.symbols for text in (one.signature, one.doc)]
+        texts += [one.name for one in self.outline.entries]
+        texts += [text for one in self.notes for text in (one.text, one.detail)]
+        texts += [] if self.about is None else [self.about.text]
+        texts += [text for name, place in self.declared for text in (name, place.text)]
+        return any(text and mask(text) != text for text in texts)
 
     def to_list(self) -> list[Any]:
         """As JSON, short: there may be one for each of a hundred thousand files."""
@@ -259,9 +270,9 @@ def unpack(packed: str) -> list[Facts]:
         raise ValueError(f"these are no facts: {error}") from None
 
 
-def merged(packs: Iterable[str], known: Mapping[str, Facts] | None = None) -> dict[str, Facts]:
-    """Facts by path, those of ``known`` first; slices of one file become one again."""
-    found = dict(known or {})
+def merged(packs: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, Facts]:
+    """Facts by path, those of ``known``, packed, first; slices of one file become one again."""
+    found = {path: unpack(packed)[0] for path, packed in (known or {}).items()}
     seen: dict[str, list[Facts]] = {}
     for packed in packs:
         for one in unpack(packed):

@@ -16,7 +16,7 @@ from rlm_ci.recursion.wiki.kept_prose import Sentences
 from rlm_ci.recursion.wiki.modules import laid_out
 from rlm_ci.recursion.wiki.overview import overview
 from rlm_ci.recursion.wiki.readme import is_readme
-from rlm_ci.recursion.wiki.state import NAME, WHOLE, Kept, State
+from rlm_ci.recursion.wiki.state import NAME, WHOLE, Kept, State, hashed
 from rlm_ci.recursion.wiki.surroundings import surroundings
 from rlm_ci.resources import load_template
 from rlm_ci.texts import count, printable
@@ -24,14 +24,15 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from rlm_ci.findings import Location
     from rlm_ci.recursion.chronicle import Chronicle
     from rlm_ci.recursion.corpus import Corpus
     from rlm_ci.recursion.syntax.graph import Graph
-    from rlm_ci.recursion.wiki.facts import Facts, Mask
+    from rlm_ci.recursion.wiki.claims import Place
+    from rlm_ci.recursion.wiki.facts import Facts
     from rlm_ci.recursion.wiki.modules import Layout
     from rlm_ci.recursion.wiki.outside import Outside
     from rlm_ci.recursion.wiki.state import Prose, Said
@@ -99,11 +100,12 @@ class Pages(Value):
                 hint="remove the link, or name another folder",
             )
         # The state comes first: a run that is killed here finds its own pages again by it.
-        contents = {NAME: self.state.to_bytes()}
-        contents |= {page.name: page.text.encode() for page in self.pages}
-        places = {name: os.path.join(folder, *name.split("/")) for name in contents}
+        texts = {page.name: page.text for page in self.pages}
+        places = {name: os.path.join(folder, *name.split("/")) for name in (NAME, *texts)}
         ours = {NAME, *(old.pages if old else ())}
-        wanted = [name for name, data in contents.items() if _read(places[name]) != data]
+        there = sha256(_read(places[NAME]) or b"").hexdigest()
+        wanted = [] if there == hashed(self.state.pieces()) else [NAME]
+        wanted += [name for name, text in texts.items() if _read(places[name]) != text.encode()]
         theirs = [name for name in wanted if name not in ours and os.path.lexists(places[name])]
         if theirs:
             more = f" and {count(len(theirs) - 1, 'other file')}" if theirs[1:] else ""
@@ -114,11 +116,12 @@ class Pages(Value):
             )
         disk.make_folder(os.path.join(folder, "modules"))
         for name in wanted:
-            disk.write(places[name], contents[name])
+            data = self.state.pieces() if name == NAME else (texts[name].encode(),)
+            disk.write(places[name], data)
         touched = sorted(wanted, key=lambda name: name == NAME)
         for name, page in sorted(old.pages.items() if old else ()):
             path = os.path.join(folder, *name.split("/"))
-            left = _read(path) if name not in contents else None
+            left = _read(path) if name not in texts else None
             if left is not None and sha256(left).hexdigest() == page.sha256:
                 try:
                     os.unlink(path)
@@ -135,7 +138,15 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-def build(
+class Draft(Value):
+    """A page with no commit yet, and the places that it cites, in order."""
+
+    name: str
+    body: str
+    places: tuple[Place, ...]
+
+
+def drafted(
     facts: Mapping[str, Facts],
     corpus: Corpus,
     graph: Graph,
@@ -143,30 +154,18 @@ def build(
     *,
     chronicle: Chronicle | None = None,
     prose: Mapping[str, Prose] | None = None,
-    previous: State | None = None,
-    previous_texts: Mapping[str, str] | None = None,
-    mask: Mask | None = None,
-) -> Pages:
-    """The pages of a corpus, whose files ``facts`` knows.
-
-    A page that says what it said in ``previous``, of the same lines with the same texts, keeps
-    its bytes, and with them the commit that its links lead to: it is taken from
-    ``previous_texts``, by name. ``mask`` takes out of a text what must not be shown. Raises
-    DamagedError where the facts do not fit the contents.
-    """
-    known = {file.path: file for file in corpus.files}
-    facts = {path: facts[path] for path in known if path in facts}
-    if mask is not None:
-        facts = {path: one.masked(mask) for path, one in facts.items()}
-        prose = {key: _masked(one, mask) for key, one in (prose or {}).items()}
+) -> list[Draft]:
+    """What the pages of a corpus say, whose files ``facts`` knows."""
+    facts = {file.path: facts[file.path] for file in corpus.files if file.path in facts}
     layout = laid_out(facts.values())
     outside = options.outside
     names = {module.key: module.name for module in layout.modules}
     titles = {module.key: module.title for module in layout.modules}
+    lost = ((file.path, "failed") for file in corpus.files if file.path not in facts)
     world = World(
         files=facts,
         layout=layout,
-        omitted=(*corpus.omitted, *((path, "failed") for path in known if path not in facts)),
+        omitted=(*corpus.omitted, *lost),
         chronicle=chronicle,
         titles=titles,
         names=names,
@@ -177,28 +176,42 @@ def build(
         beyond=None if outside is None else frozenset(outside.paths),
         needed=frozenset() if outside is None else outside.needed(),
     )
-    options = options.replace(target=options.target.at(corpus.commit))
-    drafts = _drafts(world, options)
-    places = {place for _, _, register in drafts for place in register.places}
+    return list(_drafts(world, options.replace(target=options.target.at(corpus.commit))))
+
+
+def settled(
+    drafts: list[Draft],
+    corpus: Corpus,
+    options: Options,
+    *,
+    prose: Mapping[str, Prose] | None = None,
+    previous: State | None = None,
+    previous_texts: Mapping[str, str] | None = None,
+) -> Pages:
+    """The pages, from ``drafts``, which is empty afterwards: there may be very many.
+
+    A page that says what it said in ``previous``, of the same lines with the same texts, keeps
+    its bytes, and with them the commit that its links lead to: it is taken from
+    ``previous_texts``, by name. Raises DamagedError where a place is not in the contents.
+    """
+    known = {file.path: file for file in corpus.files}
+    places = {place for draft in drafts for place in draft.places}
+    blobs = {path: known[path].oid for path in sorted({place.path for place in places})}
     locations = opened(corpus, places, known)
     pages, kept = [], {}
-    for name, body, register in drafts:
-        evidence = tuple(locations[place] for place in sorted(register.places, key=tuple))
-        draft = _Draft(name, body, evidence)
-        old = previous.pages.get(name) if previous is not None else None
-        page, record = _settled(draft, corpus.commit, old, (previous_texts or {}).get(name))
+    drafts.reverse()
+    while drafts:
+        draft = drafts.pop()
+        old = previous.pages.get(draft.name) if previous is not None else None
+        text = (previous_texts or {}).get(draft.name)
+        page, record = _settled(draft, locations, corpus.commit, old, text)
         pages.append(page)
-        kept[name] = record
-    blobs = {place.path: known[place.path].oid for place in sorted(places, key=tuple)}
+        kept[draft.name] = record
     commit = corpus.commit
     if previous is not None and previous.tree == corpus.digest:
         commit = previous.commit
     state = State(corpus.digest, options.digest(), commit, kept, blobs, dict(prose or {}))
     return Pages(tuple(pages), state)
-
-
-def _masked(prose: Prose, mask: Mask) -> Prose:
-    return prose.replace(said=tuple(one.replace(text=mask(one.text)) for one in prose.said))
 
 
 def _placed(
@@ -218,18 +231,18 @@ def _placed(
     return {key: tuple(said) for key, said in found.items()}
 
 
-def _drafts(world: World, options: Options) -> list[tuple[str, str, Register]]:
-    """Names and texts of all pages, the commit not yet filled in, and the places cited."""
+def _drafts(world: World, options: Options) -> Iterator[Draft]:
+    """All pages, the commit not yet filled in."""
     register = Register(options.target, deep=False)
     first = overview(world, register)
     render = load_template("wiki/index.md.j2")
-    drafts = [(INDEX, _tidy(render({**first, "title": _title(world, options)})), register)]
+    body = _tidy(render({**first, "title": _title(world, options)}))
+    yield Draft(INDEX, body, register.cited())
     render = load_template("wiki/module.md.j2")
     for module in world.layout.modules:
         register = Register(options.target, deep=True, folder=module.folder)
-        view = chapter(module, world, register)
-        drafts.append((f"modules/{module.name}.md", _tidy(render(view)), register))
-    return drafts
+        body = _tidy(render(chapter(module, world, register)))
+        yield Draft(f"modules/{module.name}.md", body, register.cited())
 
 
 def _title(world: World, options: Options) -> str:
@@ -250,30 +263,26 @@ def _tidy(text: str) -> str:
     return "\n".join(lines).strip("\n") + "\n"
 
 
-class _Draft(Value):
-    """A page with no commit yet."""
-
-    name: str
-    body: str
-    evidence: tuple[Location, ...]
-
-
 def _settled(
-    draft: _Draft, commit: str | None, old: Kept | None, text: str | None
+    draft: Draft,
+    locations: Mapping[Place, Location],
+    commit: str | None,
+    old: Kept | None,
+    text: str | None,
 ) -> tuple[Page, Kept]:
     """The page as it was, if it says and cites the same; else at this commit."""
-    claims = tuple(map(claim_of, draft.evidence))
-    cited: list[Any] = [[*claim.place, claim.quote] for claim in claims]
+    evidence = tuple(locations[place] for place in draft.places)
+    cited: list[Any] = [[*claim.place, claim.quote] for claim in map(claim_of, evidence)]
     digest = _hash(json.dumps([draft.body, cited]))
     # Not what the state says of a page is believed, but what would be made at its commit.
     if old is not None and old.digest == digest:
         same = draft.body.replace(COMMIT, old.commit or "")
         if text == same and old.sha256 == _hash(same):
-            kept = Kept(digest, old.sha256, old.commit, claims)
-            return Page(draft.name, text, draft.evidence, is_new=False), kept
+            kept = Kept(digest, old.sha256, old.commit, evidence)
+            return Page(draft.name, text, evidence, is_new=False), kept
     text = draft.body.replace(COMMIT, commit or "")
-    page = Page(draft.name, text, draft.evidence, is_new=True)
-    return page, Kept(digest, _hash(text), commit, claims)
+    page = Page(draft.name, text, evidence, is_new=True)
+    return page, Kept(digest, _hash(text), commit, evidence)
 
 
 def _hash(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from hashlib import sha256
 
 from rlm_ci import files
@@ -14,7 +15,7 @@ from rlm_ci.recursion.wiki.claims import batches
 from rlm_ci.recursion.wiki.facts import Facts, facts_of, merged, pack, unpack
 from rlm_ci.recursion.wiki.kept_prose import SENTENCES, Kept, Sentences, held, mark
 from rlm_ci.recursion.wiki.modules import is_source
-from rlm_ci.recursion.wiki.pages import build, texts_in
+from rlm_ci.recursion.wiki.pages import drafted, settled, texts_in
 from rlm_ci.recursion.wiki.prose import digest_of, grounds
 from rlm_ci.recursion.wiki.prose import merged as merged_prose
 from rlm_ci.recursion.wiki.readers import readers
@@ -24,14 +25,14 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.recursion.chronicle import Chronicle
     from rlm_ci.recursion.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.recursion.wiki.facts import Mask
-    from rlm_ci.recursion.wiki.pages import Options, Pages
+    from rlm_ci.recursion.wiki.pages import Draft, Options, Pages
 
     Settle = Callable[[list[list[int]]], list[list[int]]]
 
@@ -43,16 +44,15 @@ _LIMIT = 1 << 30
 class Refresh(Value):
     """``todo`` is what a recursion must look at; it may be empty. ``options`` are its objective's.
 
-    ``known`` are facts of files that have not changed, ``prose`` what still holds of what a model
-    said.
+    ``known`` are the facts of files that have not changed, packed, by path; ``prose`` what still
+    holds of what a model said.
     """
 
     corpus: Corpus
     todo: Corpus
     options: Mapping[str, Any]
-    known: Mapping[str, Facts]
+    known: Mapping[str, str]
     prose: Kept
-    kept: Mapping[str, str]
 
 
 def plan(
@@ -71,17 +71,8 @@ def plan(
     files are not known, as runs of their places in the corpus, and tells which of them counted as
     such when the run began: since then others may have come to be known, or to be forgotten.
     """
-    keys = {file.path: _key(file.path, file.oid) for file in corpus.files}
-    kept = _load(cache, set(keys.values())) if cache is not None else {}
-    known: dict[str, Facts] = {}
-    for path, key in keys.items():
-        packed = kept.get(key)
-        if packed is not None:
-            try:
-                known[path] = unpack(packed)[0]
-            except (ValueError, IndexError):  # somebody has edited it: as if it were not there
-                del kept[key]
-    unknown = {path for path in keys if path not in known}
+    known = _load(cache, corpus) if cache is not None else {}
+    unknown = {file.path for file in corpus.files if file.path not in known}
     if settle is not None:
         unknown = _chosen(corpus, settle(_runs(corpus, unknown)))
         known = _known(corpus, known, unknown)
@@ -89,7 +80,7 @@ def plan(
     asked = _asked(corpus, before.prose) if model is not None else set()
     wanted = unknown | asked
     if model is None:
-        return Refresh(corpus, corpus.limited(wanted), objective.options(), known, before, kept)
+        return Refresh(corpus, corpus.limited(wanted), objective.options(), known, before)
     said = {path: one for path, one in before.prose.items() if path != WHOLE}
     whole = before.prose[WHOLE].digest if WHOLE in before.prose else ""
     found = grounds({path: one.said for path, one in said.items()})
@@ -97,7 +88,7 @@ def plan(
         # What the whole is was left open: it is asked behind any file, the least of them.
         wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
     options = objective.options(known=said, settled=wanted - asked, whole=whole)
-    return Refresh(corpus, corpus.limited(wanted), options, known, before, kept)
+    return Refresh(corpus, corpus.limited(wanted), options, known, before)
 
 
 def _asked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
@@ -122,13 +113,13 @@ def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
     return found
 
 
-def _known(corpus: Corpus, found: Mapping[str, Facts], unknown: set[str]) -> dict[str, Facts]:
+def _known(corpus: Corpus, found: Mapping[str, str], unknown: set[str]) -> dict[str, str]:
     """What is known of all but the ``unknown`` files; what was forgotten of one is read again."""
     known = {path: one for path, one in found.items() if path not in unknown}
     lost = [one for one in corpus.files if one.path not in unknown and one.path not in known]
     for group in batches(lost):
         for file, content in zip(group, corpus.read(group), strict=True):
-            known[file.path] = facts_of(file.path, content)
+            known[file.path] = pack([facts_of(file.path, content)])
     return known
 
 
@@ -153,9 +144,43 @@ def finish(
     ``folder`` holds the pages of ``state``. What is known now is kept in ``cache``. ``mask`` takes
     out of a text what must not be shown.
     """
-    data = result.data if result is not None else _NOTHING
-    facts = merged(data["packed"], work.known)
     prose = _spoken(work, result, model or "")
+    data = result.data if result is not None else _NOTHING
+    drafts = _drafts(work, data["packed"], options, prose, chronicle, cache=cache, mask=mask)
+    if mask is not None:
+        prose = {key: _masked(one, mask) for key, one in prose.items()}
+    pages = settled(
+        drafts,
+        work.corpus,
+        options,
+        prose=prose,
+        previous=state,
+        previous_texts=texts_in(folder, state) if folder is not None else None,
+    )
+    if cache is not None:
+        with suppress(RlmCiError):  # then the next run reads all of it again
+            pages.state.remember(cache)
+    return pages.replace(sentences=Sentences.of(work.prose, prose))
+
+
+def _drafts(
+    work: Refresh,
+    packed: Sequence[str],
+    options: Options,
+    prose: Mapping[str, Prose],
+    chronicle: Chronicle | None,
+    *,
+    cache: str | None,
+    mask: Mask | None,
+) -> list[Draft]:
+    """What the pages say; all that is known of the files is gone again when they are written."""
+    facts = merged(packed, work.known)
+    if cache is not None:
+        _store(cache, work, facts)
+    if mask is not None:
+        for path, one in facts.items():
+            facts[path] = one.masked(mask)
+        prose = {key: _masked(one, mask) for key, one in prose.items()}
     outlines = [facts[file.path].outline for file in work.corpus.files if file.path in facts]
     paths = [file.path for file in work.corpus.files]
     if options.outside is not None:
@@ -164,20 +189,12 @@ def finish(
     declared = {name for one in facts.values() for name, _ in one.declared}
     declared |= options.outside.needed() if options.outside is not None else set()
     graph = Graph.of(outlines, paths, sorted(declared))
-    pages = build(
-        facts,
-        work.corpus,
-        graph,
-        options,
-        chronicle=chronicle,
-        prose=prose,
-        previous=state,
-        previous_texts=texts_in(folder, state) if folder is not None else None,
-        mask=mask,
-    )
-    if cache is not None:
-        _store(cache, work, facts, pages.state)
-    return pages.replace(sentences=Sentences.of(work.prose, prose))
+    del outlines, paths
+    return drafted(facts, work.corpus, graph, options, chronicle=chronicle, prose=prose)
+
+
+def _masked(prose: Prose, mask: Mask) -> Prose:
+    return prose.replace(said=tuple(one.replace(text=mask(one.text)) for one in prose.said))
 
 
 #: What a recursion over no file comes to.
@@ -220,30 +237,33 @@ def _key(path: str, oid: str) -> str:
     return sha256(f"{readers()}\0{encodable(path)}\0{oid}".encode()).hexdigest()[:32]
 
 
-def _load(folder: str, wanted: set[str]) -> dict[str, str]:
+def _load(folder: str, corpus: Corpus) -> dict[str, str]:
+    """What is kept of the corpus' files, packed, by path; what somebody has edited is not."""
     try:
         data = files.read(os.path.join(folder, KEPT), _LIMIT)
     except files.UnreadableError:
         return {}
+    places = {_key(file.path, file.oid): file.path for file in corpus.files}
     found = {}
-    for line in data.decode("ascii", "replace").splitlines():
-        key, _, packed = line.partition(" ")
-        if key in wanted:
-            found[key] = packed
+    for line in data.splitlines():
+        key, _, packed = line.decode("ascii", "replace").partition(" ")
+        if key in places:
+            with suppress(ValueError, IndexError):
+                if unpack(packed):
+                    found[places[key]] = packed
     return found
 
 
-def _store(folder: str, work: Refresh, facts: Mapping[str, Facts], state: State) -> None:
+def _store(folder: str, work: Refresh, facts: Mapping[str, Facts]) -> None:
     """Keep what is known of the files of this corpus; that it cannot be kept is no failure."""
-    rows = []
-    for file in work.corpus.files:
-        one = facts.get(file.path)
-        if one is not None:
-            key = _key(file.path, file.oid)
-            rows.append(f"{key} {work.kept.get(key) or pack([one])}\n")
-    try:
+
+    def rows() -> Iterator[bytes]:
+        for file in work.corpus.files:
+            one = facts.get(file.path)
+            if one is not None:
+                packed = work.known.get(file.path) or pack([one])
+                yield f"{_key(file.path, file.oid)} {packed}\n".encode("ascii")
+
+    with suppress(RlmCiError):
         files.make_folder(folder)
-        files.write(os.path.join(folder, KEPT), "".join(rows).encode("ascii"))
-        state.remember(folder)
-    except RlmCiError:
-        return
+        files.write(os.path.join(folder, KEPT), rows())

@@ -197,7 +197,7 @@ def _place(made: str, out: str, state: State) -> None:
     """Put the site in its place, with the state by which the next run knows what was said."""
     try:
         files.make_folder(out)
-        files.write(os.path.join(out, STATE), state.to_bytes())
+        files.write(os.path.join(out, STATE), state.pieces())
         for name in os.listdir(out):
             if name not in (MARKER, STATE):
                 path = os.path.join(out, name)

@@ -10,15 +10,17 @@ from hashlib import sha256
 from rlm_ci import files
 from rlm_ci.errors import DamagedError
 from rlm_ci.recursion.wiki import VERSION
-from rlm_ci.recursion.wiki.claims import Claim, Place
+from rlm_ci.recursion.wiki.claims import Claim, Place, claim_of
 from rlm_ci.recursion.wiki.readers import readers
 from rlm_ci.texts import printable
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
+
+    from rlm_ci.findings import Location
 
 NAME = "wiki.json"
 _SCHEMA = "schemas/wiki.schema.json"
@@ -73,12 +75,27 @@ class Prose(Value):
 
 
 class Kept(Value):
-    """One page: a hash of what it says and cites, one of its bytes, the commit it was made at."""
+    """One page: a hash of what it says and cites, one of its bytes, the commit it was made at.
+
+    ``cited`` is what it claims, or what the claims are made of: there may be very many.
+    """
 
     digest: str
     sha256: str
     commit: str | None
-    claims: tuple[Claim, ...]
+    cited: tuple[Claim, ...] | tuple[Location, ...]
+
+    @property
+    def claims(self) -> Iterator[Claim]:
+        return (one if isinstance(one, Claim) else claim_of(one) for one in self.cited)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "digest": self.digest,
+            "sha256": self.sha256,
+            "commit": self.commit,
+            "claims": [[*claim.place, claim.quote] for claim in self.claims],
+        }
 
 
 class State(Value):
@@ -120,27 +137,22 @@ class State(Value):
             raise _damaged(where, f"it does not follow {_SCHEMA} ({error})") from None
 
     def to_bytes(self) -> bytes:
-        """As JSON; a page, and the prose about a file, is a line."""
-        pages = {
-            name: {
-                "digest": page.digest,
-                "sha256": page.sha256,
-                "commit": page.commit,
-                "claims": [[*claim.place, claim.quote] for claim in page.claims],
-            }
-            for name, page in self.pages.items()
-        }
-        prose = {key: one.to_dict() for key, one in self.prose.items()}
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """As JSON, line by line; a page, and the prose about a file, is a line."""
         head = {
             "version": VERSION,
             "tree": self.tree,
             "options": self.options,
             "commit": self.commit,
         }
-        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
-        for key, rows in (("pages", pages), ("blobs", self.blobs), ("prose", prose)):
-            lines.append(f"{json.dumps(key)}: {_object(rows)}")
-        return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
+        lines = [f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items()]
+        yield "".join(("{\n", *lines)).encode("ascii")
+        yield from _object("pages", self.pages, Kept.to_dict, ",")
+        yield from _object("blobs", self.blobs, str, ",")
+        yield from _object("prose", self.prose, Prose.to_dict, "")
+        yield b"}\n"
 
     def covers(self, tree: str, options: str, folder: str, *, cache: str | None = None) -> bool:
         """Whether the pages in ``folder`` are what this tree and these options make, unedited.
@@ -169,7 +181,15 @@ class State(Value):
         files.write(os.path.join(cache, _MADE), self._mark().encode())
 
     def _mark(self) -> str:
-        return f"{sha256(self.to_bytes()).hexdigest()} {readers()}"
+        return f"{hashed(self.pieces())} {readers()}"
+
+
+def hashed(pieces: Iterable[bytes]) -> str:
+    """The SHA-256 of bytes that come in pieces."""
+    found = sha256()
+    for piece in pieces:
+        found.update(piece)
+    return found.hexdigest()
 
 
 def _read(path: str) -> str:
@@ -231,13 +251,16 @@ def _range(start: object, end: object) -> tuple[int, int]:
     return start, end
 
 
-def _object(rows: Mapping[str, object]) -> str:
-    if not rows:
-        return "{}"
-    lines = (
-        f"{json.dumps(key)}: {json.dumps(rows[key], separators=(',', ':'))}" for key in sorted(rows)
-    )
-    return "{\n" + ",\n".join(lines) + "\n}"
+def _object(
+    name: str, rows: Mapping[str, Any], told: Callable[[Any], object], end: str
+) -> Iterator[bytes]:
+    """An object with a line for each of ``rows``, which ``told`` makes JSON: one at a time."""
+    encode = json.JSONEncoder(separators=(",", ":")).encode
+    before = f"{encode(name)}: {{"
+    for key in sorted(rows):
+        yield f"{before}\n{encode(key)}: {encode(told(rows[key]))}".encode("ascii")
+        before = ","
+    yield f"{before if not rows else chr(10)}}}{end}\n".encode("ascii")
 
 
 def _sha256(path: str) -> str:
