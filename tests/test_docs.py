@@ -142,6 +142,7 @@ def test_every_rule_of_the_tamper_guard_is_told() -> None:
     rules = set(re.findall(r'_finding\(\s*"([\w-]+)"', source))
     rules |= set(re.findall(r'^[A-Z]+ = "([\w]+-[\w-]+)"$', source, re.MULTILINE))
     rules |= set(re.findall(r'Finding\("tamper/([\w-]+)"', source)) - {"more"}
+    rules |= set(re.findall(r'protected\.[A-Z]+: "([\w-]+)"', source))
     assert len(rules) > 10
     assert set(re.findall(r"`tamper/([\w-]+)`", text)) == rules
 

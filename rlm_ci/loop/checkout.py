@@ -15,6 +15,7 @@ from contextlib import suppress
 from rlm_ci import files
 from rlm_ci.errors import LimitError
 from rlm_ci.loop.ignoring import anchored
+from rlm_ci.loop.lookalikes import place_of_git
 from rlm_ci.loop.snapshot import (
     SUBMODULE,
     Bounds,
@@ -218,11 +219,9 @@ class Checkout:
         if ".git" not in self._guests and os.path.lexists(os.path.join(self.path, ".git")):
             self._remove(".git", "a repository was made of the copy")
         for name in names:
-            if ".git" not in name.lower():
-                continue
-            parts = name.split("/")
-            odd = next((i for i, part in enumerate(parts) if part.lower() == ".git"), None)
+            odd = place_of_git(name)
             if odd is not None:
+                parts = name.split("/")
                 self._remove("/".join(parts[: odd + 1]), "git keeps no file of this name")
                 again = True
         places = Places(self.path)

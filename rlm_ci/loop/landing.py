@@ -16,7 +16,7 @@ import stat
 
 from rlm_ci.errors import LockedError, StorageError
 from rlm_ci.loop import moves
-from rlm_ci.loop.snapshot import LINK, SCRIPT, Places
+from rlm_ci.loop.snapshot import LINK, SCRIPT, Places, is_inside
 from rlm_ci.loop.staging import RefusedError, Staged, blamed, held, make_folders, prune
 from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
@@ -91,6 +91,9 @@ class _Landing:
 
     def stage(self, objects: Repository) -> None:
         """Write every new content beside the tree, durably."""
+        for change in self._wanted:
+            if not is_inside(change.path):
+                raise RefusedError(f"no file may stand there: {printable(change.path)}")
         try:
             self._stage(objects)
         except OSError as error:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 RULES = "excludes"
 #: And the one that names the tree of the result.
 RESULT = "result"
-#: Bytes go in and come out as they are; names that other systems dislike are names.
+#: Bytes go in and come out as they are. Names that some system takes for ``.git`` stay out; see
+#: ``lookalikes``, which finds them before.
 _CONFIG = """\
 [core]
 \trepositoryformatversion = {version}
@@ -33,8 +34,8 @@ _CONFIG = """\
 \tsymlinks = true
 \tignorecase = false
 \tprecomposeunicode = false
-\tprotectHFS = false
-\tprotectNTFS = false
+\tprotectHFS = true
+\tprotectNTFS = true
 \tautocrlf = false
 \tsafecrlf = false
 \tfsync = objects

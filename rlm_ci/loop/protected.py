@@ -7,7 +7,7 @@ import sys
 from fnmatch import translate
 from functools import cache
 
-from rlm_ci.loop import testnames
+from rlm_ci.loop import lookalikes, testnames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ TESTS = "tests"
 HOOKS = "hooks"
 VALIDATOR = "validator"
 CI = "ci"
+ACTION = "action"
 GIT = "git"
 AGENT = "agent"
 STARTUP = "startup"
@@ -24,13 +25,14 @@ LOCK = "lock"
 DEPENDENCY = "dependency"
 
 #: What ``--allow-test-edits`` lifts.
-OF_TESTS = (TESTS, HOOKS, DEPENDENCY)
+OF_TESTS = (TESTS, HOOKS, DEPENDENCY, ACTION)
 #: What each kind is called in a message.
 NAMES = {
     TESTS: "a test",
     HOOKS: "what tests are run with",
     VALIDATOR: "configuration of the validator",
     CI: "continuous integration",
+    ACTION: "an action that CI runs",
     GIT: "configuration of git",
     AGENT: "instructions or tools of agents",
     STARTUP: "a file that runs at start-up",
@@ -41,6 +43,8 @@ NAMES = {
 #: Folders, at any depth, everything below which is of one kind.
 _FOLDERS = {
     ".github": CI, ".gitlab": CI, ".circleci": CI, ".buildkite": CI, ".woodpecker": CI,
+    ".gitea": CI, ".forgejo": CI, ".builds": CI, ".semaphore": CI, ".teamcity": CI, ".tekton": CI,
+    ".azure-pipelines": CI, ".azuredevops": CI, ".zuul.d": CI, ".harness": CI,
     ".githooks": GIT, ".husky": GIT, ".claude": AGENT, ".codex": AGENT, ".gemini": AGENT,
     ".cursor": AGENT, ".vscode": AGENT, ".idea": AGENT, ".devcontainer": AGENT,
     ".cargo": STARTUP, ".yarn": STARTUP, ".mvn": STARTUP,
@@ -65,18 +69,21 @@ _PATTERNS = (
         "rust-toolchain", "rust-toolchain.toml", ".node-version", ".nvmrc",
     )),
     (CI, (
-        ".gitlab-ci.yml", ".gitlab-ci.yaml", "azure-pipelines.yml", "azure-pipelines.yaml",
-        "jenkinsfile", ".travis.yml", "bitbucket-pipelines.yml", ".drone.yml", "appveyor.yml",
-        ".appveyor.yml", ".cirrus.yml", "cloudbuild.yaml", "buildspec.yml", "rlm-ci.toml",
-        "codex.orchestrator.json",
+        ".gitlab-ci*.y*ml", "azure-pipelines*.y*ml", "jenkinsfile", ".travis.y*ml",
+        "bitbucket-pipelines.y*ml", ".drone.*", "appveyor.y*ml", ".appveyor.y*ml", ".cirrus.*",
+        "cloudbuild.y*ml", "cloudbuild.json", "buildspec*.y*ml", "rlm-ci.toml",
+        "codex.orchestrator.json", ".woodpecker.y*ml", ".build.y*ml", ".zuul.y*ml",
+        "codemagic.yaml", "bitrise.yml", "wercker.yml", "screwdriver.yaml",
     )),
+    (ACTION, ("action.yml", "action.yaml")),
     (GIT, (
         ".git*", ".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml",
-        "lefthook.yml", ".lefthook.yml", "codeowners",
+        "lefthook*.y*ml", ".lefthook*.y*ml", "lefthook*.toml", ".lefthook*.toml", "lefthook*.json",
+        ".lefthook*.json", ".huskyrc*", ".overcommit.yml", "codeowners",
     )),
     (AGENT, (
         "agents.md", "claude.md", "claude.local.md", "gemini.md", ".mcp.json", ".cursorrules",
-        ".windsurfrules", ".aider*", ".ripgreprc", "copilot-instructions.md",
+        ".devcontainer.json", ".windsurfrules", ".aider*", ".ripgreprc", "copilot-instructions.md",
     )),
     (LOCK, (
         "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
@@ -128,6 +135,26 @@ _PATTERNS = (
         ".mise.toml", "go.work", ".swiftlint.yml", "checkstyle.xml",
     )),
 )  # fmt: skip
+#: What a build, a service or an editor runs or obeys as soon as it is there, by name alone, in
+#: lower case. What was there before is source like any other.
+_RUN_BY_NAME = (
+    # packages: building or installing one runs it
+    "setup.py", "setup.cfg", "pyproject.toml", "package.json", "composer.json", "gemfile",
+    "*.gemspec", "binding.gyp", "conanfile.py", "podfile", "cargo.toml", "build.zig", "configure",
+    "autogen.sh", "bootstrap.sh", "sconstruct", "sconscript", "wscript", "rebar.config",
+    # images and environments
+    "dockerfile", "containerfile", "docker-compose.y*ml", "docker-compose.override.y*ml",
+    "compose.y*ml", "compose.override.y*ml", "docker-bake.hcl", "docker-bake.json", "flake.nix",
+    "default.nix", "shell.nix", "devenv.nix", "devenv.yaml", "vagrantfile",
+    "earthfile", "tiltfile", "skaffold.y*ml", "snapcraft.y*ml", "procfile",
+    "brewfile", ".replit", "replit.nix", "*.code-workspace",
+    # services that look for their file in every repository
+    "renovate.json*", ".renovaterc*", ".readthedocs.y*ml", "readthedocs.y*ml", "netlify.toml",
+    "vercel.json", "now.json", "fly.toml", "render.yaml", "railway.toml", "railway.json",
+    "heroku.yml", "app.json", "wrangler.toml", "wrangler.json*", "serverless.y*ml",
+    "firebase.json", "dangerfile", "dangerfile.[jt]s", "fastfile", ".goreleaser.y*ml",
+    ".releaserc*", "release.config.*", "dagger.json",
+)  # fmt: skip
 #: Names that a module at the top must not take: the runners, and what tests lean on.
 _TAKEN = frozenset({
     "pytest", "_pytest", "pluggy", "iniconfig", "xdist", "nose", "nose2", "coverage", "mypy",
@@ -154,7 +181,9 @@ _STANDARD = sys.stdlib_module_names - {"test"}
 
 def kind_of(path: str) -> str:
     """The kind of a protected file, or "" for one that is source like any other."""
-    *folders, name = path.split("/")
+    if lookalikes.place_of_git(path) is not None:
+        return GIT
+    *folders, name = lookalikes.plain(path).split("/")
     kinds = [kind for folder in folders if (kind := _kind_of_folder(folder))]
     for kind in (CI, GIT, AGENT, STARTUP):
         if kind in kinds:
@@ -165,7 +194,8 @@ def kind_of(path: str) -> str:
     if not of_tests and (kinds or (folders[-1:] == ["vendor"] and name in _VENDORING)):
         return DEPENDENCY
     is_test = of_tests or testnames.is_file(path)
-    return kind_of_name(name.lower()) or (TESTS if is_test else "")
+    kind = kind_of_name(name.lower())
+    return TESTS if is_test and kind == ACTION else kind or (TESTS if is_test else "")
 
 
 def _kind_of_folder(name: str) -> str:
@@ -176,6 +206,17 @@ def kind_of_name(name: str) -> str:
     """The kind of a file by its own name, in lower case, whatever folder it is in."""
     found = _named().match(name)
     return _PATTERNS[int((found.lastgroup or "")[1:])][0] if found else ""
+
+
+def is_run_by_name(path: str) -> bool:
+    """Whether a file that is new is run or obeyed because of its name."""
+    name = lookalikes.plain(path).rpartition("/")[2]
+    return _run_by_name().match(name.lower()) is not None
+
+
+@cache
+def _run_by_name() -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, _RUN_BY_NAME)))
 
 
 @cache

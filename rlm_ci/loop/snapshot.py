@@ -13,6 +13,7 @@ import stat
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
 from rlm_ci.loop import ignoring
+from rlm_ci.loop.lookalikes import place_of_git
 from rlm_ci.loop.private_git import RULES, PrivateGit, is_sha256, object_folders
 from rlm_ci.objects import is_object_id
 from rlm_ci.texts import printable
@@ -92,9 +93,11 @@ def _require_all(judge: Callable[[object], bool], values: Iterable[object]) -> N
 
 def is_inside(path: object) -> bool:
     """Whether ``path`` names something below a folder, as git writes it, and no ``.git``."""
-    odd = ("", ".", "..", ".git")
-    return isinstance(path, str) and not any(
-        part.lower() in odd or "\0" in part for part in path.split("/")
+    return (
+        isinstance(path, str)
+        and "\0" not in path
+        and {"", ".", ".."}.isdisjoint(path.split("/"))
+        and place_of_git(path) is None
     )
 
 
@@ -252,7 +255,7 @@ def _reason(path: str) -> str:
     """Why git cannot keep this path, or nothing."""
     if path.endswith("/"):
         return "a repository of its own"
-    if any(part.lower() == ".git" for part in path.split("/")):
+    if place_of_git(path) is not None:
         return "git keeps no file of this name"
     return ""
 

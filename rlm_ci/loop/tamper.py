@@ -41,17 +41,27 @@ _LONGEST_QUOTE, _LONGEST_NAME = 1000, 200
 #: More than a person, or a prompt, has use for: of one file, and in all.
 _MOST_OF_FILE, _MOST = 20, 200
 _HINT = "undo it; what the goal needs in tests is allowed by --allow-test-edits"
+_BUILD_HINT = "undo it; where the goal is this very file, --allow-test-edits allows it"
 _FIRM_HINT = "undo it: no option allows this in a fix"
 _LOUD_HINT = "mend what it tells; where it is wrong, --allow-test-edits lets it be silenced"
+_HINTS = {"tamper/check-silenced": _LOUD_HINT, "tamper/build-file": _BUILD_HINT}
 #: Languages whose tests are graded.
 _READ = (".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".go", ".rs")
 #: What a runner looks for before it runs anything.
 _RUN_WITH = (protected.HOOKS, protected.VALIDATOR, protected.STARTUP)
+#: The rule that a change of a file breaks by its kind alone.
+_RULES = {
+    protected.STARTUP: "startup-file", protected.CI: "protected-path",
+    protected.GIT: "protected-path", protected.AGENT: "protected-path",
+    protected.LOCK: "protected-path", protected.VALIDATOR: "config-weakened",
+    protected.HOOKS: "protected-test", protected.DEPENDENCY: "dependency",
+    protected.ACTION: "build-file",
+}  # fmt: skip
 #: What ``--allow-test-edits`` lifts.
 _OF_TESTS = (
     f"tamper/{grading.REMOVED}", f"tamper/{grading.SKIPPED}", f"tamper/{grading.WEAKENED}",
     "tamper/tests-shrunk", "tamper/protected-test", "tamper/check-silenced",
-    "tamper/dependency",
+    "tamper/dependency", "tamper/build-file",
 )  # fmt: skip
 
 
@@ -118,6 +128,9 @@ def compared(
         if is_new and (module := protected.shadowed(change.path, base)):
             what = f"would be imported in place of {module}"
             yield _finding("shadowed-module", change.path, what, change)
+        if is_new and _is_run(change, base, protection):
+            what = "adds a file that a build, a service or CI runs by its name"
+            yield _finding("build-file", change.path, what, change)
         yield from islice(_judge(change, protection), _MOST_OF_FILE)
         if protection.kind_of(change.path) != protected.TESTS:
             yield from islice(_of_rust(change, base, store), _MOST_OF_FILE)
@@ -175,16 +188,8 @@ def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
     yield from _shape(change)
     if change.large[1] and not (kind == protected.TESTS and change.old):
         yield _finding("too-large", path, f"{_done(change)} a file too large to be judged", change)
-    if kind == protected.STARTUP:
-        yield _finding("startup-file", path, f"{_done(change)} {protected.NAMES[kind]}", change)
-    elif kind in (protected.CI, protected.GIT, protected.AGENT, protected.LOCK):
-        yield _finding("protected-path", path, f"{_done(change)} {protected.NAMES[kind]}", change)
-    elif kind == protected.VALIDATOR:
-        yield _finding("config-weakened", path, f"{_done(change)} {protected.NAMES[kind]}", change)
-    elif kind == protected.HOOKS:
-        yield _finding("protected-test", path, f"{_done(change)} {protected.NAMES[kind]}", change)
-    elif kind == protected.DEPENDENCY:
-        yield _finding("dependency", path, f"{_done(change)} {protected.NAMES[kind]}", change)
+    if kind in _RULES:
+        yield _finding(_RULES[kind], path, f"{_done(change)} {protected.NAMES[kind]}", change)
     elif kind == protected.TESTS:
         yield from _test(change, is_test=protection.is_test(path))
     elif sections.is_sectioned(path):
@@ -196,6 +201,14 @@ def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
     if protection.doctests and doctests.holds(path) and not any(change.large):
         found = doctests.grade(path, _text(change.before), _text(change.after))
         yield from _told(change, found)
+
+
+def _is_run(change: Changed, base: Mapping[str, Entry], protection: Protection) -> bool:
+    """Whether a new file is run by its name: no data of tests, and none that was only moved."""
+    if protection.kind_of(change.path) or not protected.is_run_by_name(change.path):
+        return False
+    name = change.path.rpartition("/")[2]
+    return all(one != change.new or path.rpartition("/")[2] != name for path, one in base.items())
 
 
 def _sections(change: Changed) -> list[str]:
@@ -360,7 +373,7 @@ def _finding(
     subject: str = "",
 ) -> Finding:
     rule = f"tamper/{rule}"
-    hint = _HINT if rule in _OF_TESTS else _FIRM_HINT
+    hint = _HINTS.get(rule, _HINT if rule in _OF_TESTS else _FIRM_HINT)
     if change is not None and change.new is None:
         side = "old"
     entry = None if change is None else (change.old if side == "old" else change.new)
@@ -372,7 +385,7 @@ def _finding(
         rule,
         Severity.HIGH,
         f"{printable(path)}: {printable(message)}",
-        hint=_LOUD_HINT if rule == "tamper/check-silenced" else hint,
+        hint=hint,
         evidence=(place,),
         domain="tamper",
         subject=printable(subject)[:200] or None,

@@ -55,6 +55,62 @@ def test_a_word_that_begins_like_them_is_source() -> None:
         assert judged({path: "a = 1\n"}, {path: "a = 2\n"}) == []
 
 
+RUN = (
+    "setup.py", "pkg/setup.py", "Dockerfile", "web/Containerfile", "compose.yaml",
+    "docker-compose.override.yml", "flake.nix", "shell.nix", "renovate.json", ".renovaterc",
+    "renovate.json5", ".readthedocs.yaml", "netlify.toml", "binding.gyp", "Gemfile", "x.gemspec",
+    "pkg/pyproject.toml", "pkg/package.json", "Dangerfile", "Procfile", "setup.py.", "DOCKERFILE",
+    "Docker\u200cfile",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", RUN)
+def test_a_new_file_that_a_build_runs_by_its_name_is_told_of(path: str) -> None:
+    text, other = ("[a]\n", "[b]\n") if path.endswith(".toml") else ("{}\n", "{ }\n")
+    (found,) = judged(BASE, BASE | {path: text})
+    assert found.rule == "tamper/build-file"
+    assert "--allow-test-edits" in (found.hint or "")
+    # What was there is source; so is one that moves, and data of tests.
+    assert judged(BASE | {path: text}, BASE | {path: other}) == []
+    assert judged(BASE | {path: text}, BASE | {f"moved/{path.rpartition('/')[2]}": text}) == []
+    assert judged(BASE, BASE | {f"tests/data/one/{path}": text}) == []
+
+
+@pytest.mark.parametrize("path", ["action.yml", "deploy/action.yaml", "Action.YML"])
+def test_an_action_is_run_by_ci_new_or_changed(path: str) -> None:
+    for before in (BASE, BASE | {path: "runs: {}\n"}):
+        (found,) = judged(before, BASE | {path: "runs: {steps: []}\n"})
+        assert (found.rule, "--allow-test-edits" in (found.hint or "")) == (
+            "tamper/build-file",
+            True,
+        )
+    assert kind_of(f".github/actions/a/{path}") == "ci"
+    assert judged(BASE, BASE | {f"tests/data/{path}": "runs: {}\n"}) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".gitea/workflows/x.yml", ".forgejo/workflows/x.yml", ".woodpecker.yml", ".builds/a.yml",
+        ".gitlab-ci.release.yml", "azure-pipelines-2.yml", ".devcontainer.json", "lefthook.toml",
+        ".g\u200cithub/workflows/x.yml", ".github\\workflows\\x.yml", ".github./workflows/x.yml",
+        ".g\u200citattributes", ".gitmodules:stream", "sub/.g\u200cit/hooks/x", "git~1/hooks/x",
+    ],
+)  # fmt: skip
+def test_no_other_spelling_of_a_protected_name_is_source(path: str) -> None:
+    assert rules(judged(BASE, BASE | {path: "x: 1\n"})) == {"protected-path"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["src/dockerfile.py", "docs/compose.md", "src/action.py", "Dockerfile.md", "app/configure.py",
+     "git~2/x.py", "src/.gitx", "renovate/json.py"],
+)  # fmt: skip
+def test_a_name_that_nobody_runs_is_source(path: str) -> None:
+    found = judged(BASE, BASE | {path: "x = 1\n"})
+    assert rules(found) <= ({"protected-path"} if ".gitx" in path else set())
+
+
 #: What stood there, what the agent adds, and whether a module is imported from it instead.
 PLACES: dict[str, tuple[Tree, Tree, bool]] = {
     "scripts in a folder": ({}, {"packaging/build_deb.py": "x = 1\n"}, False),
