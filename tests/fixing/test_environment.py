@@ -38,7 +38,7 @@ OURS = {"HOME", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE"}
 TOOLS = {"CARGO_HOME", "PYENV_ROOT", "RUSTUP_HOME", "LC_CTYPE"}
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("box", ["auto", "none"])
 def test_tests_of_colour_pass_and_what_they_print_is_read(stage: Stage, box: str) -> None:
     stage.repo.write("paint.py", PAINT).write("test_calc.py", TEST_PAINT).commit()
@@ -55,13 +55,14 @@ def test_tests_of_colour_pass_and_what_they_print_is_read(stage: Stage, box: str
     assert "test_calc.py" in str(said.messages)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("box", ["auto", "none"])
 def test_it_has_no_variable_that_the_user_has_not(stage: Stage, box: str) -> None:
     given = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "FORCE_COLOR": "1",
              "SOME_TOKEN": "hunter2-hunter2", "LC_ALL": None}  # fmt: skip
     stage.repo.write("show.py", SHOW).commit()
     _, run = stage.fixed("--validator", "python show.py", "--sandbox", box, "--max-iterations",
-                         "1", env=given)  # fmt: skip
+                         "1", "--agent", "sh -c :", env=given)  # fmt: skip
     line = next(one for one in run.text("rlm/validator-0.log").splitlines() if "ENV" in one)
     seen = json.loads(line.removeprefix("ENV "))
     users = {**os.environ, **given}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import venv
 from typing import TYPE_CHECKING
 
+import pytest
+
 from fixing.stage import BUG, MENDED
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ def test_dependencies_that_git_ignores_are_there_in_both_copies(stage: Stage) ->
 TEST_SHOP = "from shop import add\nassert add(1, 2) == 3, 'add'\n"
 
 
+@pytest.mark.full
 def test_what_leads_back_to_the_work_tree_is_told(stage: Stage) -> None:
     """An editable install, as uv and pip make it, and a workspace's package, as npm does."""
     root = stage.repo.path
