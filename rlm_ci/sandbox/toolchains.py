@@ -98,6 +98,9 @@ def toolchain_mounts(environ: Mapping[str, str], root: str) -> tuple[Mount, ...]
                 add(companion)
             for place in _installations(folder, home):
                 add(place)
+    # Go is told of its modules wherever it lies itself: without a network it has no others.
+    if modules := toolchain_variables(environ).get("GOMODCACHE"):
+        add(modules)
     named = environ.get("VIRTUAL_ENV", "")
     if os.path.isabs(named):
         add(named)

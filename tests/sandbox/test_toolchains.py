@@ -70,6 +70,14 @@ def test_cargo_brings_rustup_and_no_credentials(place: Place) -> None:
     assert place.shown(".cargo/bin") == [".cargo/bin", ".cargo/registry", ".rustup"]
 
 
+def test_go_brings_its_modules_wherever_it_lies(place: Place) -> None:
+    (place.home / "go/pkg/mod").mkdir(parents=True)
+    assert place.shown() == ["go/pkg/mod"]
+    (place.home / "modules").mkdir()
+    assert place.shown(GOMODCACHE=str(place.home / "modules")) == ["modules"]
+    assert place.shown(GOMODCACHE=str(place.home)) == []
+
+
 def test_node_of_nvm_and_pyenv_come_whole(place: Place) -> None:
     place.program(".nvm/versions/node/v22/bin/node")
     (place.home / ".nvm/versions/node/v22/lib").mkdir()
