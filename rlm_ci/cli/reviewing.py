@@ -17,7 +17,7 @@ from rlm_ci.recursion import eligibility as why_not
 from rlm_ci.recursion.objectives import review
 from rlm_ci.recursion.review import export, reach, ruff_settings
 from rlm_ci.recursion.review.analyzers import known
-from rlm_ci.recursion.review.automatic import AUTO, Place
+from rlm_ci.recursion.review.automatic import AUTO, Place, not_asked
 from rlm_ci.recursion.review.checkouts import Tree
 from rlm_ci.recursion.review.confinement import UnableError, available
 from rlm_ci.recursion.review.finder import source_of
@@ -68,7 +68,7 @@ class Reviewing(Solving):
             refute_level=settings.review.refute_level,
             changed=None if change is None else changed_of(change),
         )
-        if self.is_own():
+        if self.is_own() and self.may_write():
             told = review.with_own(told, self._place(here, change))
         if change is None:
             return told
@@ -78,6 +78,10 @@ class Reviewing(Solving):
     def is_own(self) -> bool:
         """Whether the repository's own analyzers are asked for."""
         return bool(self.settings.review.analyzers == AUTO)
+
+    def may_write(self) -> bool:
+        """Whether files of what is reviewed may be written to the disk."""
+        return True
 
     def _place(self, here: Scope, change: ChangeSet | None) -> Place:
         """Where they look: with the base's settings, at what is reviewed and at what was before."""
@@ -222,8 +226,8 @@ class ReviewingChange(Reviewing):
     _whole: Corpus | None = None
     _vicinity: Vicinity | None = None
 
-    def is_own(self) -> bool:
-        return super().is_own() and not self.before.is_asked
+    def may_write(self) -> bool:
+        return not self.before.is_asked
 
     def scope(self) -> Scope:
         change, subject, is_asked = self.change, self.subject, self.before.is_asked
@@ -240,8 +244,11 @@ class ReviewingChange(Reviewing):
 
     def options(self, here: Scope) -> dict[str, Any]:
         told = super().options(here)
-        if self.before.is_asked:
+        if not self.may_write():
             told = review.without_disk(told)
+            if self.is_own():
+                rows = not_asked(Tree.of(self.repository, self.change.base))
+                told = {**told, "left_out": [row.to_dict() for row in rows]}
         if not has_model(self.settings, here):
             return told
         self._whole = whole = scope.corpus(here, self.repository, self.skipped)

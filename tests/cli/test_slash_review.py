@@ -156,6 +156,14 @@ def test_an_analyzer_that_needs_files_is_left_out_and_that_is_told(pushes: Pushe
     assert pushes.stage.conclusions == ["action_required"]
 
 
+def test_the_repositorys_own_analyzers_are_left_out_and_that_is_told(pushes: Pushes) -> None:
+    pushes.stage.author.checkout("main").write("mypy.ini", "[mypy]\n")
+    configure(pushes.stage, 'review.analyzers = "auto"\n')
+    code, _ = pushes.say(ASK)
+    assert (code, pushes.part["verdict"]) == (3, "incomplete"), pushes.part
+    assert "need files on the disk: mypy" in pushes.part["summary"]
+
+
 HOSTILE = (
     "-.py", "--config=x.py", "::error::x.py", "##[error]x.py", "a\n::warning::b.py", "@ada.py",
     "$(touch canary).py", "<img src=x>.py", "../../x.py".replace("/", "\\"),

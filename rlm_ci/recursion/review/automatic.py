@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from shutil import which
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ from rlm_ci.recursion.review.programs import Analyzer, search_path
 from rlm_ci.recursion.review.sarif import Printout, SarifError
 from rlm_ci.recursion.review.scratch import Given, mark
 from rlm_ci.recursion.review.tools import TOOLS, Tool
+from rlm_ci.recursion.workers import cores
 from rlm_ci.sandbox import Limits, Mount
 from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
@@ -84,21 +86,27 @@ def rows(place: Place) -> tuple[list[Analyzer], list[str]]:
     untracked = [one for one in place.dependencies if not any(map(_holds(one), trees))]
     place = place.replace(dependencies=tuple(untracked))
     path = os.pathsep.join([*_folders_of_programs(place), search_path()])
-    found: list[Analyzer] = []
-    notes: list[str] = []
-    for tool in TOOLS:
-        if not tool.is_set_up(place.policy.modes, place.policy.read):
-            continue
+
+    def row(tool: Tool) -> tuple[Analyzer | None, list[str]]:
         program = which(tool.starts, path=path)
         if program is None:
-            notes.append(f"{tool.name} is set up here and not installed")
-        elif tool.is_whole:
-            row, told = _whole(tool, program, place)
-            found += [row] if row else []
-            notes += told
-        else:
-            found.append(_single(tool, program, place))
-    return found, notes
+            return None, [f"{tool.name} is set up here and not installed"]
+        if tool.is_whole:
+            return _whole(tool, program, place)
+        return _single(tool, program, place), []
+
+    with ThreadPoolExecutor(cores()) as pool:
+        told = list(pool.map(row, _set_up(place.policy)))
+    return [one for one, _ in told if one], [note for _, notes in told for note in notes]
+
+
+def not_asked(policy: Tree) -> list[Analyzer]:
+    """A row for each tool that is set up, where none of them may look."""
+    return [_row(tool, "auto", results={}) for tool in _set_up(policy)]
+
+
+def _set_up(policy: Tree) -> list[Tool]:
+    return [tool for tool in TOOLS if tool.is_set_up(policy.modes, policy.read)]
 
 
 def _holds(folder: str) -> Callable[[Tree], bool]:
@@ -112,7 +120,7 @@ def _folders_of_programs(place: Place) -> Iterator[str]:
             yield os.path.join(place.root, name, inner)
 
 
-def _row(tool: Tool, place: Place, **more: Any) -> Analyzer:
+def _row(tool: Tool, sandbox: str, **more: Any) -> Analyzer:
     fields: dict[str, Any] = {
         "name": _NAMES.get(tool.name, tool.name),
         "command": (),
@@ -120,7 +128,7 @@ def _row(tool: Tool, place: Place, **more: Any) -> Analyzer:
         "domain": "quality",
         "max_severity": _MOST.get(tool.name, "medium"),
         "format": tool.format,
-        "sandbox": place.sandbox,
+        "sandbox": sandbox,
     }
     return Analyzer(**{**fields, **more})
 
@@ -140,7 +148,7 @@ def _single(tool: Tool, program: str, place: Place) -> Analyzer:
     if tool.name == "actionlint":  # it knows its settings by a .git beside them
         for path, _ in settings[:1]:
             command = (program, "-config-file", f"{{folder}}/{path}", *tool.command[1:])
-    return _row(tool, place, command=command, settings=tuple(settings))
+    return _row(tool, place.sandbox, command=command, settings=tuple(settings))
 
 
 # ── tools that look at a tree as a whole ──
@@ -161,7 +169,7 @@ def _whole(tool: Tool, program: str, place: Place) -> tuple[Analyzer | None, lis
         else:
             results = {**_recorded(tool, base, place.base, place), **results}
             notes += _elsewhere(tool, head, base, place.paths or ())
-    return _row(tool, place, results=results), notes
+    return _row(tool, place.sandbox, results=results), notes
 
 
 def _without_culprits(tool: Tool, program: str, place: Place, why: str) -> _Seen:

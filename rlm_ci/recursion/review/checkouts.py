@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 
 from rlm_ci import files
+from rlm_ci.errors import ConfigError
 from rlm_ci.recursion.review.scratch import configures
 from rlm_ci.values import Value
 
@@ -36,7 +37,13 @@ class Tree(Value):
 
     @classmethod
     def of(cls, repository: Repository, commit: str | None) -> Tree:
-        """List one."""
+        """List one. Raises ConfigError outside of git."""
+        if not repository.git_dir:
+            raise ConfigError(
+                "a repository's own analyzers are those of a git repository",
+                where="review.analyzers",
+                hint="leave auto out, or name the programs: [[review.analyzers]]",
+            )
         if commit is not None:
             entries = repository.tree(commit)
             modes = {path: one.mode for path, one in entries.items() if one.kind == "blob"}
