@@ -134,6 +134,21 @@ class Settings:
             if key in self.rows and self.sources[key] == "default":
                 self.values[key], self.sources[key] = value, source
 
+    def told(self) -> dict[str, list[Any]]:
+        """Value and source of what is not as it is by default, secrets left out, for JSON."""
+        told = {key: [self.values[key], self.sources[key]] for key in self.rows}
+        return {
+            key: pair
+            for key, pair in told.items()
+            if not self.rows[key].secret and pair != [self.rows[key].default, "default"]
+        }
+
+    def recall(self, told: Mapping[str, Sequence[Any]]) -> None:
+        """Take over what ``told`` gave, whatever would be stronger."""
+        for key in self.rows.keys() & told.keys():
+            value, self.sources[key] = told[key]
+            self.values[key] = tuple(value) if isinstance(value, list) else value
+
     def items(self) -> Iterator[tuple[Setting, Any, str]]:
         """Row, value and source of each setting; the value of a secret is hidden."""
         for key, row in self.rows.items():

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from rlm_ci import streaming
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from rlm_ci.loop.agent import Launch
+    from rlm_ci.loop.checkout import Removed
     from rlm_ci.process import Ended
 
 
@@ -24,6 +26,12 @@ class Folder:
         self.settled: str | None = None
         self._programs = programs
         self._trees: dict[str, dict[str, bytes]] = {}
+
+    def removed_at(self, _tree: str) -> tuple[Removed, ...]:
+        return ()
+
+    def recall(self, _tree: str, removed: Iterable[Sequence[str]]) -> None:
+        assert list(removed) == []
 
     @property
     def root(self) -> str:

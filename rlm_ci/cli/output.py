@@ -14,6 +14,7 @@ from rlm_ci.publishing import Options
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from rlm_ci.findings import Report
     from rlm_ci.settings import Settings
@@ -52,6 +53,11 @@ def rendering(settings: Settings, templates: Mapping[str, str] | None = None) ->
         verbose=settings.verbose,
         quiet=settings.quiet,
     )
+
+
+def rests_on(settings: Settings, root: str) -> dict[str, Any]:
+    """What the files of a run rest on besides its record, as its last event tells it."""
+    return {"settings": settings.told(), "folder": os.path.relpath(os.getcwd(), root)}
 
 
 def require_text_or_json(settings: Settings, command: str) -> None:

@@ -47,6 +47,9 @@ SUMMARY = "judge a pull request: checks, one report, every surface"
 USAGE = "[--base REF] [--head REF] [--event FILE] [OPTION...]"
 
 
+#: Characters of a template that an event can hold, and bytes of a report.
+_TEMPLATE = 16_000
+_LIMIT = 512 << 20
 _ADDED = (*REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR)
 _MORE = (*PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RECURSION, *_ADDED)
 
@@ -113,6 +116,7 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     report = added.report.replace(run_id=run_id)
     in_actions = bool(settings.github.actions)
     paths = {name: os.path.join(folder, name) for name, _ in output.FILES}
+    _rest(held, judgement)
     # What is known is written before GitHub is asked for anything: it may keep us waiting.
     plain = output.rendering(settings).replace(colour=False)
     _write(paths["report.json"], publishing.render(report, "json", plain), run_id)
@@ -126,6 +130,7 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
         if renderer == "markdown":  # from here on a template may be at fault
             options = options.replace(templates=read_templates(judgement))
             plain = options.replace(colour=False)
+            _rest(held, judgement, options.templates)
         _write(paths[name], publishing.render(report, renderer, plain), run_id)
     if in_actions and settings.github.step_summary:
         summary = publishing.render(report, "summary", plain)
@@ -143,10 +148,26 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
         _write(paths["report.json"], publishing.render(report, "json", plain), run_id)
         if in_actions and publication.url:
             posting.write_outputs(settings, {"comment-url": publication.url})
+    _keep(held, paths)
     if not settings.quiet or report.verdict() != CLEAN:
         say(f"report: {paths['report.html']}")
     overrides.require_kept(asked, publication)
     return report
+
+
+def _rest(held: Run | None, judgement: Judgement, templates: Mapping[str, str] = {}) -> None:
+    """Have the run tell what its files rest on, by its last event."""
+    if held:
+        told = output.rests_on(judgement.settings, judgement.repository.root)
+        is_short = all(len(text) < _TEMPLATE for text in templates.values())
+        held.rests_on = {**told, "templates": dict(templates) if is_short else None}
+
+
+def _keep(held: Run | None, paths: Mapping[str, str]) -> None:
+    """The files of the report in the run as well: what stands elsewhere anybody may change."""
+    for name, path in paths.items() if held else ():
+        if held and path != os.path.join(held.path, name):
+            files.write(held.path_of(name), files.read(path, _LIMIT), 0o600)
 
 
 def _judge(arguments: Arguments, asked: Asked | None) -> Judgement:

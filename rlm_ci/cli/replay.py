@@ -68,7 +68,7 @@ def run(arguments: Arguments) -> int:
         ) as held,
     ):
         # No request is kept: one that is cut off must not go on with keys and commands.
-        _begin_alike(entry, held)
+        begin_alike(entry.path, held)
         progress.say(f"Run: {held.id}, a replay of {entry.run.run_id}")
         record = os.path.join(entry.path, CALLS)
         work = built_in.make(asked.pipeline_id, settings, runs, progress, record)
@@ -105,10 +105,10 @@ def _require_record(entry: Entry) -> None:
         )
 
 
-def _begin_alike(entry: Entry, held: Run) -> None:
-    """Give the replay the beginning of the run, which stays untouched."""
+def begin_alike(folder: str, held: Run) -> None:
+    """Give a replay the beginning of the run in ``folder``, which stays untouched."""
     for name in _BEGINNING:
-        source = os.path.join(entry.path, "rlm", *name.split("/"))
+        source = os.path.join(folder, "rlm", *name.split("/"))
         target = held.path_of("rlm", *name.split("/"))
         try:
             if os.path.isdir(source):

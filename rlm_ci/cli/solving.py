@@ -47,6 +47,9 @@ class Solving(ABC):
     #: The name of the pipeline, of the part of the report, and of the folder of the artifacts.
     name = ""
     tells = True
+    #: How a process goes about it; and the folder of journals whose results it takes, if it does.
+    attempt: type[Attempt] = Attempt
+    stored = ""
 
     def __init__(
         self,
@@ -71,12 +74,13 @@ class Solving(ABC):
             if self.settings.sources[key] == "default":
                 self.settings.values[key] = value
         run.redactor = Redactor(self.settings.environ)
+        run.rests_on = output.rests_on(self.settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
         self.progress.watch(run.path, self.name)
         path = self.replay or run.path_of(FILE)
         cache = earlier(run.path, FILE) if self.settings.models.cache and not self.replay else ()
         with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:
-            attempt = Attempt(self, run, record)
+            attempt = self.attempt(self, run, record)
             report, error = attempt.carry_out()
         self.report = report
         for name, renderer in output.FILES:

@@ -13,9 +13,10 @@ from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
 from rlm_ci.publishing import neutral
 from rlm_ci.runs import derived_task_id, is_task_id, pipeline, require_task_id
 from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.inventory import LOG
 from rlm_ci.runs.pipeline import OWN
 from rlm_ci.runs.request import Request
-from rlm_ci.runs.run import LOG, Run
+from rlm_ci.runs.run import Run
 from rlm_ci.settings import Setting, Settings
 from rlm_ci.table import CORE, PIPELINES
 

@@ -14,8 +14,8 @@ from rlm_ci.cli.running import ROWS, Runs, facts, one_run, record, tell
 from rlm_ci.errors import UsageError
 from rlm_ci.publishing import neutral
 from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.inventory import EVENTS
 from rlm_ci.runs.journal import replay
-from rlm_ci.runs.run import EVENTS
 from rlm_ci.settings import Setting, Settings
 from rlm_ci.texts import printable
 

@@ -18,7 +18,7 @@ from rlm_ci.errors import ConfigError, DamagedError, UsageError
 from rlm_ci.findings import INCOMPLETE, NOT_RUN, SCHEMA_VERSION, Report
 from rlm_ci.publishing import neutral
 from rlm_ci.publishing.words import headline
-from rlm_ci.runs import manifest, request
+from rlm_ci.runs import inventory, manifest, request
 from rlm_ci.settings import Settings
 from rlm_ci.table import COMMON, CORE
 from rlm_ci.texts import count, printable
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.cli.arguments import Arguments
     from rlm_ci.evidence import Checked
+    from rlm_ci.findings import Part
+    from rlm_ci.git import Repository
     from rlm_ci.recursion.symbolic.exposure import Exposure
     from rlm_ci.recursion.symbolic.review import Review
     from rlm_ci.settings import Setting
@@ -54,8 +56,8 @@ def run(arguments: Arguments) -> int:
     output.require_text_or_json(settings, "verify")
     path, folder = _place(arguments.positionals[0], settings)
     tree = _tree(folder)
-    if tree is not None and not os.path.lexists(path):
-        return _without_report(tree, settings)
+    if folder is not None and not os.path.lexists(path):
+        return _without_report(folder, tree, settings)
     report = read_report(path)
     question = None if folder is None else _Question.of(folder, report)
     repository = open_repository(settings)
@@ -65,20 +67,107 @@ def run(arguments: Arguments) -> int:
 
         kept = remains.held(os.path.join(folder, "rlm"), report, repository, settings.environ)
     checked = evidence.verify(report, repository, kept)
-    problems = (*checked.problems, *(question.problems if question else ()), *(tree or ()))
+    stored = None if folder is None else _Stored.of(folder, report, repository, settings, tree)
+    problems = [*checked.problems, *(question.problems if question else ()), *(tree or ())]
+    problems += stored.problems if stored else ()
+    notes = (*checked.notes, *(stored.notes if stored else ()))
     if settings.format == "json":
-        told = _record(checked, question, problems)
-        text = neutral.record(told if tree is None else {**told, "journals": list(tree)})
+        told = _record(checked, question, problems, notes)
+        told |= {} if tree is None else {"journals": list(tree)}
+        told |= {} if stored is None else {"files": stored.counts}
+        text = neutral.record(told)
     else:
-        lines = [*_lines(checked, question, problems)]
+        lines = [*_lines(checked, question, problems, notes)]
         if (verdict := report.verdict()) in (INCOMPLETE, NOT_RUN):
             lines.append(f"the report itself says: {headline(report)} ({verdict})")
         if tree is not None:
             flaws = count(len(tree), "flaw") if tree else "whole"
             lines.append(f"journals of the recursion: {flaws}")
+        lines += [stored.told] if stored else []
         text = "".join(f"{neutral.log(line)}\n" for line in lines)
     output.emit(text, settings)
     return errors.FINDINGS if problems else errors.OK
+
+
+class _Stored(Value):
+    """The files of a run: ``checked`` are held against its list, ``derived`` made again."""
+
+    checked: int
+    derived: int
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        return {"checked": self.checked, "derived": self.derived, "problems": list(self.problems)}
+
+    @property
+    def told(self) -> str:
+        flaws = len(self.problems)
+        held = "all as it wrote them" if not flaws else f"{count(flaws, 'flaw')} in them"
+        told = f"files of the run: {self.checked:,}, {held}"
+        return f"{told}; {self.derived:,} made again from its record" if self.derived else told
+
+    @classmethod
+    def of(
+        cls,
+        folder: str,
+        report: Report | None,
+        repository: Repository,
+        settings: Settings,
+        tree: Sequence[str] | None,
+    ) -> _Stored:
+        """What became of the files of a run, and of the runs within."""
+        from rlm_ci.cli import rederiving
+
+        run = manifest.read(folder)
+        if not run.has_ended:
+            told = "the run has not ended: its files are not held against anything yet"
+            return cls(0, 0, (), (told,))
+        held = inventory.check(folder, run)
+        problems, derived = [*held.problems], 0
+        notes: list[str] = []
+        if report is not None and "rests_on" in held.ending and not tree:
+            found = rederiving.examine(
+                folder, run, report, held.ending, repository=repository, today=settings
+            )
+            problems += found.problems
+            notes += found.notes
+            derived = found.files
+        for inner in inventory.children(folder):
+            below = os.path.join(folder, inner)
+            path = os.path.join(below, "report.json")
+            inner_tree = _tree(below) or []
+            inside = read_report(path) if os.path.lexists(path) else None
+            more = cls.of(below, inside, repository, settings, inner_tree)
+            problems += [f"{inner}/{one}" for one in (*inner_tree, *more.problems)]
+            problems += _unlike(report, inside)
+            notes += [f"{inner}/{one}" for one in more.notes]
+            held = held.replace(files=held.files + more.checked)
+            derived += more.derived
+        return cls(held.files, derived, tuple(dict.fromkeys(problems)), tuple(notes))
+
+
+def _unlike(report: Report | None, inside: Report | None) -> list[str]:
+    """Where a report does not say of a part what the run within says, which has made it.
+
+    A person may have lifted a finding since.
+    """
+    own = {part.id: part for part in report.parts} if report is not None else {}
+    problems = []
+    for part in inside.parts if inside is not None and own else ():
+        told = own.get(part.id)
+        if told is not None and not told.enabled:  # nobody was there for it, and it was not wanted
+            continue
+        if told is None or _said(told) != _said(part):
+            what = f"its part {part.id} is not that of the run within"
+            problems.append(printable(f"report.json: {what}"))
+    return problems
+
+
+def _said(part: Part) -> list[Any]:
+    found = [one.replace(suppression=None) for one in part.findings]
+    return [part.summary, dict(part.metrics), part.state, found]
 
 
 def _tree(folder: str | None) -> list[str] | None:
@@ -91,16 +180,22 @@ def _tree(folder: str | None) -> list[str] | None:
     return verification.verify(inner)
 
 
-def _without_report(tree: Sequence[str], settings: Settings) -> int:
+def _without_report(folder: str, tree: Sequence[str] | None, settings: Settings) -> int:
     """Of a run that has not come to a report: whether what it has written so far is whole."""
+    stored = _Stored.of(folder, None, open_repository(settings), settings, tree)
+    problems = [*(tree or ()), *stored.problems]
     if settings.format == "json":
-        text = neutral.record({"journals": list(tree), "problems": list(tree)})
+        told = {"problems": problems, "files": stored.counts, "notes": list(stored.notes)}
+        text = neutral.record(told if tree is None else {**told, "journals": list(tree)})
     else:
-        lines = [*(f"✗ {problem}" for problem in tree), "there is no report yet"]
-        lines.append(f"journals of the recursion: {count(len(tree), 'flaw') if tree else 'whole'}")
-        text = "".join(f"{neutral.log(line)}\n" for line in lines)
+        lines = [*(f"✗ {problem}" for problem in problems), "there is no report"]
+        lines += [f"· {note}" for note in stored.notes]
+        if tree is not None:
+            flaws = count(len(tree), "flaw") if tree else "whole"
+            lines.append(f"journals of the recursion: {flaws}")
+        text = "".join(f"{neutral.log(line)}\n" for line in (*lines, stored.told))
     output.emit(text, settings)
-    return errors.FINDINGS if tree else errors.OK
+    return errors.FINDINGS if problems else errors.OK
 
 
 class _Question(Value):
@@ -108,11 +203,13 @@ class _Question(Value):
 
     exposure: Exposure
     review: Review
+    damage: str = ""
 
     @property
     def problems(self) -> tuple[str, ...]:
         # Both read the same files, and may find the same wrong with one.
-        return tuple(dict.fromkeys((*self.exposure.problems, *self.review.problems)))
+        damage = (f"rlm/context: {self.damage}",) if self.damage else ()
+        return tuple(dict.fromkeys((*damage, *self.exposure.problems, *self.review.problems)))
 
     @classmethod
     def of(cls, folder: str, report: Report) -> _Question | None:
@@ -140,15 +237,20 @@ class _Question(Value):
         from rlm_ci.recursion.symbolic.review import review
 
         with Context.open(context) as opened:
-            return cls(examine(place, opened), review(place, opened, report))
+            damage = ""
+            try:
+                opened.verify()  # also what nobody was shown
+            except (DamagedError, ConfigError) as error:
+                damage = printable(str(error))
+            return cls(examine(place, opened), review(place, opened, report), damage)
 
 
 def _record(
-    checked: Checked, question: _Question | None, problems: Sequence[str]
+    checked: Checked, question: _Question | None, problems: Sequence[str], notes: Sequence[str]
 ) -> dict[str, Any]:
     record: dict[str, Any] = {"evidence": _fields(checked.counts), "problems": list(problems)}
-    if checked.notes:
-        record["notes"] = list(checked.notes)
+    if notes:
+        record["notes"] = list(notes)
     if question:
         exposure, review = question.exposure, question.review
         record["exposure"] = {**_fields(exposure), "problems": list(exposure.problems)}
@@ -160,9 +262,11 @@ def _record(
     return record
 
 
-def _lines(checked: Checked, question: _Question | None, problems: Sequence[str]) -> Iterator[str]:
+def _lines(
+    checked: Checked, question: _Question | None, problems: Sequence[str], notes: Sequence[str]
+) -> Iterator[str]:
     yield from (f"✗ {problem}" for problem in problems)
-    yield from (f"· {note}" for note in checked.notes)
+    yield from (f"· {note}" for note in notes)
     wrong = len(checked.problems)
     fallen = f"{wrong:,} {'does' if wrong == 1 else 'do'} not hold"
     held = fallen if wrong else "all hold" if checked.counts.offered else "nothing to open"
@@ -192,11 +296,16 @@ def _told(exposure: Exposure) -> str:
 
 def _place(word: str, settings: Settings) -> tuple[str, str | None]:
     """The report that ``word`` names, itself or that of a run, and the run's folder."""
-    is_manifest = os.path.basename(word) == manifest.NAME
-    is_file = os.path.lexists(word) or word.endswith(".json") or os.sep in word
-    if is_file and not is_manifest:
-        return word, None
-    folder = running.Runs(settings).find(word).path
+    is_path = os.path.lexists(word) or word.endswith(".json") or os.sep in word
+    if not is_path:
+        folder = running.Runs(settings).find(word).path
+        return os.path.join(folder, "report.json"), folder
+    # The folder of a run, or a file of it, wherever it was copied or moved to.
+    folder = word if os.path.isdir(word) else os.path.dirname(word)
+    is_ours = os.path.basename(word) in (os.path.basename(folder), manifest.NAME, "report.json")
+    left = (os.path.join(folder, name) for name in (manifest.NAME, inventory.EVENTS))
+    if not (is_ours and any(map(os.path.lexists, left))):
+        return os.path.join(word, "report.json") if os.path.isdir(word) else word, None
     return os.path.join(folder, "report.json"), folder
 
 

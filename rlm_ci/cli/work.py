@@ -83,6 +83,7 @@ class Work:
             raise UsageError("there is no goal", where="GOAL", hint='say it: rlm-ci rlm "GOAL"')
         named = self.settings.loop.agent_env  # whatever they are called, they are secrets
         run.redactor = Redactor(self.settings.environ, named)
+        run.rests_on = output.rests_on(self.settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
         path = self.replay or run.path_of(CALLS)
         cache = earlier(run.path, CALLS) if self.settings.models.cache and not self.replay else ()

@@ -31,7 +31,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.loop.private_git import PrivateGit
     from rlm_ci.objects import Entry
@@ -120,6 +120,11 @@ class Checkout:
     def removed_at(self, tree: str) -> tuple[Removed, ...]:
         """What had to be taken out of the folder for it to hold ``tree``."""
         return self._removed_at.get(tree, ())
+
+    def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None:
+        """Note what had been taken out for ``tree`` when a command was run: path and reason."""
+        known = (Removed(path, reason) for path, reason in removed)
+        self._removed_at[tree] = tuple(dict.fromkeys((*self.removed_at(tree), *known)))
 
     def restore(self, tree: str) -> None:
         """Make the folder hold ``tree`` again; ignored files stay where they are."""

@@ -9,10 +9,11 @@ from rlm_ci.process import Clipped, Ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Protocol
 
     from rlm_ci.loop.agent import Agent, Assignment, Outcome
+    from rlm_ci.loop.checkout import Removed
     from rlm_ci.runs import Fact
 
     class Copy(Protocol):
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
         def tree(self) -> str: ...
         def restore(self, tree: str) -> None: ...
+        def removed_at(self, tree: str) -> tuple[Removed, ...]: ...
+        def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None: ...
 
 
 def record_of(ended: Ended) -> dict[str, Any]:
@@ -90,12 +93,14 @@ class Journalled:
         def produce() -> Mapping[str, Any]:
             outcome = self._agent.act(task)
             self._copy.settled = None
+            tree = self._tree()
             return {
                 "exit_code": outcome.exit_code,
                 "summary": outcome.summary,
                 "output": outcome.output,
                 "reason": outcome.reason,
-                "tree": self._tree(),
+                "tree": tree,
+                "removed": [[one.path, one.reason] for one in self._copy.removed_at(tree)],
             }
 
         told = self._fact("agent", f"{place}-{number}", key, produce)
@@ -108,6 +113,14 @@ class Journalled:
         if self._copy.settled != told["tree"]:
             self._copy.restore(told["tree"])
             self._copy.settled = told["tree"]
+        removed = told.get("removed", [])
+        if any([type(one) for one in pair] != [str, str] for pair in removed):
+            raise DamagedError(
+                "the record says that something was taken out of the copy which has no name",
+                where=f"agent, {place}-{number}",
+                hint="start a new run",
+            )
+        self._copy.recall(told["tree"], removed)
         return Said(told["exit_code"], told["summary"], told["output"], told["reason"])
 
     def _tree(self) -> str:

@@ -24,7 +24,7 @@ from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rlm_ci.git import Repository
     from rlm_ci.loop.checkout import Removed
@@ -132,6 +132,10 @@ class Workspace:
     def removed_at(self, tree: str) -> tuple[Removed, ...]:
         """What had to be taken out of the copy for it to hold ``tree``."""
         return self._copy.removed_at(tree)
+
+    def recall(self, tree: str, removed: Iterable[Sequence[str]]) -> None:
+        """Note what an earlier process, or the original of a replay, had taken out for ``tree``."""
+        self._copy.recall(tree, removed)
 
     def mounts(self, copy: Checkout | None = None) -> tuple[Mount, ...]:
         """What the sandbox must show, in this order: the copy and what lies on top of it."""

@@ -425,6 +425,8 @@ def _walk(top: str, own: Own, omitted: Omitted) -> Iterator[str]:
                         yield path
                     elif entry.name in LITTER:
                         omitted[f"{path}/"] = f"{why.LITTER}: left behind by builds and tests"
+                    elif own.is_ours(os.path.join(top, path)):
+                        continue  # the first run makes it: it is told of in no other either
                     elif own.has(os.path.join(top, path)):
                         omitted[f"{path}/"] = f"{why.OWN}: written by git or rlm-ci"
                     else:

@@ -127,6 +127,21 @@ class Journals:
             raise files.storage_error(error, folder) from None
         return journals
 
+    @classmethod
+    def stored(cls, folder: str) -> Self:
+        """The same to be looked at: each node has the last result that was written of it.
+
+        Raises DamagedError, StorageError.
+        """
+        before, found = earlier.read(folder)
+        journals = cls(folder, found, before, sync=False)
+        path = os.path.join(folder, recovery.RESULTS)
+        try:
+            journals._descriptors.append(files.open_regular(path, os.O_RDONLY))
+        except OSError as error:
+            raise files.storage_error(error, folder) from None
+        return journals
+
     # ── what is known from before ──
 
     def found(self, identifier: str) -> int | None:

@@ -11,7 +11,7 @@ import tarfile
 from contextlib import suppress
 
 from rlm_ci import files
-from rlm_ci.runs.run import LOCK
+from rlm_ci.runs.lock import NAME as LOCK
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -78,7 +78,7 @@ def write(stream: IO[bytes], folder: str, run_id: str) -> Exported:
         gzip.GzipFile("", "wb", 6, told, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for name in _names(folder):
+        for name in names(folder):
             try:
                 descriptor = files.open_regular(os.path.join(folder, name), os.O_RDONLY)
             except OSError:  # a link, or gone meanwhile
@@ -88,14 +88,14 @@ def write(stream: IO[bytes], folder: str, run_id: str) -> Exported:
                 length = os.fstat(descriptor).st_size
                 counted = _Counted(source, length)
                 archive.addfile(_member(f"{run_id}/{name}", length), counted)
-            sums.append(_sum(counted.digest.hexdigest(), name))
+            sums.append(sum_line(counted.digest.hexdigest(), name))
             size += length
         listed = "".join(sums).encode("utf-8", "surrogateescape")
         archive.addfile(_member(f"{run_id}/{SUMS}", len(listed)), io.BytesIO(listed))
     return Exported(len(sums), size, told.digest.hexdigest())
 
 
-def _sum(digest: str, name: str) -> str:
+def sum_line(digest: str, name: str) -> str:
     """A line of the sums; a name with a line break is marked and escaped, as sha256sum does it."""
     escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
@@ -139,11 +139,11 @@ class _Counted(io.RawIOBase):
         return data
 
 
-def _names(folder: str, inside: str = "") -> Iterator[str]:
+def names(folder: str, inside: str = "") -> Iterator[str]:
     """The regular files below ``folder``, relative to it, in the order of their names."""
     with os.scandir(os.path.join(folder, inside)) as found:
-        names = sorted(one.name for one in found)
-    for name in names:
+        inner = sorted(one.name for one in found)
+    for name in inner:
         path = os.path.join(folder, inside, name)
         shown = f"{inside}{name}"
         try:
@@ -152,7 +152,7 @@ def _names(folder: str, inside: str = "") -> Iterator[str]:
             continue
         if stat.S_ISDIR(mode):
             if not _is_working_copy(os.path.join(folder, inside), name):
-                yield from _names(folder, f"{shown}/")
+                yield from names(folder, f"{shown}/")
         elif stat.S_ISREG(mode) and name != LOCK and not name.endswith(".tmp"):
             yield shown
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LIMIT = 4096
 _TRIES = 100
+#: Its file in the folder of a run.
+NAME = ".lock"
 
 
 class Holder(Value):

@@ -172,8 +172,12 @@ def moment(text: str) -> float:
 
 def write(folder: str, manifest: Manifest) -> None:
     """Replace the manifest in the folder of its run, durably. Raises StorageError."""
-    text = json.dumps(manifest.to_record(), indent=2)
-    files.write(os.path.join(folder, NAME), f"{text}\n".encode(), 0o600)
+    files.write(os.path.join(folder, NAME), to_bytes(manifest), 0o600)
+
+
+def to_bytes(manifest: Manifest) -> bytes:
+    """The file of a manifest."""
+    return f"{json.dumps(manifest.to_record(), indent=2)}\n".encode()
 
 
 def read(folder: str) -> Manifest:

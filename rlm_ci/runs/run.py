@@ -15,7 +15,9 @@ from rlm_ci import files, process
 from rlm_ci.errors import INTERNAL, INTERRUPTED, TERMINATED, RlmCiError, StorageError, UsageError
 from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, folder, rollup
 from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.inventory import ENDINGS, EVENTS, sum_up
 from rlm_ci.runs.journal import Journal
+from rlm_ci.runs.lock import NAME as LOCK
 from rlm_ci.runs.lock import Lock, holder
 from rlm_ci.runs.manifest import Child, Command, Manifest
 from rlm_ci.texts import encodable
@@ -29,14 +31,10 @@ if TYPE_CHECKING:
     from rlm_ci.runs.lock import Holder
     from rlm_ci.runs.store import Store
 
-LOCK = ".lock"
-EVENTS = "events.jsonl"
-LOG = "runner.log"
 EVENT_VERSION = 1
 #: Characters of one text that an event, and a summary, may have.
 _EVENT_TEXT = 16_384
 _SUMMARY = 4_000
-_ENDINGS = {SUCCEEDED: "run_completed", FAILED: "run_failed", CANCELLED: "run_canceled"}
 
 
 class Step:
@@ -87,6 +85,8 @@ class Run:
         self._heart: threading.Thread | None = None
         #: What the work has to say about its end besides the exit code.
         self.detail: str | None = None
+        #: What its results rest on besides its own record, to make them again.
+        self.rests_on: Mapping[str, Any] = {}
         #: Whether it is given more of the budget that has ended it.
         self.raised = False
         #: As it stood before somebody let it go on, where somebody did.
@@ -220,10 +220,11 @@ class Run:
         with self._state:
             said = {"summary": summary, "status_detail": self._said(detail)}
             ended = self.manifest.moved(status, self.now(), exit_code=exit_code, **said)
-            payload = {"status": status, "exit_code": exit_code, **said}
+            payload = {"status": status, "exit_code": exit_code, **said, "rests_on": self.rests_on}
             doubt: RlmCiError | None = None
             try:
-                self.event(_ENDINGS[status], payload, durable=True)
+                payload |= sum_up(self.path, ended)
+                self.event(ENDINGS[status], payload, durable=True)
             except StorageError as error:  # it may be what ends the run
                 doubt = error
             try:  # before the manifest: a run that has ended is in the metrics

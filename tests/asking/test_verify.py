@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from run_edits import unseen
 
 from asking.stage import LOG, QUESTION, Script, final, going_on, log, read, span
 from rlm_ci.redaction import SIGN
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Cli
+    from conftest import Cli, Ended
     from fixing.stage import Outcome
     from llm.server import ModelServer
 
@@ -133,6 +134,18 @@ def test_what_was_changed_is_named(
     assert any(line.startswith("✗ ") and named in line for line in checked.stdout.splitlines()), (
         checked.stdout
     )
+
+
+def test_every_byte_counts(stage: Asking) -> None:
+    """Of prompts, sub-calls and the context, too."""
+    stage.llm.script(TWO)
+    _, run = stage.fixed("--context", LOG, goal=QUESTION)
+
+    def verified() -> Ended:
+        return stage.cli("verify", str(run.folder))
+
+    assert verified().code == 0
+    assert unseen(run.folder, verified, every=True) == []
 
 
 @pytest.mark.parametrize("intent", ["fail", "pause"])

@@ -44,7 +44,7 @@ def test_the_files_of_a_run(cli: Cli, feature: tuple[GitRepo, str, str]) -> None
     ended = cli("pr", "--review", "off", cwd=repo)
     assert ended.code == 1
     (run,) = (repo.path / ".runs" / "rlm-repo" / "cli").iterdir()
-    kept = {".lock", "events.jsonl", "manifest.json"}
+    kept = {".lock", "events.jsonl", "files.sha256", "manifest.json"}
     assert {path.name for path in run.iterdir()} == {*FILES, *kept}
     manifest = json.loads((run / "manifest.json").read_text())
     resources.validate(manifest, "manifest.schema.json", "manifest.json")

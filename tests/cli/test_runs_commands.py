@@ -245,10 +245,10 @@ def test_a_run_is_exported_where_one_is_or_where_one_says(
     run = made.finished()
     ended = stage.cli("export", "latest")
     assert ended.code == 0
-    assert f"{run.id}.tar.gz: 2 files" in ended.stdout
+    assert f"{run.id}.tar.gz: 3 files" in ended.stdout
     out = tmp_path / "x.tar.gz"
     told = stage.cli("export", run.id, "-o", str(out), "--format", "json").json()
-    assert (told["run_id"], told["files"], told["file"]) == (run.id, 2, str(out))
+    assert (told["run_id"], told["files"], told["file"]) == (run.id, 3, str(out))
     assert out.read_bytes() == (stage.repo.path / f"{run.id}.tar.gz").read_bytes()
     with tarfile.open(out) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -269,7 +269,7 @@ def test_a_run_is_exported_into_a_pipe(stage: Stage, made: Place, tmp_path: Path
         check=True, capture_output=True, timeout=60,
     )  # fmt: skip
     assert piped.stdout == out.read_bytes()
-    assert b"2 files, " in piped.stderr
+    assert b"3 files, " in piped.stderr
     assert not (stage.repo.path / "-").exists()
     refused = stage.cli("export", run.id, "-o", "-", "--format", "json")
     assert (refused.code, refused.stdout) == (2, "")

@@ -143,7 +143,8 @@ class Outcome:
 
 
 #: Files of a run that say when and how long, beside the report and the artifacts.
-TIMES = {"manifest.json", "events.jsonl", "calls.jsonl", "request.json", "runner.log", ".lock"}
+TIMES = {"manifest.json", "events.jsonl", "calls.jsonl", "request.json", "runner.log", ".lock",
+         "files.sha256"}  # fmt: skip
 #: Copies of the work tree, and what made them.
 _PRIVATE = re.compile(r"rlm/(work|verdict|git|snapshot\.json)\b")
 

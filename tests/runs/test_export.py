@@ -47,7 +47,7 @@ def test_an_export_is_deterministic_and_sums_up(place: Place, tmp_path: Path) ->
         f"{hashlib.sha256(data).hexdigest()}  {name.partition('/')[2]}\n"
         for name, data in found.items()
     )
-    assert done.files == len(found) == 3
+    assert done.files == len(found) == 4
     assert done.size == sum(map(len, found.values()))
 
 
@@ -63,7 +63,8 @@ def test_links_copies_and_git_folders_stay_out(place: Place, tmp_path: Path) -> 
     export(run.path, run.id, str(tmp_path / "a.tar.gz"))
     names = {name.partition("/")[2] for name in members(tmp_path / "a.tar.gz")}
     assert names == {
-        "SHA256SUMS", "events.jsonl", "manifest.json", "rlm/work.txt", "work/kept.txt",
+        "SHA256SUMS", "events.jsonl", "files.sha256", "manifest.json", "rlm/work.txt",
+        "work/kept.txt",
     }  # fmt: skip
 
 
@@ -93,7 +94,7 @@ def test_a_link_to_a_device_is_no_name_to_take(place: Place, tmp_path: Path) -> 
     run = place.finished()
     link = tmp_path / "null"
     link.symlink_to(os.devnull)
-    assert export(run.path, run.id, str(link)).files == 2
+    assert export(run.path, run.id, str(link)).files == 3
     assert link.is_symlink()
 
 
@@ -119,4 +120,4 @@ def test_any_name_of_a_file_can_be_checked(place: Place, tmp_path: Path) -> None
         capture_output=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended
-    assert ended.stdout.count(b": OK\n") == 6
+    assert ended.stdout.count(b": OK\n") == 7

@@ -24,6 +24,10 @@ class Own:
         """How many were asked for so far."""
         return sum(self._known.values())
 
+    def is_ours(self, folder: str) -> bool:
+        """Whether rlm-ci writes there itself: today, or only from the next run on."""
+        return _identity(folder) in self._folders
+
     def has(self, folder: str) -> bool:
         """Whether ``folder`` is one of them."""
         if folder not in self._known:

@@ -1,0 +1,291 @@
+"""What follows from the record of a run, made once more from it, in a folder of its own.
+
+A review comes from the results of its nodes, a wiki is solved again from its sources, a fix loop
+takes its turns again; answers of models and outputs of commands are those of the record. No model
+is asked, and no command run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+
+from rlm_ci import __version__, files, publishing
+from rlm_ci.cli import output, scope
+from rlm_ci.cli.documenting import Documenting
+from rlm_ci.cli.exploring import Attempt
+from rlm_ci.cli.progress import Progress
+from rlm_ci.cli.replay import begin_alike
+from rlm_ci.cli.reviewing import Reviewing, ReviewingChange
+from rlm_ci.cli.running import ROWS
+from rlm_ci.cli.work import CALLS, SYMBOLIC, Work, without_runs
+from rlm_ci.errors import FINDINGS, LIMIT, OK, ConfigError, RlmCiError
+from rlm_ci.recursion import overview
+from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.review.vicinity import Vicinity
+from rlm_ci.recursion.solver import RLM
+from rlm_ci.recursion.symbolic.masking import is_masked
+from rlm_ci.redaction import Redactor
+from rlm_ci.runs import export, inventory, request
+from rlm_ci.runs.request import Request
+from rlm_ci.runs.run import Run
+from rlm_ci.runs.store import Store
+from rlm_ci.settings import Settings
+from rlm_ci.table import PROGRAM
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.cli.terms import Agreed, Plan
+    from rlm_ci.findings import Report
+    from rlm_ci.git import Repository
+    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.nodes import NodeResult
+    from rlm_ci.runs.manifest import Manifest
+
+_LIMIT = 1 << 30
+#: What a run makes besides its report; of that, what tells when, or in which order.
+_MADE = "rlm/"
+_TIMED = re.compile(r"rlm/(?:(?:run|state|snapshot)\.json|[a-z]+\.jsonl|before/.*)")
+_ARTIFACTS = "rlm/artifacts/"
+
+
+class Derived(Value):
+    """How many files are what the record gives, what is not, and what was not looked at."""
+
+    files: int = 0
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def settings_of(rests_on: Mapping[str, Any], environ: Mapping[str, str], root: str) -> Settings:
+    """The settings of a run, as its last event tells them, and none of today's."""
+    rows = {row.key: row for row in (*PROGRAM, *ROWS)}
+    settings = Settings(rows.values(), {}, {})
+    settings.environ = environ
+    settings.recall(rests_on["settings"])
+    out, folder = settings.wiki.out, os.path.join(root, rests_on["folder"])
+    settings.values["wiki.out"] = out and os.path.join(folder, out)
+    return settings
+
+
+def rendered(
+    report: Report, settings: Settings, templates: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """The files that are views of a report, by name."""
+    options = output.rendering(settings, templates).replace(colour=False)
+    for name, renderer in output.FILES:
+        text = publishing.render(report, renderer, options)
+        yield name, text.encode("utf-8", "backslashreplace")
+
+
+class _Stored(Attempt):
+    """Takes the result that the journals have, whatever looked at the files."""
+
+    def _result(self, agreed: Agreed, plan: Plan, folder: str) -> NodeResult:  # noqa: ARG002 - as it is called
+        place = self._all.stored
+        head = overview.read(place)
+        with Journals.stored(place) as store:
+            root = RLM(plan.corpus, store).root.id
+            number = store.found(root)
+            if head is None or number is None or head["corpus"]["digest"] != plan.corpus.digest:
+                raise ConfigError(
+                    "the files are not those that the run looked at",
+                    where=printable(place),
+                    hint="bring them back: of a work tree nobody else keeps them",
+                )
+            return store.results((number,))[0]
+
+
+class _Reviewed(Reviewing):
+    attempt = _Stored
+
+
+class _ReviewedChange(ReviewingChange):
+    attempt = _Stored
+
+    def corpus(self, agreed: Agreed) -> Corpus:
+        change = scope.change_of(agreed.scope, self.repository)
+        if change is None:
+            raise ConfigError("it is no review of a change", where=CALLS, hint="restore it")
+        self.change = change
+        if agreed.options.get("onward") is not None:
+            self._whole = scope.corpus(agreed.scope, self.repository, self.skipped)
+            self._vicinity = Vicinity(self._whole)
+        return super().corpus(agreed)
+
+
+class _Documented(Documenting):
+    def _cache(self) -> str:
+        """None of what was kept since: all of it is read again."""
+        return os.path.join(self.skipped[-1], "cache")
+
+
+class _SameName(Store):
+    """Makes one run, by the name of another."""
+
+    def __init__(self, root: str, run: Manifest) -> None:
+        super().__init__(root, "runs")
+        self._name = run.run_id
+
+    def new_run(self, task_id: str, now: Any = None) -> tuple[str, str]:  # noqa: ARG002 - as it is called
+        path = os.path.join(self.root, task_id, "cli", self._name)
+        files.make_folder(path, 0o700)
+        return self._name, path
+
+
+def examine(
+    folder: str,
+    run: Manifest,
+    report: Report,
+    ending: Mapping[str, Any],
+    *,
+    repository: Repository,
+    today: Settings,
+) -> Derived:
+    """Hold the report of a run and its other files against what they follow from."""
+    try:
+        settings = settings_of(ending["rests_on"], today.environ, repository.root)
+        if _is_made_again(folder, run, report):
+            found = _derive(folder, run, report, settings, repository)
+            if found.problems and ending["version"] != __version__:
+                told = f"rlm-ci {ending['version']} has made the run, and this is {__version__}"
+                found = found.replace(notes=(*found.notes, printable(told)))
+            return found
+        return _views(folder, report, settings, ending["rests_on"].get("templates", {}))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        told = f"its settings are not as a run writes them ({type(error).__name__})"
+        return Derived(problems=(f"{inventory.EVENTS}: {told}",))
+
+
+def _is_made_again(folder: str, run: Manifest, report: Report) -> bool:
+    """Whether the run has a record from which its report follows."""
+    is_question = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
+    if is_question or not os.path.lexists(os.path.join(folder, CALLS)):
+        return False
+    return run.pipeline_id in ("review", "wiki") or (
+        run.pipeline_id == "rlm" and request.is_kept(folder)
+    )
+
+
+def _views(
+    folder: str, report: Report, settings: Settings, templates: Mapping[str, str] | None
+) -> Derived:
+    """Whether all files of a report show the same; ``templates`` is None for too long ones."""
+    problems, number = [], 0
+    plain = report.replace(publication=None)
+    for name, data in rendered(plain, settings, templates):
+        is_unknown = templates is None and name in ("comment.md", "report.html")
+        if name == "report.json" or is_unknown:
+            continue
+        try:
+            stored = files.read(os.path.join(folder, name), _LIMIT)
+        except files.UnreadableError as error:
+            problems.append(f"{name}: {error}")
+            continue
+        number += stored == data
+        if stored != data:
+            problems.append(f"{name}: it does not show what report.json says")
+    return Derived(number, tuple(map(printable, problems)))
+
+
+def _derive(
+    folder: str, run: Manifest, report: Report, settings: Settings, repository: Repository
+) -> Derived:
+    """Make again what the run in ``folder`` has made, and compare it byte by byte."""
+    from tempfile import TemporaryDirectory
+
+    with (
+        TemporaryDirectory(prefix="rlm-ci-verify-") as scratch,
+        Progress(settings.environ, quiet=True) as progress,
+        Run.create(
+            _SameName(scratch, run),
+            run.task_id,
+            pipeline_id=run.pipeline_id,
+            redactor=Redactor(settings.environ),
+            out=os.path.join(scratch, "out"),
+        ) as held,
+    ):
+        own = without_runs(repository.root, settings.runs_dir, settings.out_dir)
+        skipped = (*own, scratch)
+        calls = os.path.join(folder, CALLS)
+        work: Any
+        goal = None
+        if run.pipeline_id == "wiki":
+            work = _Documented(settings, repository, progress, skipped=skipped, replay=calls)
+        elif run.pipeline_id == "review":
+            is_own = request.is_kept(folder)
+            kind = _Reviewed if is_own else _ReviewedChange
+            work = kind(settings, repository, progress, skipped=skipped, replay=calls)
+            work.stored = os.path.join(folder, "rlm")
+        else:
+            begin_alike(folder, held)
+            goal = Request.read(folder, run.pipeline_id).goal
+            work = Work(settings, repository, progress, skipped=skipped, replay=calls)
+        error: RlmCiError | None = None
+        try:
+            work(held, goal)
+        except RlmCiError as ended:
+            error = ended
+        if work.report is None or (error is not None and error.code != run.exit_code):
+            told = f"report.json: it cannot be made again from the record of the run: {error}"
+            return _untold(run, printable(told))
+        found = _compared(folder, held.path, _as_counted(work.report, report), settings)
+        if found.problems and error is not None:
+            return _untold(run, "report.json: the error that ended the run is not made again")
+        return found
+
+
+def _untold(run: Manifest, told: str) -> Derived:
+    """Of what cannot be made again a fix loop has its patch, and an error nothing else."""
+    if run.pipeline_id == "rlm" or run.exit_code not in (OK, FINDINGS, LIMIT):
+        return Derived(notes=(told,))
+    return Derived(problems=(told,))
+
+
+def _as_counted(made: Report, report: Report) -> Report:
+    """``made``, with what no record tells: how many answers were found instead of asked for."""
+    known = min(report.usage.replayed, made.usage.calls)
+    return made.replace(usage=made.usage.replace(replayed=known))
+
+
+def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> Derived:
+    clean = Redactor(settings.environ).text
+    problems, number = [], 0
+    expected = dict.fromkeys(name for name, _ in output.FILES)
+    expected |= dict.fromkeys(
+        name
+        for name in export.names(scratch)
+        if name.startswith(_MADE) and not _TIMED.fullmatch(name)
+    )
+    known = dict(rendered(made, settings))
+    for name in expected:
+        try:
+            stored = files.read(os.path.join(folder, *name.split("/")), _LIMIT)
+        except files.UnreadableError as error:
+            problems.append(f"{name}: {error}")
+            continue
+        data = known.get(name)
+        if data is None:
+            data = files.read(os.path.join(scratch, *name.split("/")), _LIMIT)
+        if stored == data or _is_masked(stored, data, clean):
+            number += 1
+        else:
+            problems.append(f"{name}: it is not what the record of the run gives")
+    extra = [name for name in export.names(folder) if name.startswith(_ARTIFACTS)]
+    problems += [
+        f"{name}: the record of the run does not give it" for name in extra if name not in expected
+    ]
+    return Derived(number, tuple(map(printable, problems)))
+
+
+def _is_masked(stored: bytes, made: bytes, clean: Any) -> bool:
+    """Whether they differ in secrets alone: other ones may be known today."""
+    with suppress(UnicodeDecodeError):
+        return is_masked(clean(stored.decode()), made.decode())
+    return False

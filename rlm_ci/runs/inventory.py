@@ -1,0 +1,153 @@
+"""The files of a run that has ended, each with its SHA-256; held against them months later.
+
+The list is a file of its own, as ``sha256sum --check`` reads it. Its digest, and that of the
+manifest, stand in the last event of the run, behind which nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+
+from rlm_ci import __version__, files
+from rlm_ci.errors import RlmCiError
+from rlm_ci.runs import CANCELLED, FAILED, SUCCEEDED, export
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.journal import replay
+from rlm_ci.texts import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, Final
+
+    from rlm_ci.runs.manifest import Manifest
+
+NAME: Final = "files.sha256"
+EVENTS: Final = "events.jsonl"
+LOG: Final = "runner.log"
+#: The event that ends a run, by its status.
+ENDINGS: Final = {SUCCEEDED: "run_completed", FAILED: "run_failed", CANCELLED: "run_canceled"}
+#: What is no evidence: a process writes its output until it is gone. The lock, what a kill left
+#: of files that were being written, and copies of the work tree are not looked at either.
+_NO_EVIDENCE: Final = frozenset((LOG, export.SUMS))
+#: Files that the last event, and not the list, tells of.
+_OWN: Final = frozenset((NAME, EVENTS, manifests.NAME))
+#: As large as it likes, and held against the hashes of its own index.
+_SOURCE: Final = "rlm/context/source.txt"
+_LINE: Final = re.compile(rb"(\\?)([0-9a-f]{64})  ([^\n]+)\n")
+_BLOCK: Final = 1 << 20
+_MOST: Final = 100
+
+
+class Held(Value):
+    """How many files are what they were, what is wrong, and the payload of the last event."""
+
+    files: int
+    problems: tuple[str, ...]
+    ending: Mapping[str, Any] = {}
+
+
+def sum_up(folder: str, ended: Manifest) -> dict[str, Any]:
+    """Write the list of the files in ``folder``; what the event that ends the run says of them.
+
+    ``ended`` is the manifest that follows. Raises StorageError.
+    """
+    lines = (export.sum_line(_digest(folder, name), name) for name in _listed(folder))
+    data = "".join(lines).encode("utf-8", "surrogateescape")
+    files.write(os.path.join(folder, NAME), data, 0o600)
+    return {
+        "version": __version__,
+        "files": sha256(data).hexdigest(),
+        "manifest": sha256(manifests.to_bytes(ended)).hexdigest(),
+    }
+
+
+def children(folder: str) -> Iterator[str]:
+    """The folders of runs within a run, relative to its own."""
+    for name in export.names(folder):
+        inner, _, last = name.rpartition("/")
+        if inner and last == manifests.NAME:
+            yield inner
+
+
+def check(folder: str, run: Manifest) -> Held:
+    """Hold the files of a run that has ended against its list, and that against its last event."""
+    try:
+        ending = _ending(folder, run)
+        if "files" not in ending:
+            told = "an older rlm-ci has made this run, and kept no list of its files"
+            return Held(0, (f"{NAME}: {told}",), ending)
+        data = files.read(os.path.join(folder, NAME), _BLOCK << 10)
+    except (RlmCiError, files.UnreadableError, _OtherError) as error:
+        return Held(0, (printable(str(error)),))
+    problems = []
+    if sha256(data).hexdigest() != ending["files"]:
+        problems.append(f"{NAME}: it is not what the run wrote")
+    if _digest(folder, manifests.NAME) != ending["manifest"]:
+        problems.append(f"{manifests.NAME}: it is not what the run wrote")
+    known = dict(_parsed(data))
+    there = set(_listed(folder))
+    for name in sorted(known.keys() | there):
+        if name not in there:
+            problems.append(f"{printable(name)}: it is gone")
+        elif name not in known:
+            problems.append(f"{printable(name)}: no run has written it")
+        elif _digest(folder, name) != known[name]:
+            problems.append(f"{printable(name)}: it is not what the run wrote")
+    return Held(len(known), tuple(problems[:_MOST]), ending)
+
+
+class _OtherError(Exception):
+    """The events of a run do not tell its end."""
+
+
+def _ending(folder: str, run: Manifest) -> Mapping[str, Any]:
+    """The payload of the event that ended the run, behind which there must be nothing."""
+    path = os.path.join(folder, EVENTS)
+    last: Mapping[str, Any] = {}
+    for record in replay(path):
+        last = record
+    with open(path, "rb") as source:
+        source.seek(-1, os.SEEK_END)
+        is_whole = source.read() == b"\n"
+    if not is_whole:
+        raise _OtherError(f"{EVENTS}: something stands behind its last record")
+    if last.get("event") != ENDINGS.get(run.status) or last.get("run_id") != run.run_id:
+        raise _OtherError(f"{EVENTS}: its last record does not tell that the run is {run.status}")
+    payload = last["payload"]
+    if payload.get("exit_code") != run.exit_code or payload.get("summary") != run.summary:
+        raise _OtherError(f"{manifests.NAME}: {EVENTS} tells of another end of the run")
+    return payload if isinstance(payload, dict) else {}
+
+
+def _listed(folder: str) -> Iterator[str]:
+    """The files that are held against the list."""
+    inner = tuple(f"{name}/" for name in children(folder))
+    for name in export.names(folder):
+        if name not in _OWN | _NO_EVIDENCE and name != _SOURCE and not name.startswith(inner):
+            yield name
+
+
+def _digest(folder: str, name: str) -> str:
+    """The SHA-256 of a file; "" for what cannot be read."""
+    digest = sha256()
+    try:
+        descriptor = files.open_regular(os.path.join(folder, name), os.O_RDONLY)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as source:
+        while block := source.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _parsed(data: bytes) -> Iterator[tuple[str, str]]:
+    """Names and digests of a list."""
+    for mark, digest, name in _LINE.findall(data):
+        text = name.decode("utf-8", "surrogateescape")
+        if mark:
+            text = re.sub(r"\\(.)", lambda one: {"n": "\n", "r": "\r"}.get(one[1], one[1]), text)
+        yield text, digest.decode("ascii")

@@ -1,0 +1,197 @@
+"""``rlm-ci verify RUN``: every byte that a run has left counts, also where its sums are forged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from run_edits import append, evidence_of, unseen
+from runs_stage import Stage
+
+from rlm_ci.runs import inventory, manifest, records
+from rlm_ci.runs.journal import replay
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Cli, Ended
+    from histories import GitRepo
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
+
+HOLE = '"""Calls."""\n\nimport requests\n\n\ndef run(word):\n    """Ask."""\n    return {}\n'
+FIX = ("rlm", "Mend it", "--agent", "cp good.py calc.py", "--validator", "grep -q good calc.py")
+#: By name the commands that make a run.
+RUNS: dict[str, tuple[str, ...]] = {
+    "review": ("review",),
+    "change": ("review", "--base", "HEAD~1"),
+    "wiki": ("wiki", "--out", "pages"),
+    "pr": ("pr", "--base", "HEAD~1"),
+    "fix": FIX,
+}
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
+    found = Stage(repo, cli)
+    repo.write("src/hole.py", HOLE.format("requests.get(word)")).commit()
+    repo.write("src/hole.py", HOLE.format("requests.get(word, verify=False)"))
+    repo.write("good.py", "good = 1\n").write("calc.py", "bad = 1\n").commit()
+    yield found
+    found.clean()
+
+
+def made(stage: Stage, name: str) -> Path:
+    ended = stage.cli(*RUNS[name])
+    assert ended.code in (0, 1), ended
+    [run] = stage.ids()
+    folder = stage.folder(run)
+    checked = stage.cli("verify", str(folder))
+    assert checked.code == 0, checked
+    assert "all as it wrote them" in checked.stdout
+    assert "made again from its record" in checked.stdout
+    return folder
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("name", RUNS)
+def test_every_byte_counts(stage: Stage, name: str, request: pytest.FixtureRequest) -> None:
+    """Flipped, longer, shorter or gone: no file of a run changes without a word."""
+    folder = made(stage, name)
+    is_whole = "full" in (request.config.getoption("-m") or "").replace("not full", "")
+    assert len(evidence_of(folder)) > 7
+
+    def verified() -> Ended:
+        return stage.cli("verify", str(folder))
+
+    assert unseen(folder, verified, every=is_whole) == []
+    (folder / "rlm").mkdir(exist_ok=True)
+    (folder / "rlm" / "APPROVED.md").write_text("yes\n")
+    ended = stage.cli("verify", str(folder))
+    assert (ended.code, "rlm/APPROVED.md: no run has written it" in ended.stdout) == (1, True)
+
+
+def forge(folder: Path) -> None:
+    """Write the sums of a run anew, as somebody would who knows how."""
+    run = manifest.read(str(folder))
+    sums = inventory.sum_up(str(folder), run)
+    path = folder / "events.jsonl"
+    found = list(replay(str(path)))
+    found[-1]["payload"] |= sums
+    path.write_bytes(b"".join(map(records.to_line, found)))
+
+
+def clean(report: dict[str, Any]) -> None:
+    report |= {"verdict": "clean", "findings": []}
+    for part in report["parts"]:
+        part["verdict"] = "clean"
+
+
+def verified(stage: Stage, folder: Path, *, forged: bool) -> Ended:
+    if forged:
+        forge(folder)
+    return stage.cli("verify", str(folder))
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_a_review_says_what_its_record_gives(stage: Stage, *, forged: bool) -> None:
+    folder = made(stage, "change")
+    path = folder / "report.json"
+    before = path.read_bytes()
+    report = json.loads(before)
+    clean(report)
+    path.write_text(json.dumps(report))
+    ended = verified(stage, folder, forged=forged)
+    assert (ended.code, "✗ report.json: it is not what the" in ended.stdout) == (1, True), ended
+    path.write_bytes(before)
+    inner = "rlm/artifacts/review"
+    for name in (f"{inner}/report.md", f"{inner}/findings.json", "comment.md", "report.sarif"):
+        held = (folder / name).read_bytes()
+        append(folder / name)
+        ended = verified(stage, folder, forged=forged)
+        assert (ended.code, f"✗ {name}: it is not what the" in ended.stdout) == (1, True), ended
+        (folder / name).write_bytes(held)
+    assert verified(stage, folder, forged=True).code == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["review", "wiki", "fix"])
+def test_what_is_made_again_is_made_without_the_sums(stage: Stage, name: str) -> None:
+    folder = made(stage, name)
+    others = ("files.sha256", "manifest.json", ".jsonl", "request.json", "run.json",
+              "snapshot.json", "state.json")  # fmt: skip
+    inner = ("rlm/iteration-", "commands/")
+    for one in evidence_of(folder):
+        if one.endswith(others) or one.startswith(inner):
+            continue  # recorded: what was asked for, and what happened
+        held = (folder / one).read_bytes()
+        (folder / one).write_bytes(held + b"\n")
+        ended = verified(stage, folder, forged=True)
+        assert (ended.code, f"✗ {one}: " in ended.stdout) == (1, True), (one, ended)
+        (folder / one).write_bytes(held)
+
+
+@pytest.mark.full
+def test_a_report_of_pr_is_that_of_its_review(stage: Stage) -> None:
+    """Its checks are recorded; the review in it is a run whose report is made again."""
+    folder = made(stage, "pr")
+    path = folder / "report.json"
+    report = json.loads(path.read_text())
+    clean(report)
+    path.write_text(json.dumps(report))
+    ended = verified(stage, folder, forged=True)
+    assert (ended.code, "✗ comment.md: it does not show" in ended.stdout) == (1, True), ended
+    assert "✗ report.json: its part review is not that of the run within" in ended.stdout
+
+
+@pytest.mark.full
+def test_a_run_can_be_moved_exported_and_named_by_its_report(stage: Stage, tmp_path: Path) -> None:
+    folder = made(stage, "change")
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(folder, moved)
+    for place in (moved, moved / "report.json", moved / "manifest.json"):
+        ended = stage.cli("verify", str(place), env={"RLM_CI_FAIL_LEVEL": "low"})
+        assert (ended.code, "made again from its record" in ended.stdout) == (0, True), ended
+    told = stage.cli("export", folder.name, "-o", str(tmp_path / "a.tar.gz"))
+    assert told.code == 0
+    with tarfile.open(tmp_path / "a.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    ended = stage.cli("verify", str(tmp_path / folder.name))
+    assert (ended.code, "all as it wrote them" in ended.stdout) == (0, True), ended
+    shutil.copy(folder / "report.json", tmp_path / "report.json")
+    ended = stage.cli("verify", str(tmp_path / "report.json"))
+    assert ended.code == 0
+    assert "files of the run" not in ended.stdout
+
+
+@pytest.mark.full
+def test_a_run_of_an_older_version_is_not_called_whole(stage: Stage) -> None:
+    folder = made(stage, "review")
+    path = folder / "events.jsonl"
+    found = list(replay(str(path)))
+    for name in ("files", "manifest", "version", "rests_on"):
+        del found[-1]["payload"][name]
+    path.write_bytes(b"".join(map(records.to_line, found)))
+    os.unlink(folder / "files.sha256")
+    ended = stage.cli("verify", str(folder))
+    assert ended.code == 1
+    assert "an older rlm-ci has made this run, and kept no list of its files" in ended.stdout
+
+
+@pytest.mark.full
+def test_what_is_gone_from_the_work_tree_is_not_made_again(stage: Stage) -> None:
+    ended = stage.cli("review", "--worktree")
+    assert ended.code == 1
+    folder = stage.folder(stage.only())
+    assert stage.cli("verify", str(folder)).code == 0
+    stage.repo.write("good.py", "good = 2\n")
+    ended = stage.cli("verify", str(folder))
+    assert ended.code == 1
+    assert "report.json: it cannot be made again from the record of the run" in ended.stdout
+    assert "the files are not those that the run looked at" in ended.stdout

@@ -1,0 +1,57 @@
+"""Edits of the files of a run, one by one: flipped, longer, shorter, gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Ended
+
+#: What docs/runs.md says is no evidence.
+NO_EVIDENCE = (".lock", "runner.log", "rlm/git/", "rlm/work/", "rlm/verdict/")
+
+
+def evidence_of(folder: Path) -> list[str]:
+    every = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in every]
+    return [name for name in names if not any(name.startswith(one) or f"/{one}" in name or
+            name.endswith(f"/{one}") for one in NO_EVIDENCE)]  # fmt: skip
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def append(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b" APPROVED")
+
+
+def cut(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: data.rfind(b"\n", 0, -1) + 1])
+
+
+def unseen(
+    folder: Path, verified: Callable[[], Ended], *, every: bool
+) -> list[tuple[str, str, str]]:
+    """The edits that ``verified`` does not notice; without ``every`` one a file is tried."""
+    found = []
+    changes: tuple[Callable[[Path], None], ...] = (flip, append, cut, Path.unlink)
+    for number, one in enumerate(evidence_of(folder)):
+        path = folder / one
+        data = path.read_bytes()
+        for change in changes if every else changes[number % 4 : number % 4 + 1]:
+            if change is not Path.unlink and not data:
+                continue
+            change(path)
+            ended = verified()
+            if ended.code not in (1, 5, 6):
+                found.append((one, change.__name__, ended.stdout))
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+    return found
