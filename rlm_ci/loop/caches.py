@@ -26,7 +26,7 @@ _GO, _GO_EXPIRY = "go-build", "testexpire.txt"
 
 
 class Caches:
-    """The caches of a run, below ``folder``."""
+    """The caches of a run, below ``folder``. Each method raises StorageError."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -35,13 +35,13 @@ class Caches:
         """The cache for a command; that of the last verdict is another one."""
         place = self._place(_VERDICT if last_verdict else _WORK)
         if os.path.islink(place) or not os.path.isdir(place):
-            files.clear(place)
+            _clear(place)
             files.make_folder(place, 0o700)
         return tuple(Mount(place, f"{HOME}/{name}", writable=True) for name in _PLACES)
 
     def begin(self) -> None:
-        """Forget all: the validator is about to run for the first time. Raises OSError."""
-        files.clear(self._folder)
+        """Forget all: the validator is about to run for the first time."""
+        _clear(self._folder)
 
     def keep_first(self) -> None:
         """Keep what the first run has left, out of the reach of all that run later."""
@@ -55,10 +55,17 @@ class Caches:
             files.write(os.path.join(folder, _GO_EXPIRY), b"%d\n" % time.time_ns())
 
     def _copy(self, source: str, target: str) -> None:
-        files.clear(self._place(target))
+        _clear(self._place(target))
         # A cache that cannot be read is none; of one that is torn, tools take what is whole.
         with suppress(OSError, RecursionError):
             shutil.copytree(self._place(source), self._place(target), symlinks=True)
 
     def _place(self, name: str) -> str:
         return os.path.join(self._folder, name)
+
+
+def _clear(place: str) -> None:
+    try:
+        files.clear(place)
+    except OSError as error:
+        raise files.storage_error(error, place) from None
