@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 
 #: What GitHub asks for where it names no time: https://docs.github.com/rest, "rate limits".
 _SECONDARY_WAIT = 60.0
+#: What GitHub's documentation asks for, by a part of the address; the first that fits counts.
+_PERMISSIONS = (
+    ("/check-runs", ("checks",)),
+    ("/issues/", ("issues", "pull-requests")),
+    ("/pulls", ("pull-requests",)),
+    ("graphql", ("pull-requests",)),
+    ("/actions/", ("actions",)),
+    ("/commits", ("contents",)),
+    ("/contents/", ("contents",)),
+    ("/compare/", ("contents",)),
+)
 
 
 class AttemptError(Exception):
@@ -41,6 +52,8 @@ def failure(status: int, headers: Mapping[str, Any], data: Any, where: str) -> A
         )
     )
     permission = _permission(headers.get("x-accepted-github-permissions", ""))
+    if status == 403 and not permission:
+        permission = _usual_permission(where, reasons)
     permission = "" if limited else permission
     refused = RefusedError(status, reasons, where, permission, limited=limited)
     if limited:
@@ -71,6 +84,16 @@ def _permission(accepted: str) -> str:
     """``issues=write; pull_requests=write`` as a workflow writes it."""
     names = [one.strip().replace("_", "-").replace("=", ": ") for one in accepted.split(";")]
     return printable(" or ".join(name for name in names if name))[:200]
+
+
+def _usual_permission(where: str, reasons: tuple[str, ...]) -> str:
+    """What a request takes, where GitHub's answer, or a proxy's, does not say it; "" if unknown."""
+    if reasons and not any("not accessible" in reason.lower() for reason in reasons):
+        return ""  # it is about something else: a login, a block, an archived repository
+    verb, _, path = where.lower().rpartition(" ")
+    level = "read" if verb == "get" else "write"
+    names = next((names for part, names in _PERMISSIONS if part in path), ())
+    return " or ".join(f"{name}: {level}" for name in names)
 
 
 def _reasons(data: Any) -> Iterator[str]:
@@ -109,4 +132,5 @@ def graphql_data(answer: Any, headers: Mapping[str, Any]) -> dict[str, Any]:
         raise AttemptError(refused, again=True, wait=_asked_wait(headers))
     broken = bool(first) and not kind and not (isinstance(first, dict) and "extensions" in first)
     status = {"FORBIDDEN": 403, "NOT_FOUND": 404}.get(str(kind), 502 if broken else 422)
-    raise AttemptError(RefusedError(status, reasons, "GraphQL"), again=broken)
+    permission = _usual_permission("GraphQL", reasons) if status == 403 else ""
+    raise AttemptError(RefusedError(status, reasons, "GraphQL", permission), again=broken)

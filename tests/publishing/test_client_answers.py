@@ -18,6 +18,7 @@ from hub.state import Comment
 from publishing.conftest import Clock, Stage
 
 from rlm_ci.publishing import check_run, remarks, threads
+from rlm_ci.publishing.answers import AttemptError, graphql_data
 from rlm_ci.publishing.github import Client, Limits
 from rlm_ci.publishing.refusals import UnreachableError, record, rows, text
 
@@ -353,3 +354,10 @@ def test_an_accessor_gives_the_type_or_raises() -> None:
     for accessor, odd in ((record, [{}]), (record, "x"), (text, 7), (text, []), (rows, {})):
         with pytest.raises(UnreachableError, match="not what it should be"):
             accessor(odd)
+
+
+def test_graphql_names_the_permission_that_it_never_tells() -> None:
+    said = {"type": "FORBIDDEN", "message": "Resource not accessible by integration"}
+    with pytest.raises(AttemptError) as caught:
+        graphql_data({"data": None, "errors": [said]}, {})
+    assert caught.value.error.hint.endswith("permission: pull-requests: write")

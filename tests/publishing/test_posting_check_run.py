@@ -184,6 +184,33 @@ def test_a_persons_token_is_told_what_a_check_run_takes(stage: Stage, said: str 
     assert "publish.check_run = false" in result.reason
 
 
+@pytest.mark.parametrize("said", ["Resource not accessible by integration", None])
+@pytest.mark.parametrize(
+    ("verb", "path", "permission"),
+    [
+        ("POST", "*/check-runs", "checks: write"),
+        ("POST", "*/issues/*/comments", "issues: write or pull-requests: write"),
+        ("POST", "*/pulls/*/reviews", "pull-requests: write"),
+        ("GET", "*/issues/*/comments*", "issues: read or pull-requests: read"),
+    ],
+)
+def test_without_githubs_header_the_missing_permission_is_named(
+    stage: Stage, said: str | None, verb: str, path: str, permission: str
+) -> None:
+    body = {"message": said} if said else "<html>"
+    stage.github.fault(verb, path, times=None, status=403, body=body)
+    result = stage.publish(stage.report(10))
+    assert f"give the job's token this permission: {permission}" in (result.reason or "")
+
+
+def test_no_permission_is_named_where_another_reason_is_given(stage: Stage) -> None:
+    body = {"message": "Repository was archived so is read-only."}
+    stage.github.fault("POST", "*/check-runs", times=None, status=403, body=body)
+    reason = stage.publish(stage.report(10)).reason or ""
+    assert "archived" in reason
+    assert "checks: write" not in reason
+
+
 @pytest.mark.parametrize("odd", ["x", [1], {"annotations_count": "many"}], ids=str)
 def test_a_check_run_of_odd_types_fails_alone(stage: Stage, odd: Any) -> None:
     stage.github.fault("PATCH", "*/check-runs/*", times=None, status=502)
