@@ -6,10 +6,10 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.cli import complain, output
-from rlm_ci.cli.running import ROWS, Runs, one_run, record, tell, way_on
+from rlm_ci.cli.running import ROWS, Runs, more_of, one_run, record, tell, way_on
 from rlm_ci.errors import RlmCiError
 from rlm_ci.publishing import neutral
-from rlm_ci.runs import SUCCEEDED, listing
+from rlm_ci.runs import CANCELLED, SUCCEEDED, listing
 from rlm_ci.settings import Settings
 
 TYPE_CHECKING = False
@@ -43,7 +43,10 @@ def run(arguments: Arguments) -> int:
     if not ended.has_ended:
         complain(_gone(entry))
         return errors.TERMINATED
-    return code_of(ended)
+    code = code_of(ended)
+    if code != errors.OK and settings.quiet and settings.format == "text":
+        complain(_failed(entry))
+    return code
 
 
 def code_of(ended: Manifest) -> int:
@@ -51,6 +54,19 @@ def code_of(ended: Manifest) -> int:
     if ended.exit_code is not None:
         return ended.exit_code
     return errors.OK if ended.status == SUCCEEDED else errors.INTERNAL
+
+
+def _failed(entry: Entry) -> RlmCiError:
+    run = entry.run
+    told = neutral.clip(neutral.one_line(run.summary or f"it ended with {run.exit_code}"), 400)
+    word = "was cancelled" if run.status == CANCELLED else "failed"
+    more = more_of(run) if entry.can_be_raised else ""
+    hint = f"give it more with {more}" if more else f"see rlm-ci status {run.run_id}"
+    return RlmCiError(
+        f"the run {word}: {told}",
+        where=run.run_id,
+        hint=way_on(entry) if entry.is_resumable else hint,
+    )
 
 
 def _gone(entry: Entry) -> RlmCiError:

@@ -11,7 +11,7 @@ from itertools import repeat
 
 from rlm_ci import files
 from rlm_ci.errors import UnavailableError
-from rlm_ci.loop import collected, disclosure, tamper
+from rlm_ci.loop import collected, disclosure, fresh, tamper
 from rlm_ci.loop import validator as validation
 from rlm_ci.loop.differences import LIMIT
 from rlm_ci.loop.engine import Acted, Judged
@@ -46,8 +46,6 @@ PROTECTED = (
     "conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "package.json scripts",
     ".github/", ".git*", ".pre-commit-config.yaml", "AGENTS.md", "CLAUDE.md", "sitecustomize.py",
 )  # fmt: skip
-#: What is only seen in a fresh tree: there what nobody would commit is not.
-_FRESH = "passes in the working copy and fails in a fresh one, which has no files that git ignores"
 #: Lines of a status in the state file.
 _SHOWN = 40
 #: Scripts of the validator that an agent is told of.
@@ -108,6 +106,8 @@ class Site:
         self._prepared_badly = False
         #: A file that make makes by itself, and that the last fresh tree was without.
         self._unmade = ""
+        #: Protected files that it has as they were, though the agent has edited them.
+        self._undone = ""
         #: Folders of dependencies that the fresh tree lacks, where a program was not found in it.
         self._missing: tuple[str, ...] = ()
         #: The tests that ran: of the snapshot, and last.
@@ -160,8 +160,11 @@ class Site:
         self._on_step(f"iteration {self._iteration}: last verdict, in a fresh tree")
         tree = self._tree()
         space = self._cell.workspace
-        made = self._protection.made_in(space.entries(tree), space.entries(self._base))
+        before, after = space.entries(self._base), space.entries(tree)
+        made = self._protection.made_in(after, before)
         self._unmade = min(made, default="")
+        allowed = self._plan.allow_test_edits
+        self._undone = fresh.put_back(before, after, self._protection, allow_test_edits=allowed)
         copy = space.fresh(tree, lambda path: path in made or self._is_protected(path))
         try:
             verdict = self._validate(f"{self._iteration}-final", tree, copy)
@@ -183,10 +186,7 @@ class Site:
 
     def _in_fresh(self) -> str:
         """How the validator fails in the fresh tree alone, and what could help."""
-        if self._unmade:
-            made = printable(self._redactor.text(self._unmade))[:200]
-            return f"{_FRESH}, nor {made}, which make has a rule for"
-        return f"{_FRESH} ({self._prepared or 'loop.setup can install what it needs there'})"
+        return fresh.manner(self._unmade, self._undone, self._prepared, self._redactor.text)
 
     def tests(self, names: tuple[str, ...]) -> str:
         """What the validator says of some tests, asked for by the agent."""

@@ -58,6 +58,11 @@ def test_an_agent_that_changes_nothing_on_a_green_tree(stage: Stage) -> None:
     for words in (("wait", run.id), ("resume", run.id), ("replay", run.id, "--check")):
         again = stage.cli(*words)
         assert again.code == (0 if "--check" in words else 3), again
+    quiet = stage.cli("wait", run.id, "-q")
+    assert (quiet.code, quiet.stdout) == (3, ""), quiet
+    error, hint = quiet.stderr.splitlines()
+    assert error.startswith("error: the run failed: no_change: the validator passes as it did")
+    assert hint == f"hint: see rlm-ci status {run.id}"
     assert "failed (no_change)" in stage.cli("status", run.id).stdout
 
 
@@ -106,6 +111,9 @@ def test_without_a_validator_nothing_done_is_not_done(stage: Stage) -> None:
 
 def test_a_result_that_cannot_be_applied_is_not_done(stage: Stage) -> None:
     agent = f"sed -i s/-/+/ calc.py; echo mine > {stage.repo.path}/mine.txt"
+    quiet, _ = stage.fixed("--agent", agent, "--sandbox", "none", "--quiet")
+    assert quiet.stdout.startswith("! Not applied: "), quiet
+    (stage.repo.path / "mine.txt").unlink()
     ended, run = stage.fixed("--agent", agent, "--sandbox", "none")
     assert (ended.code, run.final) == (0, "passed"), ended
     patch = f".runs/{run.manifest['task_id']}/cli/{run.id}/rlm/result.patch"

@@ -232,3 +232,17 @@ def test_a_budget_that_a_broken_agent_used_up_is_no_green_end(stage: Stage) -> N
     assert (finding["rule"], finding["severity"]) == ("rlm/agent-failed", "medium")
     assert "failed in each of its 2 turns" in finding["message"]
     assert "python3 nonexist.py ended with 2" in finding["message"]
+
+
+def test_a_source_with_the_name_of_a_test_is_named_where_it_was_put_back(stage: Stage) -> None:
+    """An A/B test is no test; nothing that git ignores has anything to do with it."""
+    stage.repo.write("shop/ab_test.py", BUG).commit()
+    command = ("--agent", "sed -i s/-/+/ shop/ab_test.py", "--validator")
+    ended, run = stage.fixed(*command, "grep -q 'a + b' shop/ab_test.py")
+    assert (ended.code, run.final) == (3, "no_progress"), ended
+    told = "and shop/ab_test.py as before (protected: tests; --allow-test-edits keeps the edit)"
+    assert told in run.state["final"]["reason"]
+    assert "loop.setup" not in run.state["final"]["reason"]
+    assert told in run.text("rlm/iteration-2/1-single-prompt.md")
+    ended, run = stage.fixed(*command, "grep -q 'a + b' shop/ab_test.py", "--allow-test-edits")
+    assert (ended.code, run.final) == (0, "passed"), ended

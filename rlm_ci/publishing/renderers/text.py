@@ -72,10 +72,15 @@ class _Sheet:
             above = result
         if self._options.verbose:
             yield from self._omitted()
+        yield from self._end(quiet=quiet)
+
+    def _end(self, *, quiet: bool) -> Iterator[str]:
         if not quiet:
             yield ""
             yield from self._advice()
-            yield from self._wrap(words.remarks(report, beside_line=True), "  ")
+            yield from self._wrap(words.remarks(self._report, beside_line=True), "  ")
+        # Quiet is what is as it was meant to be: a result that is not applied is not.
+        if not quiet or words.tone(self._report) != self._report.verdict():
             yield self._verdict()
 
     def _document(self, document: Document) -> Iterator[str]:
