@@ -74,11 +74,15 @@ def advice(report: Report) -> tuple[str, str] | None:
     told += f" and {words.count(rest, 'more language')}" if rest > 0 else ""
     found_by_auto = any(_ANALYZERS[name][1] for name in known)
     if found_by_auto and found.get("auto"):
-        return f"Not looked at: {told}. Install what knows it, and set it up in the repository.", ""
+        return f"Not looked at: {told}. Set one up in the repository and install it.", ""
     where = " on the base branch" if found.get("change") else ""
-    return f"Not looked at: {told}. Add to `rlm-ci.toml`{where}:", (
-        _AUTO if found_by_auto else _BY_NAME
-    )
+    add = f"add to `rlm-ci.toml`{where}:"
+    if found_by_auto:
+        return (
+            f"Not looked at: {told}. Set one up in the repository and install it; then {add}",
+            _AUTO,
+        )
+    return f"Not looked at: {told}. Install it, and {add}", _BY_NAME
 
 
 def _reach(report: Report) -> Mapping[str, Any] | None:

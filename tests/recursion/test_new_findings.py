@@ -14,6 +14,7 @@ from rlm_ci.findings import KNOWN, UNTOUCHED, Finding, Location, Severity
 from rlm_ci.git import Repository, discover
 from rlm_ci.recursion.objectives import review
 from rlm_ci.recursion.review.identity import marks
+from rlm_ci.recursion.review.ruff_settings import within
 from rlm_ci.recursion.review.touched import changed_of, is_touched
 
 if TYPE_CHECKING:
@@ -237,3 +238,14 @@ def test_a_definition_of_another_language_is_known_by_its_name() -> None:
     assert mark(before, 1) == mark(after, 3)
     assert mark(before, 2) == mark(after, 4)
     assert mark(before, 1) != mark(before, 2)
+
+
+def test_a_repository_brings_no_documentation_back_by_its_own_ruff() -> None:
+    place = Location("a.py", 1, 1, quote="def f(): ...")
+    d103, e501 = (
+        Finding(f"review/repository-ruff-{rule}", Severity.LOW, "x", evidence=(place,),
+                source="analyzer:repository-ruff")
+        for rule in ("d103", "e501")
+    )  # fmt: skip
+    assert within([d103, e501], [], (), ()) == ([e501], [])
+    assert within([d103, e501], [], (), ("D103",)) == ([d103, e501], [])

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NAME = "review"
 DOMAINS = ("security", "quality", "performance", "docs", ARCHITECTURE)
 #: Raised whenever the same texts would give other results.
-_VERSION = 1
+_VERSION = 2
 #: How sure we are that a leaf holds no other faults: of files that no analyzer knows, of those
 #: that one does, and of those that a model has read.
 _UNREAD, _ANALYZED, _READ = 0.3, 0.6, 0.9
@@ -202,7 +202,7 @@ def analyse(task: Task) -> dict[str, Any]:
     chosen = [Analyzer.from_dict(row) for row in task.options["analyzers"]]
     by_pipe = bool(task.options.get("by_pipe"))
     done = analyzers.analyse(task, chosen, task.options["domains"], by_pipe=by_pipe)
-    settings, named_rules = task.options.get("settings") or (), task.options["extend"]
+    settings, named_rules = task.options.get("settings", ()), task.options.get("extend", ())
     found, notes = within(done.findings, task.texts, settings, named_rules, by_pipe=by_pipe)
     if base := task.options.get("base"):
         found = comparison.compared(found, task.texts, task.options["changed"], base)

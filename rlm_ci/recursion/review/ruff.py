@@ -202,6 +202,11 @@ def _letters(rule: str) -> str:
     return letters[0] if letters else ""
 
 
+def is_documentation(rule: str) -> bool:
+    """Whether ``rule`` asks for documentation, or for another form of it."""
+    return _DOMAINS.get(_letters(rule)) == "docs"
+
+
 def is_universal(rule: str) -> bool:
     """Whether what ``rule`` finds is wrong in any code, whatever a repository selects.
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     Said = tuple[str, str, int]
 
 _SHARED = "pyproject.toml"
+#: How the repository's own ruff is called, beside the built-in one.
+_REPOSITORYS = "repository-ruff"
 _NAMES = (".ruff.toml", "ruff.toml", _SHARED)
 #: Settings files that extend one another.
 _LONGEST_CHAIN = 8
@@ -98,9 +100,11 @@ def within(
     """Those of ``found`` that the settings ``files`` select, and notes on settings that fail.
 
     What other analyzers found stays, and so does what is wrong in any code, what a rule of
-    ``named`` says, and what is in a file that no settings hold for. ``by_pipe``: no text is
-    written to the disk.
+    ``named`` says, and what is in a file that no settings hold for. Rules of documentation are
+    none that a repository brings back by selecting them. ``by_pipe``: no text is written to the
+    disk.
     """
+    found = [one for one in found if not _is_documentation(one, named)]
     folders = {dirname(path) for path, _ in files if path.rpartition("/")[2] in _NAMES}
     asked = {
         one.evidence[0].path
@@ -108,18 +112,26 @@ def within(
         if _is_bound(one, named) and folders.intersection(_above(one.evidence[0].path))
     }
     if not asked:
-        return list(found), []
+        return found, []
     given = [one for one in texts if one.path in asked and one.line_start == 1]
     try:
         selected = _selected(given, files, by_pipe=by_pipe)
     except ValueError as error:
         told = printable(str(error))[:_REASON]
-        return list(found), [f"the repository's own ruff settings cannot be obeyed: {told}"]
+        return found, [f"the repository's own ruff settings cannot be obeyed: {told}"]
     return [
         one
         for one in found
         if one.evidence[0].path not in asked or not _is_bound(one, named) or _said(one) in selected
     ], []
+
+
+def _is_documentation(finding: Finding, named: Collection[str]) -> bool:
+    """Whether the repository's own ruff asks for documentation, and the review does not."""
+    if finding.source != f"analyzer:{_REPOSITORYS}":
+        return False
+    rule = finding.rule.removeprefix(f"review/{_REPOSITORYS}-").upper()
+    return ruff.is_documentation(rule) and rule not in named
 
 
 def _is_bound(finding: Finding, named: Collection[str]) -> bool:
