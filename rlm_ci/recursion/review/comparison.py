@@ -133,57 +133,70 @@ def compared(
     What is new, and on lines that the change leaves alone, points to the nearest changed line
     first: something there is its cause.
     """
-    known = {path: Counter(some) for path, some in base["found"].items()}
-    left = Counter(base["left"])
-    by_path = {one.path: one for one in texts}
-    told: dict[int, Finding] = {}
+    compare = _Comparison(texts, changed, base)
     marked = list(marks(found, texts))
+    told: dict[int, Finding] = {}
     # Of two that are the same, the one on lines that were not touched is the old one.
     for at in sorted(range(len(found)), key=lambda at: is_touched(found[at], changed)):
-        told[at] = _told(found[at], marked[at], changed, base, known, left, by_path)
+        told[at] = compare(found[at], marked[at])
     return [told[at] for at in sorted(told)]
 
 
-def _told(  # noqa: PLR0917 - what the base has, and is taken from it
-    one: Finding,
-    mark: str,
-    changed: Ranges,
-    base: Mapping[str, Any],
-    known: Mapping[str, Counter[str]],
-    left: Counter[str],
-    texts: Mapping[str, Text],
-) -> Finding:
-    path = one.evidence[0].path
-    if path not in changed:
-        return one
-    touched = is_touched(one, changed)
-    pools = [known.get(path, Counter())] + ([left] if touched else [])
-    for pool in pools:
-        if pool[mark] > 0:
-            pool[mark] -= 1
+class _Comparison:
+    """What the base has, from which each finding takes its like."""
+
+    def __init__(self, texts: Sequence[Text], changed: Ranges, base: Mapping[str, Any]) -> None:
+        self._texts = {one.path: one for one in texts}
+        self._changed = changed
+        self._base = base
+        self._known = {path: Counter(some) for path, some in base["found"].items()}
+        self._left = Counter(base["left"])
+
+    def __call__(self, one: Finding, mark: str) -> Finding:
+        path = one.evidence[0].path
+        if path not in self._changed:
+            return one
+        touched = is_touched(one, self._changed)
+        if self._takes(path, mark, touched=touched):
             return one.replace(suppression=KNOWN if touched else UNTOUCHED)
-    if one.rule == _UNDEFINED and one.message in base["names"].get(path, ()):
-        # Somebody gives the file this name: it was used before, and nothing bound it.
-        one = one.replace(severity=min(one.severity, Severity.MEDIUM))
-    if touched:
-        return one
-    is_known = path in base["found"] and _tool(one) not in base["unknown"].get(path, ())
-    is_open = one.suppression is None and one.severity > Severity.INFO
-    is_caused = is_known and is_open and path in texts
-    cause = _cause(one.evidence[0], texts[path], changed) if is_caused else None
-    if cause is None:
-        return one.replace(suppression=UNTOUCHED)
-    start = one.evidence[0].line_start
-    where = "the file" if start is None else f"line {start}"
-    message = f"{one.message} (at {where}, by what this change does elsewhere)"
-    return one.replace(message=message, evidence=(cause, *one.evidence))
+        if one.rule == _UNDEFINED and one.message in self._base["names"].get(path, ()):
+            # Somebody gives the file this name: it was used before, and nothing bound it.
+            one = one.replace(severity=min(one.severity, Severity.MEDIUM))
+        if touched:
+            return one
+        cause = self._cause(one)
+        if cause is None:
+            return one.replace(suppression=UNTOUCHED)
+        start = one.evidence[0].line_start
+        where = "the file" if start is None else f"line {start}"
+        message = f"{one.message} (at {where}, by what this change does elsewhere)"
+        return one.replace(message=message, evidence=(cause, *one.evidence))
+
+    def _takes(self, path: str, mark: str, *, touched: bool) -> bool:
+        """Take one like it from what the base has in this file, or has had in another."""
+        pools = [self._known.get(path, Counter()), *([self._left] if touched else [])]
+        pool = next((one for one in pools if one[mark] > 0), None)
+        if pool is not None:
+            pool[mark] -= 1
+        return pool is not None
+
+    def _cause(self, one: Finding) -> Location | None:
+        """The changed line nearest to what the change has caused on others, None for the rest."""
+        path = one.evidence[0].path
+        is_open = one.suppression is None and one.severity > Severity.INFO
+        is_new = path in self._base["found"] and _tool(one) not in (
+            self._base["unknown"].get(path, ())
+        )
+        if not (is_open and is_new and path in self._texts):
+            return None
+        return _nearest(one.evidence[0], self._texts[path], self._changed)
 
 
 def _tool(finding: Finding) -> str:
     return finding.source.partition(":")[2]
 
 
-def _cause(place: Location, text: Text, changed: Ranges) -> Location | None:
+def _nearest(place: Location, text: Text, changed: Ranges) -> Location | None:
     """The changed line that is nearest to ``place``, which may be the one behind a deletion."""
     content = text.content if text.whole is None else text.whole
     last = max(1, len(content.splitlines()))
