@@ -74,6 +74,7 @@ def test_tools_for_single_files_obey_the_base_and_tell_what_is_new(stage: Stage)
     repo.write(".shellcheckrc", "disable=SC2086,SC3014\n").write("ruff.toml", "exclude = ['*']\n")
     repo.write("run.sh", "#!/bin/sh\necho $1\n[ $old = 1 ]\n[ $1 == 1 ]\n")
     repo.write("a.py", "def f(x: int) -> bool:\n    return x == 42\n")
+    repo.write("Dockerfile", "FROM python\n").write("eslint.config.js", "")
     repo.write(".github/workflows/ci.yml", WORKFLOW.replace("event_name", "evnt")).commit()
     ended = reviewed(stage, "--base", base)
     assert rules(ended) == {
@@ -90,17 +91,24 @@ def test_a_tool_for_the_whole_tree_obeys_the_base_and_tells_what_is_new(stage: S
     repo = stage.repo
     setup = '[tool.mypy]\nstrict = true\nfiles = ["shop"]\n'
     repo.write("pyproject.toml", setup).write("shop/__init__.py", "").write("shop/cart.py", CART)
+    repo.write("shop/needs.py", "import not_installed\n")
     base = repo.write("shop/main.py", MAIN).commit()
     repo.write("pyproject.toml", f"{setup}ignore_errors = true\n")
     changed = CART.replace("prices: list[int]", "prices: list[int], tax: int")
+    repo.write("shop/needs.py", "import not_installed\nimport neither\n")
     repo.write("shop/cart.py", changed.replace("sum(prices)", "str(sum(prices) * tax)")).commit()
     ended = reviewed(stage, "--base", base)
     assert rules(ended) == {("mypy-return-value", "shop/cart.py")}
-    [note] = told(stage, ended)["notes"]
-    assert note == (
-        "1 new result of mypy in files that this change leaves alone, such as shop/main.py: "
-        'Missing positional argument "tax" in call to "total"'
-    )
+    assert told(stage, ended)["notes"][:2] == [
+        (
+            "mypy does not see all that the base needs: Cannot find implementation or library stub "
+            'for module named "not_installed"'
+        ),
+        (
+            "1 new result of mypy in files that this change leaves alone, such as shop/main.py: "
+            'Missing positional argument "tax" in call to "total"'
+        ),
+    ]
     # A file that it fails on takes no other's finding away, and is not clean.
     repo.write("shop/cart.py", "def total(:\n").write("shop/new.py", 'x: int = "a"\n').commit()
     ended = reviewed(stage, "--base", base)
@@ -131,6 +139,33 @@ def test_a_tool_looks_where_its_settings_say_and_nowhere_else(stage: Stage) -> N
     stage.repo.write("setup.py", 'x: int = "a"\n').commit()
     ended = reviewed(stage)
     assert (rules(ended), ended.json()["verdict"]) == (set(), "clean")
+
+
+GOLANGCI = """#!/bin/sh
+case "$*" in *--output.json.path*) echo 'Error: unknown flag' >&2; exit 3;; esac
+line=$(grep -n BUG main.go | cut -d: -f1)
+[ -z "$line" ] && echo '{"Issues": null}' && exit 0
+place="{\\"Filename\\": \\"main.go\\", \\"Line\\": $line}"
+issue="{\\"FromLinter\\": \\"errcheck\\", \\"Text\\": \\"bug\\", \\"Pos\\": $place}"
+echo "{\\"Issues\\": [$issue]}"
+exit 1
+"""
+
+
+def test_an_older_command_is_tried_and_one_that_never_works_is_told(
+    stage: Stage, tmp_path: Path
+) -> None:
+    programs = {"golangci-lint": GOLANGCI, "staticcheck": "#!/bin/sh\necho broken >&2\nexit 2\n"}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    stage.repo.write(".golangci.yml", "version: '1'\n").write("staticcheck.conf", "")
+    base = stage.repo.write("main.go", "package main\n").commit()
+    stage.repo.write("main.go", "package main\n// BUG\n").commit()
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    ended = reviewed(stage, "--base", base, env={"PATH": path})
+    assert rules(ended) == {("golangci-lint-errcheck", "main.go")}
+    assert told(stage, ended)["notes"] == ["staticcheck is set up here and could not look: broken"]
 
 
 @pytest.mark.full

@@ -88,6 +88,8 @@ def rows(place: Place) -> tuple[list[Analyzer], list[str]]:
     path = os.pathsep.join([*_folders_of_programs(place), search_path()])
 
     def row(tool: Tool) -> tuple[Analyzer | None, list[str]]:
+        if place.paths is not None and not any(map(matcher(tool.files), place.paths)):
+            return None, []  # nothing of the change is its business
         program = which(tool.starts, path=path)
         if program is None:
             return None, [f"{tool.name} is set up here and not installed"]
@@ -161,8 +163,11 @@ def _whole(tool: Tool, program: str, place: Place) -> tuple[Analyzer | None, lis
         if base is None or base.why:
             return None, [f"{tool.name} is set up here and could not look: {head.why}"]
         head = _without_culprits(tool, program, place, head.why)
-    results = _recorded(tool, head, place.head, place)
     notes = []
+    if base is not None and (lacking := _lacking(tool, base)):
+        notes.append(f"{tool.name} does not see all that the base needs: {lacking}")
+        head = head.replace(by_path=_without(head.by_path, tool.unseen))
+    results = _recorded(tool, head, place.head, place)
     if base is not None and place.base is not None and not head.why:
         if base.why:
             notes.append(f"{tool.name} could not look at the base: {base.why}")
@@ -170,6 +175,18 @@ def _whole(tool: Tool, program: str, place: Place) -> tuple[Analyzer | None, lis
             results = {**_recorded(tool, base, place.base, place), **results}
             notes += _elsewhere(tool, head, base, place.paths or ())
     return _row(tool, place.sandbox, results=results), notes
+
+
+def _lacking(tool: Tool, base: _Seen) -> str:
+    """What is not installed here, if anything: then nobody can tell what of the head is missing."""
+    every = (one for some in base.by_path.values() for one in some)
+    return next((one.message[:_SAID] for one in every if one.rule in tool.unseen), "")
+
+
+def _without(
+    by_path: Mapping[str, Sequence[Result]], rules: Sequence[str]
+) -> dict[str, list[Result]]:
+    return {path: [one for one in some if one.rule not in rules] for path, some in by_path.items()}
 
 
 def _without_culprits(tool: Tool, program: str, place: Place, why: str) -> _Seen:
@@ -271,8 +288,12 @@ def _run(tool: Tool, command: Sequence[str], program: str, place: Place, site: _
         elif not os.path.lexists(inside):
             os.symlink(source, inside)
     first = os.path.join(os.path.dirname(program), command[0]) if tool.program else program
+    words = list(command[1:])
+    if tool.python:
+        known = (os.path.join(place.root, name, "bin", "python") for name in place.dependencies)
+        words[:0] = [f"{tool.python}={one}" for one in known if os.path.isfile(one)][:1]
     return confinement.run(
-        (first, *command[1:]),
+        (first, *words),
         place.sandbox,
         cwd=place.root if is_isolated else folder,
         out=site.out,

@@ -6,6 +6,7 @@ judge. The contents are git's own, no filter has a part in it, so that places in
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _LARGEST = 16 << 20
 _BATCH = 32 << 20
 _LINK, _SCRIPT = "120000", "100755"
+_NO_NAME = (
+    errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL,
+)  # fmt: skip
 #: They say what is built, and have to fit the code.
 _BUILDS = frozenset(("Cargo.toml", "build.rs", "package-lock.json"))
 
@@ -136,10 +140,13 @@ def _is_safe(path: str) -> bool:
 
 
 def _write(place: str, content: bytes, mode: str) -> None:
-    # Two names may be one to this system, or one a folder of the other.
-    with suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+    try:
         os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
         with open(place, "xb") as file:
             file.write(content)
         if mode == _SCRIPT:
             os.chmod(place, 0o700)
+    except OSError as error:
+        # This system has no such name, or two of them are one to it, or one is a folder.
+        if error.errno not in _NO_NAME:
+            raise files.storage_error(error, place) from None

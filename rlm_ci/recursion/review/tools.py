@@ -21,7 +21,8 @@ class Tool(Value):
     ``sections`` pairs of such a file and what a line of it begins with.
 
     ``command`` ends where the files come, or has none: it looks at a tree as a whole. ``second``
-    is tried where the first command is not understood.
+    is tried where the first command is not understood. ``python`` is the option that names the
+    interpreter whose packages count, ``unseen`` are rules about what is not installed.
     """
 
     name: str
@@ -32,6 +33,8 @@ class Tool(Value):
     second: tuple[str, ...] = ()
     is_whole: bool = False
     program: str = ""
+    python: str = ""
+    unseen: tuple[str, ...] = ()
 
     @property
     def format(self) -> str:
@@ -97,6 +100,8 @@ TOOLS: tuple[Tool, ...] = (
         (("pyproject.toml", r"\[tool\.mypy\]"), ("setup.cfg", r"\[mypy\]")),
         second=("mypy", "--output", "json", "--no-error-summary", "--cache-dir", "/dev/null", "."),
         is_whole=True,
+        python="--python-executable",
+        unseen=("import-not-found", "import-untyped"),
     ),
     Tool(
         "pyright",
@@ -105,6 +110,8 @@ TOOLS: tuple[Tool, ...] = (
         ("pyrightconfig.json",),
         (("pyproject.toml", r"\[tool\.pyright[.\]]"),),
         is_whole=True,
+        python="--pythonpath",
+        unseen=("reportMissingImports", "reportMissingModuleSource", "reportMissingTypeStubs"),
     ),
     Tool(
         "eslint",
