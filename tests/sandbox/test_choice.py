@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -90,9 +91,41 @@ def test_one_that_only_pretends_is_found_out(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     probes = trials.attempts(Bubblewrap(str(tmp_path / "bwrap"), "/usr/bin/prlimit"), environ)
     failed = {one.name for one in probes if not one.passed}
-    assert {"tcp", "udp", "unix", "abstract", "outside", "secret", "processes"} <= failed
+    assert {"tcp", "udp", "unix", "abstract", "outside", "secret", "processes", "kernel"} <= failed
     with pytest.raises(ConfigError, match="does not hold"):
         sandbox.choose("auto", environ)
+
+
+#: It does all that it is told, but for one mount.
+UNCOVERED = """\
+#!{python} -IS
+import os, sys
+words = open(3, "rb", closefd=False).read().split(b"\\0")
+at = words.index(b"/proc/sys")
+assert words[at - 1 : at + 2] == [b"--ro-bind", b"/proc/sys", b"/proc/sys"]
+del words[at - 1 : at + 2]
+told = os.memfd_create("told")
+os.write(told, b"\\0".join(words))
+os.lseek(told, 0, os.SEEK_SET)
+os.dup2(told, 3)
+os.execve("{bwrap}", ["bwrap", *sys.argv[1:]], dict())
+"""
+
+
+def test_one_that_leaves_a_setting_of_the_kernel_open_is_found_out(
+    bubblewrap: Bubblewrap, tmp_path: Path
+) -> None:
+    program = tmp_path / "bwrap"
+    real = shutil.which("bwrap")
+    program.write_text(UNCOVERED.format(python=os.path.realpath(sys.executable), bwrap=real))
+    program.chmod(0o755)
+    box = Bubblewrap(str(program), "/usr/bin/prlimit")
+    for all_settings in (False, True):
+        probes = trials.attempts(box, os.environ, all_settings=all_settings)
+        failed = [(one.name, one.detail) for one in probes if not one.passed]
+        assert failed == [("kernel", "/proc/sys is not mounted read-only")]
+    with pytest.raises(ConfigError, match="no setting of the kernel can be changed: /proc/sys is"):
+        sandbox.choose(bubblewrap.name, os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the attempts are for Linux")
