@@ -8,14 +8,17 @@ read-only over itself, and what only root may read is hidden.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import tempfile
+import weakref
 from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The machine's own devices, which bubblewrap shows as they are.
+#: The devices of the machine that bubblewrap shows.
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 #: What the kernel tells of the keys of a user: they belong to no namespace.
 _KEYS = ("keys", "key-users")
@@ -34,17 +37,39 @@ def covered() -> Iterator[str]:
 
 
 class Devices:
-    """The devices of the machine that a job uses. Root's could change their mode for everybody.
+    """What stands in /dev for jobs of root's, who could change the modes of the machine's devices.
 
-    No mount forbids that: what bubblewrap makes read-only is no device any more. So whoever has
-    let a job run (``with``) gives them back the mode that they had in the beginning.
+    No mount forbids that: what bubblewrap makes read-only is no device any more. So jobs get
+    devices of their own. Where none can be made, they get the machine's. Whoever has let a job
+    run (``with``) gives them back the mode that they had in the beginning.
     """
 
     def __init__(self) -> None:
-        self._modes = {}
-        for place in _DEVICES if os.getuid() == 0 else ():
-            with suppress(OSError):
-                self._modes[place] = stat.S_IMODE(os.stat(place).st_mode)
+        self._places: dict[str, str] = {}
+        self._modes: dict[str, int] = {}
+        if os.getuid() == 0:
+            found = [place for place in _DEVICES if os.path.exists(place)]
+            self._places = self._made(found) or dict(zip(found, found, strict=True))
+            self._modes = {place: _mode(place) for place in self._places.values()}
+
+    def _made(self, found: list[str]) -> dict[str, str]:
+        folder = tempfile.mkdtemp(prefix="rlm-ci-dev-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        places = {place: os.path.join(folder, os.path.basename(place)) for place in found}
+        try:
+            for place, own in places.items():
+                os.mknod(own, stat.S_IFCHR, os.stat(place).st_rdev)
+                os.chmod(own, _mode(place))
+            os.close(os.open(places[os.devnull], os.O_RDONLY))
+        except OSError:  # root may not in many a container, nor where /tmp is mounted nodev
+            return {}
+        return places
+
+    def words(self) -> Iterator[str]:
+        """The options of bubblewrap that show them, after ``--dev``."""
+        for place, own in self._places.items():
+            if place != own:
+                yield from ("--dev-bind", own, place)
 
     def __enter__(self) -> None:
         pass
@@ -52,5 +77,9 @@ class Devices:
     def __exit__(self, *_error: object) -> None:
         for place, mode in self._modes.items():
             with suppress(OSError):  # nobody can change it there, then
-                if stat.S_IMODE(os.stat(place).st_mode) != mode:
+                if _mode(place) != mode:
                     os.chmod(place, mode)
+
+
+def _mode(place: str) -> int:
+    return stat.S_IMODE(os.stat(place).st_mode)
