@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from bisect import bisect_right
-from operator import attrgetter
 
 from rlm_ci import errors
 from rlm_ci.cli import output, say
@@ -194,7 +193,7 @@ def _whereabouts(context: Context, hit: Hit) -> str:
 
     Counting the lines of a gigabyte would take longer than the search.
     """
-    number = bisect_right(context.files, hit.start_byte, key=attrgetter("end"))
+    number = bisect_right(context.files.ends, hit.start_byte)
     if number == len(context.files):
         return ""
     piece = context.files[number]

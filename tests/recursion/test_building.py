@@ -17,7 +17,7 @@ from recursion.contexts import SOURCES, built, cuts, made, names, nothing_left, 
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
 from rlm_ci.recursion.context import building, hashing, sources, vectors
 from rlm_ci.recursion.context.hashing import BLOB_LIMIT
-from rlm_ci.recursion.context.index import Piece
+from rlm_ci.recursion.context.pieces import Piece, Pieces
 from rlm_ci.recursion.context.pointers import Layout
 
 if TYPE_CHECKING:
@@ -47,21 +47,23 @@ def test_hashes_of_more_than_one_job(tmp_path: Path) -> None:
     path.write_bytes(data)
     layout = Layout(len(data), 5_000_000, 1_234_567)
     middle = 40_000_001
-    pieces = (Piece("a", 0, middle, None), Piece("b", middle, len(data), None),
-              Piece("c", len(data), len(data), None))  # fmt: skip
+    pieces = Pieces()
+    pieces.add("a", 0, middle)
+    pieces.add("b", middle, len(data))
+    pieces.add("c", len(data), len(data))
     with path.open("rb") as stream:
         found = hashing.digest(stream.fileno(), layout, pieces)
         longer = hashing.digest(stream.fileno(), layout, pieces, 64)
         with pytest.raises(hashing.ShrunkError):
-            hashing.digest(stream.fileno(), layout.replace(size=len(data) + 1), ())
+            hashing.digest(stream.fileno(), layout.replace(size=len(data) + 1), Pieces())
     assert found.whole == sha256(data).hexdigest()
     chunks = [data[slice(*layout.bounds(number))] for number in range(layout.count)]
     assert found.chunks == b"".join(sha256(chunk).digest() for chunk in chunks)
     parts = [data[:middle], data[middle:], b""]
-    assert list(found.blobs) == [
+    assert [found.blobs[at] for at in range(3)] == [
         sha1(b"blob %d\0" % len(part) + part).hexdigest() for part in parts
     ]
-    assert list(longer.blobs) == [
+    assert [longer.blobs[at] for at in range(3)] == [
         sha256(b"blob %d\0" % len(part) + part).hexdigest() for part in parts
     ]
 
@@ -75,9 +77,9 @@ def test_chunks_hashed_side_by_side_are_as_each_alone(tmp_path: Path, cut: tuple
     (tmp_path / "data").write_bytes(data)
     layout = Layout(len(data), *cut)
     with (tmp_path / "data").open("rb") as stream:
-        found = hashing.digest(stream.fileno(), layout, ())
+        found = hashing.digest(stream.fileno(), layout, Pieces())
         with pytest.raises(hashing.ShrunkError):
-            hashing.digest(stream.fileno(), layout.replace(size=len(data) + 1), ())
+            hashing.digest(stream.fileno(), layout.replace(size=len(data) + 1), Pieces())
     chunks = [data[slice(*layout.bounds(number))] for number in range(layout.count)]
     assert found.chunks == b"".join(sha256(chunk).digest() for chunk in chunks)
     hashed = vectors.hasher()
@@ -192,7 +194,7 @@ def test_a_stream_becomes_an_object_without_files(out: str) -> None:
     data = os.urandom(3 << 20)
     with building.build(io.BytesIO(data), out) as context:
         assert context.object_id == f"sha256:{sha256(data).hexdigest()}"
-        assert context.files == ()
+        assert not context.files
         assert context.lines(0, 100) == ()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recursion.contexts import change_index, made
 
@@ -86,7 +86,7 @@ def test_an_index_of_another_program_is_read(folder: Path) -> None:
     turned = dict(reversed(record.items()))
     (folder / "index.json").write_text(json.dumps({"extra": [1, 2], **turned}, indent=8))
     with Context.open(str(folder)) as context:
-        assert context.files == ()
+        assert not context.files
         assert context.chunk_count == 3
         context.verify()
 
@@ -147,6 +147,21 @@ WRONG: list[tuple[Any, str, type[RlmCiError]]] = [
 ]
 
 
+def in_lines(text: str) -> str:
+    """The JSON of an index with its lines where we have them."""
+    for name in ("files", "chunks"):
+        before, begin, rest = text.partition(f'"{name}": [')
+        rows, end, behind = rest.partition("]")
+        indent = "    " if name == "files" else "  "
+        lines = rows.replace("}, {", f"}},\n{indent}  {{")
+        text = (
+            f"{before}\n{indent}{begin}\n{indent}  {lines}\n{indent}{end}{behind}"
+            if begin
+            else text
+        )
+    return text + "\n"
+
+
 @pytest.mark.parametrize(("change", "said", "kind"), WRONG, ids=[case[1] for case in WRONG])
 def test_an_index_that_is_wrong_is_refused_by_name(
     folder: Path, change: Any, said: str, kind: type[RlmCiError]
@@ -155,6 +170,11 @@ def test_an_index_that_is_wrong_is_refused_by_name(
     with pytest.raises(kind) as caught:
         Context.open(str(folder))
     assert said in caught.value.what
+    path = folder / "index.json"
+    path.write_text(in_lines(path.read_text()))
+    with pytest.raises(kind) as again:
+        Context.open(str(folder))
+    assert (again.value.what, again.value.where) == (caught.value.what, caught.value.where)
     assert caught.value.where == str(folder / "index.json")
     assert caught.value.hint
 
@@ -169,18 +189,22 @@ def test_our_own_table_is_known_by_its_length_and_its_ends(
     size: int, cut: tuple[int, int], data: st.DataObject
 ) -> None:
     layout = Layout(size, *cut)
-    text = b"head" + table.written(layout, os.urandom(32 * layout.count)).encode()
-    assert table.looks_written(text, 4, layout)
+    text = b"head" + "".join(table.written(layout, os.urandom(32 * layout.count))).encode()
+    assert looks_written(text, 4, layout)
     at = data.draw(st.integers(4, len(text) - 1))
-    assert not table.looks_written(text[:at] + text[at + 1 :], 4, layout)
-    assert not table.looks_written(text[:at] + b"0" + text[at:], 4, layout)
-    assert not table.looks_written(text, 4, layout.replace(size=10 * size + 1))
+    assert not looks_written(text[:at] + text[at + 1 :], 4, layout)
+    assert not looks_written(text[:at] + b"0" + text[at:], 4, layout)
+    assert not looks_written(text, 4, layout.replace(size=10 * size + 1))
+
+
+def looks_written(text: bytes, at: int, layout: Layout) -> bool:
+    return table.looks_written(lambda at, size: text[at : at + size], at, len(text), layout)
 
 
 def test_the_numbers_of_a_table_grow() -> None:
     layout = Layout(123_456_789, 65536, 4096)
-    text = table.written(layout, bytes(32 * layout.count)).encode()
-    assert table.looks_written(text, 0, layout)
+    text = "".join(table.written(layout, bytes(32 * layout.count))).encode()
+    assert looks_written(text, 0, layout)
     assert json.loads(b'{"chunks": [' + text)["chunks"] == [
         {"id": f"c{number:06d}", "start": start, "end": end, "sha256": "0" * 64}
         for number, (start, end) in enumerate(map(layout.bounds, range(layout.count)), 1)
@@ -351,3 +375,85 @@ def test_ten_million_chunks_are_refused(folder: Path) -> None:
             stream.write(line * 100_000)
     with pytest.raises(ConfigError, match="more than 67,108,864"):
         Context.open(str(folder))
+
+
+PIECES_OF_LINES = (
+    b"\n", b",", b"]", b"[", b"{", b"}", b'"files": [', b'    "files": [\n', b"    ]\n",
+    b"    ],\n",    b'  "chunks": [\n', b'"source": {', b"0", b'"', b" ", b"null", b'"x": 1, ',
+)  # fmt: skip
+
+
+@settings(max_examples=300, suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.data())
+def test_lines_are_read_as_the_json_that_they_are(folder: Path, data: st.DataObject) -> None:
+    """Of an index that was changed anywhere, the reader of lines tells the same, or nothing."""
+    path = folder / "index.json"
+    kept = path.read_bytes()
+    lines = kept.splitlines(keepends=True)
+    for _ in range(data.draw(st.integers(0, 2))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        way = data.draw(st.sampled_from(["drop", "repeat", "swap", "put"]))
+        if way == "drop":
+            lines[at] = b""
+        elif way == "repeat":
+            lines[at] *= 2
+        elif way == "swap":
+            lines[at - 1], lines[at] = lines[at], lines[at - 1]
+        else:
+            place = data.draw(st.integers(0, len(lines[at])))
+            new = data.draw(st.sampled_from(PIECES_OF_LINES))
+            lines[at] = lines[at][:place] + new + lines[at][place:]
+    changed = b"".join(lines)
+    try:
+        path.write_bytes(changed)
+        with index._Ours(str(folder)) as ours:
+            head, whole = ours.head(), ours.index()
+        if changed == kept:
+            assert head is not None
+            assert whole is not None
+        reader = index._Reader("")
+        if whole is not None:
+            assert whole == reader.index(json.loads(changed))
+        if head is not None:
+            assert head == reader.head(json.loads(changed))
+    finally:
+        path.write_bytes(kept)
+
+
+@pytest.mark.full
+def test_memory_does_not_grow_with_the_number_of_files(tmp_path: Path) -> None:
+    """200,000 files: an object of each of them took 1.2 KB of memory, and a search 0.7."""
+    for folder in (tmp_path / "top" / f"package_{number:03}" / "inner" for number in range(400)):
+        folder.mkdir(parents=True)
+        for number in range(500):
+            (folder / f"module_name_{number:03}.py").write_bytes(b"number = %d\n" % number)
+    few = tmp_path / "few"
+    few.mkdir()
+    (few / "a.py").write_bytes(b"number = 1\n")
+    program = (sys.executable, "-I", "-m", "rlm_ci", "context")
+    used = {}
+    for name in ("few", "top"):
+        for words in (
+            ("build", name), ("search", f"{name}.context", "number = 499"),
+            ("read", f"{name}.context", "chunk:0"), ("info", f"{name}.context", "--verify"),
+        ):  # fmt: skip
+            ended = subprocess.run(
+                [sys.executable, "-I", "-c", MEASURED, *program, *words], cwd=tmp_path,
+                capture_output=True, check=True,
+            )  # fmt: skip
+            code, used[name, words[0]] = map(int, ended.stderr.split()[-2:])
+            assert code == 0, words
+    grown = {word: used["top", word] - used["few", word] for _, word in used}
+    assert grown["build"] < 64 << 10, grown  # KiB; what tells of a file has 50 bytes of path
+    assert max(grown["search"], grown["read"]) < 40 << 10, grown
+    assert grown["info"] < 64 << 10, grown
+
+
+MEASURED = """
+import os, sys
+pid = os.fork()
+if not pid:
+    os.execv(sys.argv[1], sys.argv[1:])
+_, status, used = os.wait4(pid, 0)
+print(os.waitstatus_to_exitcode(status), used.ru_maxrss, file=sys.stderr)
+"""

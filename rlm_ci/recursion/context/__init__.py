@@ -21,8 +21,8 @@ from rlm_ci.recursion.context.excerpts import (
     fitting,
     text_length,
 )
-from rlm_ci.recursion.context.index import Piece
 from rlm_ci.recursion.context.lines import Lines, Place
+from rlm_ci.recursion.context.pieces import Piece
 from rlm_ci.recursion.context.pointers import Chunk, PointerError, Pointers, chunk_id
 from rlm_ci.recursion.context.search import search
 from rlm_ci.texts import count, printable
@@ -178,8 +178,10 @@ class Context:
             raise self._damage(f"{name} is not what was indexed{more}")
         if whole != self.object_id:
             raise self._damage("object_id is not that of the source", index.NAME)
-        for piece, blob in zip(self.files, found.blobs, strict=True):
-            if piece.blob is not None and piece.blob != blob:
+        if found.blobs == self.files.blobs:
+            return
+        for number, piece in enumerate(self.files):
+            if piece.blob not in (None, found.blobs[number]):
                 name = printable(piece.path)
                 raise self._damage(f"the blob of {name} is not that of its bytes", index.NAME)
 

@@ -14,7 +14,7 @@ from rlm_ci import files
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion.context import Context, gathering, hashing, index, sources
 from rlm_ci.recursion.context.folder import beside
-from rlm_ci.recursion.context.index import Head, Index, Piece
+from rlm_ci.recursion.context.index import Head, Index
 from rlm_ci.recursion.context.own import is_object
 from rlm_ci.recursion.context.pointer_map import pointer_map
 from rlm_ci.recursion.context.pointers import MAX_CHUNKS, Layout
@@ -22,7 +22,7 @@ from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import BinaryIO
 
     from rlm_ci.recursion.context.gathering import Gathered
@@ -69,10 +69,12 @@ def build(
     with beside(folder) as temporary:
         path = os.path.join(temporary, index.SOURCE)
         gathered = bring(path)
+        del bring  # of many files, what was listed takes as much room as what was gathered
         if required:
             _require_bytes(gathered.size, gathered.omitted)
         known = _hashed(path, gathered, cut, digits, _iso(clock()))
         _finish(temporary, known)
+        del gathered, known  # it is read again, to see that it can be
     return Context.open(folder)
 
 
@@ -189,13 +191,24 @@ def _hashed(path: str, gathered: Gathered, cut: Layout, blob_digits: int, create
         raise sources.unreadable(error, path) from None
     if found is None or not is_same:
         raise gathering.changed(gathered.files[0].path if gathered.files else path)
-    pieces = tuple(
-        Piece.of((piece.path, piece.start, piece.end, blob))
-        for piece, blob in zip(gathered.files, found.blobs, strict=True)
-    )
+    pieces = gathered.files.known_by(found.blobs)
     object_id = f"sha256:{found.whole}"
     head = Head(object_id, created_at, layout, pieces, gathered.omitted)
     return Index(head, found.chunks)
+
+
+def _within(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The parts of an index, which may have no more bytes than one that is read."""
+    size = 0
+    for part in parts:
+        size += len(part)
+        if size > index.LIMIT:
+            raise ConfigError(
+                f"the index would have more than {index.LIMIT:,} bytes",
+                where="source",
+                hint="choose larger chunks (RLM_CHUNK_TARGET_BYTES) or fewer files",
+            )
+        yield part
 
 
 def _iso(seconds: float) -> str:
@@ -204,12 +217,5 @@ def _iso(seconds: float) -> str:
 
 def _finish(folder: str, known: Index) -> None:
     """Write what belongs to a source. Raises ConfigError for an index that nobody would read."""
-    text = "".join(known.to_json()).encode()
-    if len(text) > index.LIMIT:
-        raise ConfigError(
-            f"the index would have {len(text):,} bytes, more than {index.LIMIT:,}",
-            where="source",
-            hint="choose larger chunks (RLM_CHUNK_TARGET_BYTES) or fewer files",
-        )
-    files.write(os.path.join(folder, index.NAME), text, 0o600)
+    files.write(os.path.join(folder, index.NAME), _within(map(str.encode, known.to_json())), 0o600)
     files.write(os.path.join(folder, POINTERS), pointer_map(known.head).encode(), 0o600)

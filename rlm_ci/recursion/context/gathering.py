@@ -11,7 +11,7 @@ from collections import Counter
 
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.context.index import Piece
+from rlm_ci.recursion.context.pieces import Pieces
 from rlm_ci.recursion.context.sources import open_listed, unreadable
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
@@ -39,7 +39,7 @@ class Gathered(Value):
     """What a source turned out to be: its bytes, its files (without blobs), what was left out."""
 
     size: int
-    files: tuple[Piece, ...] = ()
+    files: Pieces
     omitted: Mapping[str, int] = {}
 
 
@@ -107,7 +107,7 @@ def from_stream(stream: BinaryIO, path: str, most: int) -> Gathered:
     with Target(path, most) as target:
         while block := _next(stream):
             target.add(block)
-    return Gathered(target.size)
+    return Gathered(target.size, Pieces())
 
 
 def _next(stream: BinaryIO) -> bytes:
@@ -129,7 +129,9 @@ def from_file(source: str, name: str, path: str, most: int, *, link: bool) -> Ga
         size = share_or_copy(descriptor, real, path, most, link=link)
     finally:
         os.close(descriptor)
-    return Gathered(size, (Piece.of((name, 0, size, None)),))
+    pieces = Pieces()
+    pieces.add(name, 0, size)
+    return Gathered(size, pieces)
 
 
 def share_or_copy(descriptor: int, real: str, path: str, most: int, *, link: bool) -> int:
@@ -183,20 +185,20 @@ def from_listing(listing: Listing, path: str, most: int) -> Gathered:
     A file that does not end with a line break is given one, which is part of no file. Raises
     ConfigError, StorageError.
     """
-    pieces: list[Piece] = []
+    pieces = Pieces()
     omitted: Counter[str] = Counter()
     with Target(path, most) as target:
         joined = _Joined(target)
-        for name, real in listing.files:
+        for name, real in listing.files():
             opened = open_listed(real)
             reason = opened if isinstance(opened, str) else joined.add(opened, real)
             if reason:
                 omitted[reason] += 1
             else:
-                pieces.append(Piece.of((name, joined.start, target.size, None)))
+                pieces.add(name, joined.start, target.size)
     if listing.own:
         omitted["own"] = listing.own
-    return Gathered(target.size, tuple(pieces), dict(sorted(omitted.items())))
+    return Gathered(target.size, pieces, dict(sorted(omitted.items())))
 
 
 class _Joined:

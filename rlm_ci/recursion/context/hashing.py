@@ -13,6 +13,7 @@ from collections import deque
 from functools import partial
 from hashlib import sha1, sha256
 
+from rlm_ci.recursion.context.pieces import Blobs
 from rlm_ci.recursion.context.vectors import hasher
 from rlm_ci.values import Value
 
@@ -20,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.recursion.context.index import Piece
+    from rlm_ci.recursion.context.pieces import Pieces
     from rlm_ci.recursion.context.pointers import Layout
 
 #: Files above this have no blob id: evidence does not open them, and a third hash over a
@@ -42,16 +43,14 @@ class Digests(Value):
 
     whole: str
     chunks: bytes
-    blobs: tuple[str | None, ...]
+    blobs: Blobs
 
 
 class ShrunkError(Exception):
     """The source ended before it should have."""
 
 
-def digest(
-    descriptor: int, layout: Layout, pieces: Sequence[Piece], blob_digits: int = 40
-) -> Digests:
+def digest(descriptor: int, layout: Layout, pieces: Pieces, blob_digits: int = 40) -> Digests:
     """Hash the ``layout.size`` bytes behind ``descriptor``.
 
     ``blob_digits`` is 40 for blobs of SHA-1, 64 for SHA-256. Raises OSError, and ShrunkError
@@ -61,16 +60,14 @@ def digest(
 
 
 class _Work:
-    def __init__(
-        self, descriptor: int, layout: Layout, pieces: Sequence[Piece], blob_digits: int
-    ) -> None:
+    def __init__(self, descriptor: int, layout: Layout, pieces: Pieces, blob_digits: int) -> None:
         self._descriptor = descriptor
         self._layout = layout
         self._pieces = pieces
         self._blob_hash = _BLOB_HASHES[blob_digits]
         self._whole = sha256()
         self._chunks = bytearray(32 * layout.count)
-        self._blobs: list[str | None] = [None] * len(pieces)
+        self._blobs = Blobs(len(pieces))
         self._stopped = False
         self._error: BaseException | None = None
         # The hash of the whole cannot be divided: it is begun first.
@@ -99,7 +96,7 @@ class _Work:
             raise
         if self._error is not None:
             raise self._error
-        return Digests(self._whole.hexdigest(), bytes(self._chunks), tuple(self._blobs))
+        return Digests(self._whole.hexdigest(), bytes(self._chunks), self._blobs)
 
     def _work(self) -> None:
         buffer = bytearray(_BUFFER)
@@ -163,24 +160,23 @@ class _Work:
             room, start = room[read:], start + read
 
     def _blob_jobs(self) -> list[Callable[[bytearray], None]]:
-        jobs, group, size = [], list[int](), 0
-        for index, piece in enumerate(self._pieces):
-            if piece.end - piece.start > BLOB_LIMIT:
-                continue
-            group.append(index)
-            size += piece.end - piece.start
+        jobs, first, size = [], 0, 0
+        for index in range(len(self._pieces)):
+            size += self._pieces.ends[index] - self._pieces.starts[index]
             if size >= _JOB:
-                jobs.append(self._blob_job(group))
-                group, size = [], 0
-        return [*jobs, self._blob_job(group)]
+                jobs.append(self._blob_job(range(first, index + 1)))
+                first, size = index + 1, 0
+        return [*jobs, self._blob_job(range(first, len(self._pieces)))]
 
-    def _blob_job(self, indices: list[int]) -> Callable[[bytearray], None]:
+    def _blob_job(self, indices: range) -> Callable[[bytearray], None]:
         def job(buffer: bytearray) -> None:
             for index in indices:
-                piece = self._pieces[index]
-                header = b"blob %d\0" % (piece.end - piece.start)
+                start, end = self._pieces.starts[index], self._pieces.ends[index]
+                if end - start > BLOB_LIMIT:
+                    continue
+                header = b"blob %d\0" % (end - start)
                 made = self._blob_hash(header, usedforsecurity=False)
-                self._feed(made.update, piece.start, piece.end, buffer)
-                self._blobs[index] = made.hexdigest()
+                self._feed(made.update, start, end, buffer)
+                self._blobs[index] = made.digest()
 
         return job

@@ -13,14 +13,18 @@ import os
 from rlm_ci import files
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.recursion.context import table
+from rlm_ci.recursion.context.pieces import Pieces
 from rlm_ci.recursion.context.pointers import Layout, chunk_id
 from rlm_ci.texts import encodable, printable
-from rlm_ci.values import Row, Value
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any, NoReturn
+    from io import BufferedReader
+    from typing import Any, NoReturn, Self
+
+    from rlm_ci.recursion.context.pieces import Piece
 
 VERSION = 1
 NAME = "index.json"
@@ -31,22 +35,16 @@ STRATEGY = "byte"
 LIMIT = 64 << 20
 #: Values in it cost more memory than their text: there is at most one in so many bytes.
 _DENSITY = 16
+#: Lines by which the files begin and end as we write them, and the longest line of one.
+_FILES = b'    "files": [\n'
+_FILES_END = b"    ]"
+_LONGEST = 64 << 10
+#: More than any source has.
+_ANY = 1 << 62
 _SHA256 = 64
 _REASONS = 100
 _PATH = 4096
 _HINT = "build it again: rlm-ci context build SOURCE"
-
-
-class Piece(Row):
-    """A file of the source: bytes ``start`` to ``end`` of it, and its id as a blob of git.
-
-    ``path`` carries surrogateescape; ``blob`` is None for a file that is too large for one.
-    """
-
-    path: str
-    start: int
-    end: int
-    blob: str | None
 
 
 class Head(Value):
@@ -55,7 +53,7 @@ class Head(Value):
     object_id: str
     created_at: str
     layout: Layout
-    files: tuple[Piece, ...] = ()
+    files: Pieces
     omitted: Mapping[str, int] = {}
 
 
@@ -89,7 +87,7 @@ class Index(Value):
             f'\n  }},\n  "chunking": {{"target_bytes": {layout.target}, '
             f'"overlap_bytes": {layout.overlap}, "strategy": "{STRATEGY}"}},{table.BEGIN}'
         )
-        yield table.written(layout, self.digests)
+        yield from table.written(layout, self.digests)
 
 
 def _lines(records: Iterator[str], indent: int) -> Iterator[str]:
@@ -125,14 +123,19 @@ def read(folder: str) -> Index:
     Raises ConfigError when there is none, DamagedError for one that contradicts itself or is
     newer than we are.
     """
+    with _Ours(folder) as ours:
+        found = ours.index()
+    if found is not None:
+        return found
     data, where = _data(folder)
     return _Reader(where).index(_record(data, where))
 
 
 def read_head(folder: str) -> Head:
     """As ``read``; but of a table of chunks that is as long as ours would be, only the ends."""
-    data, where = _data(folder)
-    return _head_alone(data, where) or _Reader(where).index(_record(data, where)).head
+    with _Ours(folder) as ours:
+        found = ours.head()
+    return found or read(folder).head
 
 
 def _data(folder: str) -> tuple[bytes, str]:
@@ -144,20 +147,6 @@ def _data(folder: str) -> tuple[bytes, str]:
             f"it is no context object: {NAME}: {error}", where=printable(folder), hint=_HINT
         ) from None
     return data, printable(os.path.join(folder, NAME))
-
-
-def _head_alone(data: bytes, where: str) -> Head | None:
-    """The head of an index whose table looks like ours; of any other a full look will tell."""
-    begin = table.BEGIN.encode()
-    at = data.find(begin)
-    if at < 0:
-        return None
-    at += len(begin)
-    try:
-        head = _Reader(where).head(_record(data[:at] + b"]}", where))
-    except RlmCiError:
-        return None
-    return head if table.looks_written(data, at, head.layout) else None
 
 
 def _record(data: bytes, where: str) -> Any:
@@ -195,6 +184,114 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
+class _Ours:
+    """An index as we lay it out, as a context manager: a file a line, so that none is in memory
+    but those of one batch.
+
+    Of any other layout, and of one that is wrong, it tells nothing: a look at all of it will.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._where = printable(os.path.join(folder, NAME))
+        self._size = 0
+        try:
+            self._descriptor = files.open_regular(os.path.join(folder, NAME), os.O_RDONLY)
+        except OSError:
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def head(self) -> Head | None:
+        found = self._head()
+        if found is None:
+            return None
+        head, at = found
+        return head if table.looks_written(self._read, at, self._size, head.layout) else None
+
+    def index(self) -> Index | None:
+        found = self._head()
+        if found is None:
+            return None
+        head, at = found
+        try:
+            rest = _record(b'{"chunks": [' + self._read(at, self._size - at), self._where)
+            if list(rest) != ["chunks"]:
+                return None
+            return Index(head, _Reader(self._where).digests(rest["chunks"], head.layout))
+        except (RlmCiError, OSError):
+            return None
+
+    def _read(self, at: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, at)
+
+    def _head(self) -> tuple[Head, int] | None:
+        """The head, and where the rows of the table begin."""
+        if self._descriptor < 0:
+            return None
+        self._size = os.fstat(self._descriptor).st_size
+        try:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            with open(self._descriptor, "rb", closefd=False) as stream:
+                return self._parsed(stream) if self._size <= LIMIT else None
+        except (RlmCiError, OSError, ValueError, RecursionError):
+            return None
+
+    def _parsed(self, stream: BufferedReader) -> tuple[Head, int]:
+        """Raises ValueError for what is laid out in another way, and what is wrong with it."""
+        reader = _Reader(self._where)
+        told, pieces = b"", Pieces()
+        mark = os.urandom(16).hex()  # stands for the files, and for nothing else
+        while (line := _line(stream)) != table.BEGIN[1:].encode():
+            if line == _FILES and not pieces:
+                line = b'    "files": "%b"%b' % (mark.encode(), _files(stream, reader, pieces))
+            told += line
+            if len(told) > _LONGEST:
+                raise ValueError("the head is too long")
+        record = _record(told + line + b"]}", self._where)
+        if pieces:
+            if record["source"].pop("files") != mark:
+                raise ValueError("the files are those of something else")
+            head = reader.head(record).replace(files=pieces)
+            if pieces.ends[-1] > head.layout.size:
+                raise ValueError("the files leave the source")
+            return head, stream.tell()
+        return reader.head(record), stream.tell()
+
+
+def _line(stream: BufferedReader) -> bytes:
+    line = stream.readline(_LONGEST)
+    if not line.endswith(b"\n"):
+        raise ValueError("a line is too long, or has no end")
+    return line
+
+
+def _files(stream: BufferedReader, reader: _Reader, pieces: Pieces) -> bytes:
+    """Add the files whose lines follow; what stands behind the bracket that ends them."""
+    from json import loads
+
+    lines: list[bytes] = []
+    size = 0
+    while True:
+        line = _line(stream)
+        is_end = line.startswith(_FILES_END)
+        if is_end or size > _LONGEST:
+            text = b"".join(lines).rstrip()
+            if text.endswith(b",") == is_end:
+                raise ValueError("the files are laid out in another way")
+            records = loads(b"[%b]" % text.removesuffix(b","), parse_constant=_no_number)
+            reader.pieces(records, _ANY, pieces)
+            lines, size = [], 0
+        if is_end:
+            return line[len(_FILES_END) :]
+        lines.append(line)
+        size += len(line)
+
+
 class _Reader:
     """Makes an Index of what the JSON says, or says what is wrong with it."""
 
@@ -203,7 +300,7 @@ class _Reader:
 
     def index(self, record: Any) -> Index:
         head = self.head(record)
-        return Index(head, self._digests(record["chunks"], head.layout))
+        return Index(head, self.digests(record["chunks"], head.layout))
 
     def head(self, record: Any) -> Head:
         version = record.get("version") if type(record) is dict else None
@@ -231,11 +328,11 @@ class _Reader:
         flaw = layout.flaw()
         if flaw is not None:
             raise self._damage(flaw)
-        pieces = self._pieces(source.get("files", []), size)
+        pieces = self.pieces(source.get("files", []), size, Pieces())
         omitted = self._omitted(source.get("omitted", {}))
         return Head(object_id, created_at, layout, pieces, omitted)
 
-    def _digests(self, chunks: list[Any], layout: Layout) -> bytes:
+    def digests(self, chunks: list[Any], layout: Layout) -> bytes:
         """The hashes of the chunks, which lie where the layout has them."""
         if len(chunks) != layout.count:
             raise self._damage(
@@ -278,10 +375,11 @@ class _Reader:
         number = next(at for at, text in enumerate(hashes) if not _is_hex(text, _SHA256))
         raise self._damage(f"chunk {chunk_id(number)}: sha256 is {_shown(hashes[number])}")
 
-    def _pieces(self, records: Any, size: int) -> tuple[Piece, ...]:
+    def pieces(self, records: Any, size: int, known: Pieces) -> Pieces:
+        """The files that ``records`` tell of, behind those that are ``known``."""
         self._require(type(records) is list, "source.files is no list")
-        pieces, end = [], 0
-        for number, record in enumerate(records):
+        end = known.ends[-1] if known else 0
+        for number, record in enumerate(records, len(known)):
             name = f"source.files[{number}]."
             path, start, stop = self._fields(record, name, {"path": str, "start": int, "end": int})
             if "path_b64" in record:
@@ -295,9 +393,9 @@ class _Reader:
                     f"{name[:-1]} ({printable(path[:200])}) has bytes {start}-{stop}, which do not "
                     f"follow {end} or leave the source"
                 )
-            pieces.append(Piece.of((path, start, stop, blob)))
+            known.add(path, start, stop, blob)
             end = stop
-        return tuple(pieces)
+        return known
 
     def _path(self, text: Any, name: str) -> str:
         from base64 import b64decode

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.recursion.context.index import Piece
+    from rlm_ci.recursion.context.pieces import Pieces
 
 _BLOCK = 1 << 18
 
@@ -29,11 +29,10 @@ class Place(Value):
 class Lines:
     """Counts line breaks in ``pieces`` of a source, as far as it is asked, and remembers them."""
 
-    def __init__(self, pieces: tuple[Piece, ...], read: Callable[[int, int], bytes]) -> None:
+    def __init__(self, pieces: Pieces, read: Callable[[int, int], bytes]) -> None:
         """``read`` gives the bytes of the source from a start to an end."""
         self._pieces = pieces
         self._read = read
-        self._ends = [piece.end for piece in pieces]
         #: Of a piece, how many lines end in its first 1, 2, 3... blocks.
         self._counted: dict[int, list[int]] = {}
         self._lock = allocate_lock()
@@ -41,7 +40,7 @@ class Lines:
     def places(self, start: int, end: int) -> tuple[Place, ...]:
         """Where bytes ``start`` to ``end`` stand in the files; nowhere, where there are none."""
         places = []
-        for number in range(bisect_right(self._ends, start), len(self._pieces)):
+        for number in range(bisect_right(self._pieces.ends, start), len(self._pieces)):
             piece = self._pieces[number]
             if piece.start >= end:
                 break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from operator import attrgetter
 
 from rlm_ci.texts import encodable, printable
 
@@ -21,7 +20,7 @@ def first_places(
     in those files alone. Raises DamagedError, StorageError.
     """
     pieces = context.files
-    first = bisect_right(pieces, start, key=attrgetter("end"))
+    first = bisect_right(pieces.ends, start)
     last = min(first + most, len(pieces)) - 1
     if last < first:
         return (), False

@@ -8,7 +8,8 @@ from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.recursion.context.index import Head, Piece
+    from rlm_ci.recursion.context.index import Head
+    from rlm_ci.recursion.context.pieces import Piece
     from rlm_ci.recursion.context.pointers import Layout
 
 #: Files that are listed.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from itertools import groupby
 
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.git import Repository, discover
@@ -28,15 +29,31 @@ _WILD = "*?"
 
 
 class Listing(Value):
-    """What is read: for each file, the path that it is known by, and the one that opens it.
+    """What is read: ``names`` of files below the folder ``top``, in order, NUL after each.
 
-    ``own`` is the number of folders that were passed by.
+    ``prefix`` stands before the name by which a file is known; ``own`` is the number of folders
+    that were passed by.
     """
 
-    files: tuple[tuple[str, str], ...]
+    names: bytes
+    top: str
+    prefix: str = ""
     own: int = 0
     #: Object ids of the repository that lists them have so many hex digits.
     blob_digits: int = 40
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        """For each file the path that it is known by, and the one that opens it."""
+        for name in map(os.fsdecode, _parted(self.names)):
+            yield self.prefix + name, os.path.join(self.top, name)
+
+
+def _parted(names: bytes) -> Iterator[bytes]:
+    """Each of ``names``, where NUL stands after each."""
+    begin = 0
+    while (end := names.find(b"\0", begin)) >= 0:
+        yield names[begin:end]
+        begin = end + 1
 
 
 class Root:
@@ -89,7 +106,7 @@ def list_glob(
         without=without,
         wanted=lambda path: matches(f"x{wanted}", f"x/{path}"),
     )
-    if not listing.files:
+    if not listing.names:
         raise ConfigError(
             f"no file fits {printable(pattern[:200])}",
             where="source",
@@ -110,23 +127,18 @@ def _list(
     """The ``wanted`` files below the folder ``top``, which are called as ``given`` says."""
     repository = _repository(top, environ)
     own = Own(without)
-    paths: list[str] = []
+    names = b""
     if repository is not None:
         listed = (path for path in _listed(repository, top) if wanted(path))
-        paths = _some(path for path in listed if not own.holds(path, top))
-    if not paths:
-        paths = _some(path for path in _walk(top, own) if wanted(path))
+        names = _sorted(path for path in listed if not own.holds(path, top))
+    if not names:
+        names = _sorted(path for path in _walk(top, own) if wanted(path))
     prefix = root.name(given or top)
     if prefix in ("", "."):
         prefix = ""
     elif not prefix.endswith("/"):
         prefix += "/"
-    paths.sort(key=os.fsencode)
-    return Listing(
-        tuple((prefix + path, os.path.join(top, path)) for path in paths),
-        own.met,
-        _digits(repository),
-    )
+    return Listing(names, top, prefix, own.met, _digits(repository))
 
 
 def blob_digits(folder: str, environ: Mapping[str, str]) -> int:
@@ -151,13 +163,12 @@ def _digits(repository: Repository | None) -> int:
 
 
 def _listed(repository: Repository, top: str) -> Iterator[str]:
-    """What git lists below a folder, relative to it; a conflict's file once."""
+    """What git lists below a folder, relative to it; a conflict's file more than once."""
     listed = repository.run(
         "ls-files", "-z", "--cached", "--others", "--exclude-standard", folder=os.path.abspath(top)
     )
-    names = dict.fromkeys(listed.split(b"\0"))
     # Another repository in the work tree, which is none of its files, ends with a slash.
-    return (os.fsdecode(name) for name in names if name and not name.endswith(b"/"))
+    return (os.fsdecode(name) for name in _parted(listed) if not name.endswith(b"/"))
 
 
 def _walk(top: str, own: Own) -> Iterator[str]:
@@ -179,17 +190,22 @@ def _walk(top: str, own: Own) -> Iterator[str]:
             yield inner  # it will be counted as what cannot be read
 
 
-def _some(paths: Iterable[str]) -> list[str]:
+def _sorted(paths: Iterable[str]) -> bytes:
+    """Each of the paths once, in order of their bytes, NUL after each. Raises ConfigError."""
     found = []
     for path in paths:
-        found.append(path)
+        found.append(os.fsencode(path))
         if len(found) > MAX_FILES:
             raise ConfigError(
                 f"the source has more than {MAX_FILES:,} files",
                 where="source",
                 hint="name a folder or a pattern with fewer of them",
             )
-    return found
+    found.sort()
+    names = bytearray()
+    for name, _ in groupby(found):
+        names += name + b"\0"
+    return bytes(names)
 
 
 # ── opening ──

@@ -6,8 +6,12 @@ is one of ours, at no cost, where the hashes are not asked for.
 
 from __future__ import annotations
 
+from itertools import chain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from rlm_ci.recursion.context.pointers import Layout
 
 #: What stands before it, and behind. In JSON a line break is in no text: who finds the first of
@@ -21,20 +25,32 @@ _CLOSE = '"}'
 _BETWEEN = ",\n"
 
 
-def written(layout: Layout, digests: bytes) -> str:
-    """The table, and what ends the file; ``digests`` has 32 bytes a chunk."""
-    if not digests:
-        return END
-    hashes = digests.hex("\n", 32).split("\n")
+def written(layout: Layout, digests: bytes) -> Iterator[str]:
+    """The table, and what ends the file, in parts; ``digests`` has 32 bytes a chunk."""
     ids, starts, ends = _columns(layout)
-    rows = map(_ROW.__mod__, zip(ids, starts, [*ends, layout.size], hashes, strict=True))
-    return f"{_BETWEEN.join(rows)}\n{END}"
+    rows = zip(ids, starts, chain(ends, (layout.size,)), _hashes(digests), strict=False)
+    between = ""
+    for row in rows:
+        yield f"{between}{_ROW % row}"
+        between = _BETWEEN
+    yield f"\n{END}" if digests else END
 
 
-def looks_written(data: bytes, at: int, layout: Layout) -> bool:
-    """Has what stands in ``data`` from ``at`` on the length, the first and the last row of it?"""
+def _hashes(digests: bytes) -> Iterator[str]:
+    return (digests[at : at + 32].hex() for at in range(0, len(digests), 32))
+
+
+def looks_written(read: Callable[[int, int], bytes], at: int, end: int, layout: Layout) -> bool:
+    """Has what stands from ``at`` to ``end`` the length, the first and the last row of it?
+
+    ``read`` gives so many bytes from a place on.
+    """
+
+    def stands(text: str, place: int) -> bool:
+        return read(place, len(text)) == text.encode()
+
     if not layout.count:
-        return data[at:] == END.encode()
+        return end == at + len(END) and stands(END, at)
     ids, starts, ends = _columns(layout)
     fixed = len(_ROW % (0, 0, 0, "")) - len("00") + _HASH + len(_BETWEEN)
     digits = _digits(starts) + _digits(ends) + len(str(layout.size))
@@ -42,9 +58,10 @@ def looks_written(data: bytes, at: int, layout: Layout) -> bool:
     first = (_ROW % (ids[0], starts[0], [*ends[:1], layout.size][0], "")).removesuffix(_CLOSE)
     last = (_ROW % (ids[-1], starts[-1], layout.size, "")).removesuffix(_CLOSE)
     return (
-        data.startswith(first.encode(), at)
-        and data.startswith(last.encode(), behind - len(_CLOSE) - _HASH - len(last))
-        and data[behind - len(_CLOSE) :] == f"{_CLOSE}\n{END}".encode()
+        end == behind + len("\n") + len(END)
+        and stands(first, at)
+        and stands(last, behind - len(_CLOSE) - _HASH - len(last))
+        and stands(f"{_CLOSE}\n{END}", behind - len(_CLOSE))
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from operator import attrgetter
 
 from rlm_ci.findings import Location
 from rlm_ci.recursion.context.places import first_places, told
@@ -162,8 +161,9 @@ class Grounds:
 
     def _piece(self, place: Place, start: int) -> Piece:
         """The file of a place in a span that begins at ``start``: names need not be unique."""
-        first = bisect_right(self._context.files, start, key=attrgetter("end"))
-        return next(one for one in self._context.files[first:] if one.path == place.path)
+        files = self._context.files
+        following = map(files.__getitem__, range(bisect_right(files.ends, start), len(files)))
+        return next(one for one in following if one.path == place.path)
 
     def _location(self, lines: _Lines) -> Location:
         place, quote = lines.place, self._quote(lines)

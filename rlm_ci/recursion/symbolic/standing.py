@@ -11,8 +11,9 @@ from contextlib import contextmanager
 
 from rlm_ci import files
 from rlm_ci.errors import RlmCiError, StorageError
-from rlm_ci.recursion.context import READ_LIMIT, Piece
+from rlm_ci.recursion.context import READ_LIMIT
 from rlm_ci.recursion.context.lines import Lines
+from rlm_ci.recursion.context.pieces import Pieces
 from rlm_ci.recursion.symbolic.numbering import Numbering
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from rlm_ci.git import Repository
-    from rlm_ci.recursion.context import Context, Place
+    from rlm_ci.recursion.context import Context, Piece, Place
     from rlm_ci.recursion.symbolic.grounds import Refute
 
     Read = Callable[[int, int], bytes]
@@ -124,7 +125,9 @@ def _reader(content: bytes) -> Read:
 
 
 def _numbered(size: int, read: Read) -> tuple[Numbering, Read]:
-    lines = Lines((Piece.of(("", 0, size, None)),), read)
+    whole = Pieces()
+    whole.add("", 0, size)
+    lines = Lines(whole, read)
     return Numbering(0, size, lambda byte: lines.places(byte, byte + 1)[0].line_start), read
 
 

@@ -1,0 +1,116 @@
+"""The files of a source, by the hundred thousand: packed into a few arrays, told one by one."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from rlm_ci.values import Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import overload
+
+#: Bytes of the longer of git's two kinds of object ids.
+_ROOM = 32
+
+
+class Piece(Row):
+    """A file of the source: bytes ``start`` to ``end`` of it, and its id as a blob of git.
+
+    ``path`` carries surrogateescape; ``blob`` is None for a file that is too large for one.
+    """
+
+    path: str
+    start: int
+    end: int
+    blob: str | None
+
+
+class Blobs:
+    """The object ids of so many files, none of which is known at first; threads may share it."""
+
+    def __init__(self, number: int = 0) -> None:
+        self._lengths = bytearray(number)
+        self._ids = bytearray(_ROOM * number)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __getitem__(self, at: int) -> str | None:
+        length = self._lengths[at]
+        return self._ids[_ROOM * at : _ROOM * at + length].hex() if length else None
+
+    def __setitem__(self, at: int, digest: bytes) -> None:
+        self._ids[_ROOM * at : _ROOM * at + len(digest)] = digest
+        self._lengths[at] = len(digest)
+
+    def add(self, blob: str | None) -> None:
+        digest = bytes.fromhex(blob or "")
+        self._lengths.append(len(digest))
+        self._ids += digest.ljust(_ROOM, b"\0")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Blobs):
+            return NotImplemented
+        return (self._lengths, self._ids) == (other._lengths, other._ids)
+
+    __hash__ = None  # type: ignore[assignment]  # it can be added to
+
+
+class Pieces(Sequence[Piece]):
+    """Files in order of their bytes. A file of them takes about 60 bytes, and those of its path."""
+
+    def __init__(self) -> None:
+        self._paths = bytearray()
+        self._path_ends = array("Q")
+        self.starts = array("Q")
+        self.ends = array("Q")
+        self.blobs = Blobs()
+
+    def add(self, path: str, start: int, end: int, blob: str | None = None) -> None:
+        self._paths += path.encode("utf-8", "surrogateescape")
+        self._path_ends.append(len(self._paths))
+        self.starts.append(start)
+        self.ends.append(end)
+        self.blobs.add(blob)
+
+    def known_by(self, blobs: Blobs) -> Pieces:
+        """The same files, with these object ids."""
+        if len(blobs) != len(self):
+            raise ValueError(f"{len(blobs)} object ids for {len(self)} files")
+        found = Pieces()
+        found._paths, found._path_ends = self._paths, self._path_ends
+        found.starts, found.ends, found.blobs = self.starts, self.ends, blobs
+        return found
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, at: int) -> Piece: ...
+        @overload
+        def __getitem__(self, at: slice) -> Sequence[Piece]: ...
+
+    def __getitem__(self, at: int | slice) -> Piece | Sequence[Piece]:
+        if isinstance(at, slice):
+            return tuple(map(self._piece, range(*at.indices(len(self)))))
+        return self._piece(range(len(self))[at])
+
+    def __iter__(self) -> Iterator[Piece]:
+        return map(self._piece, range(len(self)))
+
+    def _piece(self, at: int) -> Piece:
+        begin = self._path_ends[at - 1] if at else 0
+        path = self._paths[begin : self._path_ends[at]].decode("utf-8", "surrogateescape")
+        return Piece.of((path, self.starts[at], self.ends[at], self.blobs[at]))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pieces):
+            return NotImplemented
+        return all(vars(self)[name] == vars(other)[name] for name in vars(self))
+
+    __hash__ = None  # type: ignore[assignment]  # it can be added to
