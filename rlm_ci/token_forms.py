@@ -78,8 +78,8 @@ _SIGNATURE = r"(?<=[?&;]sig=)[A-Za-z0-9%+/=_-]{40,}"
 
 def redact(text: str) -> str:
     """``text`` with a sign in the place of all that looks like a secret."""
-    for hints, form, replaced in _SHAPES:
-        if all(hint in text for hint in hints):
+    for hint, other, form, replaced in _SHAPES:
+        if hint in text and other in text:
             text = _compiled(form).sub(replaced, text)
     words = {word for word in text.split() if len(word) >= _SHORTEST}
     if words:
@@ -135,13 +135,13 @@ def _without_login(found: re.Match[str]) -> str:
     return SIGN if is_said or decoded_login(found[0]) else found[0]
 
 
-#: What must stand in a text, in whatever order, the expression for it, and what replaces it.
-_SHAPES: tuple[tuple[tuple[str, ...], str, str | Callable[[re.Match[str]], str]], ...] = (
-    (("PRIVATE KEY",), _PRIVATE_KEY, SIGN),
-    (("eyJ",), _JWT, SIGN),
-    (("earer ",), _BEARER, SIGN),
-    (("asic ",), _BASIC, _without_login),
-    (("://", "@"), _LOGIN, SIGN),
-    ((":A",), _TELEGRAM, SIGN),
-    (("sig=",), _SIGNATURE, SIGN),
+#: What both must stand in a text, the expression for it, and what replaces it.
+_SHAPES: tuple[tuple[str, str, str, str | Callable[[re.Match[str]], str]], ...] = (
+    ("PRIVATE KEY", "-----BEGIN", _PRIVATE_KEY, SIGN),
+    ("eyJ", ".eyJ", _JWT, SIGN),
+    ("earer ", "", _BEARER, SIGN),
+    ("asic ", "", _BASIC, _without_login),
+    ("://", "@", _LOGIN, SIGN),
+    (":A", "", _TELEGRAM, SIGN),
+    ("sig=", "", _SIGNATURE, SIGN),
 )

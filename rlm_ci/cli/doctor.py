@@ -142,23 +142,25 @@ def _extras(settings: Settings) -> Iterator[Fact]:
         "models": settings.openai.api_key or settings.openai.base_url,
         "github": settings.github.token,
     }
+    lacking = []
     told = {"models": "a key or a base URL is set", "github": "a token is set"}
     for extra, packages in _required().items():
         versions = {name: _version(name) for name in packages}
         missing = [name for name, version in versions.items() if version is None]
-        install = installation.command(extra)
         if not missing:
             yield Fact(_GOOD, extra, ", ".join(f"{name} {versions[name]}" for name in packages))
         elif needed.get(extra):
             problem = errors.UnavailableError(
                 f"{told[extra]}, and {', '.join(missing)} is not installed",
                 where=f"extra {extra}",
-                hint=install,
+                hint=installation.command(extra),
             )
             yield Fact(_BAD, extra, f"without {', '.join(missing)}", problem=problem)
         else:
-            some = f"without {', '.join(missing)}: " if len(missing) < len(packages) else ""
-            yield Fact(_ABSENT, extra, f"{some}{install}")
+            yield Fact(_ABSENT, extra, f"without {', '.join(missing)}")
+            lacking.append(extra)
+    if lacking:
+        yield Fact(_ABSENT, "to add one", installation.command(lacking[0]))
 
 
 def _required() -> dict[str, tuple[str, ...]]:
