@@ -130,7 +130,7 @@ def test_files_that_nobody_looks_at_are_told_and_not_covered(llm: ModelServer) -
     some = {"a.py": "x = 1\n", "c/1.c": "int x;\n", "c/2.c": "int y;\n", "README": "Read me\n"}
     result = by_file(some)
     part = export.part(result, options())
-    told = "0 findings in 4 files; 3 files not looked at (2 .c, 1 others)"
+    told = "0 findings in 1 of 4 files; 3 files not looked at (2 .c, 1 others)"
     assert (part.summary, part.state) == (told, None)
     nobody = export.unseen(list(some), options(), None)
     assert [path for path, _ in nobody] == ["c/1.c", "c/2.c", "README"]

@@ -286,7 +286,7 @@ class Review:
         return NodeResult(
             node.id,
             PARTIAL if uncovered else COMPLETED,
-            _summary(merged, int(metrics["files"])),
+            _summary(merged, metrics),
             _confidence(task, known, is_read=ask is not None),
             merged,
             notes=(*self._told(node), *analysis["notes"], *looked.notes, *notes),
@@ -374,7 +374,7 @@ class Review:
         return NodeResult(
             node.id,
             COMPLETED,
-            _summary(found, int(metrics.get("files", 0))),
+            _summary(found, metrics),
             1.0,  # no less than its children's together, which is the solver's to say
             found,
             notes=notes,
@@ -433,10 +433,12 @@ def _sum(counts: Sequence[Evidence]) -> Evidence:
     return Evidence(*(sum(getattr(one, name) for one in counts) for name in Evidence._fields))
 
 
-def _summary(found: Sequence[Traced], files: int) -> str:
+def _summary(found: Sequence[Traced], metrics: Mapping[str, float]) -> str:
+    files, looked = (int(metrics.get(name, 0)) for name in ("files", "looked"))
     open_ones = [one.finding for one in found if one.finding.suppression is None]
     old = sum(one.finding.suppression in OLD for one in found)
-    told = f"{count(len(open_ones), 'finding')} in {count(files, 'file')}"
+    share = f"{looked:,} of " if looked < files else ""
+    told = f"{count(len(open_ones), 'finding')} in {share}{count(files, 'file')}"
     worst = max((one.severity for one in open_ones), default=None)
     told += f", the gravest {worst.label}" if worst is not None else ""
     return f"{told}; {old:,} not of this change" if old else told
