@@ -84,18 +84,16 @@ def escaped(path: str) -> str:
 class Register:
     """The places of one page, collected while it is written."""
 
-    def __init__(self, target: Target, *, deep: bool, folder: str = "") -> None:
+    def __init__(self, target: Target, *, deep: bool) -> None:
         self._target = target
         self._deep = deep
-        self._folder = f"{folder}/" if folder else ""
         self._places: dict[Place, None] = {}
 
     def link(self, path: str, line_start: int, line_end: int, *, cell: bool = False) -> str:
-        """A link to these lines; paths are shown as from the page's own folder."""
+        """A link to these lines; the whole path is shown, as another file may end like it."""
         place = Place(path, line_start, max(line_start, line_end))
         self._places[place] = None
-        shown = path.removeprefix(self._folder) or path
-        text = code(printable(f"{shown}#{lines_of(place)}"), cell=cell)
+        text = code(printable(f"{path}#{lines_of(place)}"), cell=cell)
         url = self._target.url(place, deep=self._deep)
         return f"[{text}]({url})" if url else text
 

@@ -40,7 +40,7 @@ class Facts(Row):
 
     ``about`` is how a README introduces the project; ``declared`` what a manifest says is needed:
     the name, and as ``text`` of its place how it is written. ``project`` is the name that it gives,
-    a README by its heading.
+    a README by its heading. ``is_generated``: it says of itself that a program has written it.
     """
 
     outline: Outline
@@ -49,6 +49,7 @@ class Facts(Row):
     about: Saying | None = None
     declared: tuple[tuple[str, Saying], ...] = ()
     project: str = ""
+    is_generated: bool = False
 
     @property
     def path(self) -> str:
@@ -99,11 +100,12 @@ class Facts(Row):
             None if self.about is None else list(self.about),
             [[name, *saying] for name, saying in self.declared],
             self.project,
+            self.is_generated,
         ]
 
     @classmethod
     def from_list(cls, record: Sequence[Any]) -> Facts:
-        outline, heads, notes, about, needed, named = record
+        outline, heads, notes, about, needed, named, is_generated = record
         return cls(
             Outline.from_dict(dict(zip(Outline._fields, outline, strict=True))),
             tuple((start, end) for start, end in heads),
@@ -111,6 +113,7 @@ class Facts(Row):
             None if about is None else Saying.of(about),
             tuple((name, Saying.of(place)) for name, *place in needed),
             named,
+            is_generated,
         )
 
 
@@ -147,7 +150,20 @@ def _facts(path: str, content: bytes) -> Facts:
         notes = other_notes(read.language, content)
     about = introduction(content, path) if is_readme(path) else None
     named = project(path, content) or heading(content, path)
-    return Facts(*_sound(read, notes, content), about, declared(path, content), named)
+    found = _sound(read, notes, content)
+    return Facts(*found, about, declared(path, content), named, _is_generated(content))
+
+
+#: Where a file says how it was made, in which lines.
+_HEAD, _HEAD_LINES = 8192, 40
+_COMMENT = re.compile(r"\s*(?://|#|/?\*|--|;|<!--|%|\(\*|\"{3}|'{3}|REM\b)")
+
+
+def _is_generated(content: bytes) -> bool:
+    """Whether the comments at the head of a file say that nobody edits it by hand."""
+    head = content[:_HEAD].decode("utf-8", "replace").split("\n")[:_HEAD_LINES]
+    said = " ".join(line for line in head if _COMMENT.match(line))
+    return "@generated" in said or ("DO NOT EDIT" in said and "generated" in said.casefold())
 
 
 def _sound(
@@ -340,4 +356,5 @@ def _joined(parts: Sequence[Facts]) -> Facts:
         ordered[0].about,
         tuple(one for part in ordered for one in part.declared),
         ordered[0].project,
+        ordered[0].is_generated,
     )

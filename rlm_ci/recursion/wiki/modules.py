@@ -86,8 +86,10 @@ def is_inner(path: str) -> bool:
 def public(one: Facts) -> list[tuple[int, Symbol]]:
     """The public symbols of a file, with their numbers; each definition once.
 
-    What only says where the others stand is none of them.
+    What only says where the others stand is none of them, nor is what a program has written.
     """
+    if one.is_generated:
+        return []
     spaces = _spaces(one)
     seen: set[str] = set()
     found = []

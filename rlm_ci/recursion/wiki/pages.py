@@ -176,7 +176,8 @@ def drafted(
         beyond=None if outside is None else frozenset(outside.paths),
         needed=frozenset() if outside is None else outside.needed(),
     )
-    return list(_drafts(world, options.replace(target=options.target.at(corpus.commit))))
+    at = f" at commit `{COMMIT}`" if corpus.commit else ""
+    return list(_drafts(world, options.replace(target=options.target.at(corpus.commit)), at))
 
 
 def settled(
@@ -231,17 +232,17 @@ def _placed(
     return {key: tuple(said) for key, said in found.items()}
 
 
-def _drafts(world: World, options: Options) -> Iterator[Draft]:
+def _drafts(world: World, options: Options, at: str) -> Iterator[Draft]:
     """All pages, the commit not yet filled in."""
     register = Register(options.target, deep=False)
     first = overview(world, register)
     render = load_template("wiki/index.md.j2")
-    body = _tidy(render({**first, "title": _title(world, options)}))
+    body = _tidy(render({**first, "title": _title(world, options), "at": at}))
     yield Draft(INDEX, body, register.cited())
     render = load_template("wiki/module.md.j2")
     for module in world.layout.modules:
-        register = Register(options.target, deep=True, folder=module.folder)
-        body = _tidy(render(chapter(module, world, register)))
+        register = Register(options.target, deep=True)
+        body = _tidy(render({**chapter(module, world, register), "at": at}))
         yield Draft(f"modules/{module.name}.md", body, register.cited())
 
 
