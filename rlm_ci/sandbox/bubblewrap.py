@@ -63,7 +63,6 @@ class Bubblewrap:
     def __init__(self, program: str, prlimit: str) -> None:
         self._program = program
         self._prlimit = prlimit
-        self._devices = kernel.Devices()
 
     @classmethod
     def found(cls, environ: Mapping[str, str]) -> Bubblewrap:
@@ -94,9 +93,9 @@ class Bubblewrap:
         mounts = ordered(job.mounts)
         environment = job.environment(HOME)
         require_program(job, mounts, environment["PATH"])
-        words = [*_namespaces(job), *_system(job, self._devices)]
         head = job.keep // 5
-        with _Descriptors() as held, self._devices:
+        with _Descriptors() as held, kernel.devices() as devices:
+            words = [*_namespaces(job), *_system(job, devices)]
             uid, gid = os.getuid() or _USER, os.getgid() or _USER
             passwd = held.file(f"sandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n")
             group = held.file(f"sandbox:x:{gid}:\n")
@@ -149,7 +148,7 @@ def _namespaces(job: Job) -> Iterator[str]:
         yield "--share-net"
 
 
-def _system(job: Job, devices: kernel.Devices) -> Iterator[str]:
+def _system(job: Job, devices: tuple[str, ...]) -> Iterator[str]:
     """The system, read only, and what programs expect of an empty machine."""
     for place in ("/etc", "/run", "/var"):
         yield from ("--perms", "0755", "--dir", place)
@@ -162,7 +161,7 @@ def _system(job: Job, devices: kernel.Devices) -> Iterator[str]:
         for place in sorted(glob.glob(f"/etc/{pattern}")):
             yield from ("--ro-bind", os.path.realpath(place), place)
     yield from ("--proc", "/proc", *kernel.covered())
-    yield from ("--dev", "/dev", *devices.words())
+    yield from ("--dev", "/dev", *devices)
     yield from ("--size", str(_SMALL), "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--size", str(job.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
     yield from ("--dir", HOME, "--symlink", "../tmp", "/var/tmp")  # noqa: S108

@@ -8,11 +8,10 @@ read-only over itself, and what only root may read is hidden.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import tempfile
-import weakref
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,50 +35,45 @@ def covered() -> Iterator[str]:
             yield from ("--ro-bind", entry.path, entry.path)
 
 
-class Devices:
-    """What stands in /dev for jobs of root's, who could change the modes of the machine's devices.
+@contextmanager
+def devices() -> Iterator[tuple[str, ...]]:
+    """The options of bubblewrap, after ``--dev``, that give a job of root's devices of its own.
 
-    No mount forbids that: what bubblewrap makes read-only is no device any more. So jobs get
-    devices of their own. Where none can be made, they get the machine's. Whoever has let a job
-    run (``with``) gives them back the mode that they had in the beginning.
+    It could change the mode of the machine's for everybody: no mount forbids that, as what
+    bubblewrap makes read-only is no device any more. Where none can be made, a job gets the
+    machine's, and when it has ended, their modes are put back.
     """
-
-    def __init__(self) -> None:
-        self._places: dict[str, str] = {}
-        self._modes: dict[str, int] = {}
-        if os.getuid() == 0:
-            found = [place for place in _DEVICES if os.path.exists(place)]
-            self._places = self._made(found) or dict(zip(found, found, strict=True))
-            self._modes = {place: _mode(place) for place in self._places.values()}
-
-    def _made(self, found: list[str]) -> dict[str, str]:
-        folder = tempfile.mkdtemp(prefix="rlm-ci-dev-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        places = {place: os.path.join(folder, os.path.basename(place)) for place in found}
+    if os.getuid() != 0:
+        yield ()
+        return
+    modes = _modes()
+    with tempfile.TemporaryDirectory(prefix="rlm-ci-dev-") as folder:
+        own = _made(folder, modes)
         try:
-            for place, own in places.items():
-                os.mknod(own, stat.S_IFCHR, os.stat(place).st_rdev)
-                os.chmod(own, _mode(place))
-            os.close(os.open(places[os.devnull], os.O_RDONLY))
-        except OSError:  # root may not in many a container, nor where /tmp is mounted nodev
-            return {}
-        return places
-
-    def words(self) -> Iterator[str]:
-        """The options of bubblewrap that show them, after ``--dev``."""
-        for place, own in self._places.items():
-            if place != own:
-                yield from ("--dev-bind", own, place)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_error: object) -> None:
-        for place, mode in self._modes.items():
-            with suppress(OSError):  # nobody can change it there, then
-                if _mode(place) != mode:
-                    os.chmod(place, mode)
+            yield own
+        finally:
+            for place, mode in () if own else modes.items():
+                with suppress(OSError):  # nobody can change it there, then
+                    if stat.S_IMODE(os.stat(place).st_mode) != mode:
+                        os.chmod(place, mode)
 
 
-def _mode(place: str) -> int:
-    return stat.S_IMODE(os.stat(place).st_mode)
+@cache  # as they were before any job
+def _modes() -> dict[str, int]:
+    return {
+        place: stat.S_IMODE(os.stat(place).st_mode) for place in _DEVICES if os.path.exists(place)
+    }
+
+
+def _made(folder: str, modes: dict[str, int]) -> tuple[str, ...]:
+    words: list[str] = []
+    try:
+        for place, mode in modes.items():
+            own = os.path.join(folder, os.path.basename(place))
+            os.mknod(own, stat.S_IFCHR, os.stat(place).st_rdev)
+            os.chmod(own, mode)
+            words += ("--dev-bind", own, place)
+        os.close(os.open(os.path.join(folder, os.path.basename(os.devnull)), os.O_RDONLY))
+    except OSError:  # root may not in many a container, nor where /tmp is mounted nodev
+        return ()
+    return tuple(words)
