@@ -167,7 +167,9 @@ def _confined(
     )
     written = confinement.read(scratch.printout)
     files.clear(scratch.printout)
-    data = _log(written or printed.data, printed.said, printed.returncode)
+    is_fine = analyzer.format == formats.SARIF or printed.returncode in (0, 1)
+    data = written or printed.data if is_fine else b""
+    data = _log(data, printed.said, printed.returncode)
     return formats.read(analyzer.format, data, scratch.find)
 
 
