@@ -39,10 +39,13 @@ def read(repository: Repository, path: str, limit: int) -> bytes:
             raise
     if not entry.is_file:
         raise files.UnreadableError("it is a link, not a regular file")
-    size = repository.sizes([entry.oid])[0]
+    try:
+        size = repository.sizes([entry.oid])[0]
+        content = repository.read(entry.oid)[0] if size <= limit else None
+    except ConfigError:  # git would have to fetch it
+        size, content = -1, None
     if size > limit:
         raise files.UnreadableError(f"it has {size:,} bytes, more than {limit:,}")
-    content = repository.read(entry.oid)[0]
     if content is None:
         from shlex import quote
 

@@ -180,6 +180,11 @@ def test_a_partial_clone_without_the_contents_is_not_clean(
     part.run("fetch", "-q", "origin", "old-texts:refs/remotes/origin/old-texts")
     ended = cli("check", "doc-archive", cwd=part)
     assert (ended.code, "does not hold" in ended.stderr) == (5, True)
+    ended = cli("check", "delegation-guard", cwd=part)
+    hint = "hint: fetch it: git cat-file -p :tasks/index.json\n"
+    assert (ended.code, hint in ended.stderr) == (5, True)
+    part.run("cat-file", "-p", ":tasks/index.json")
+    assert cli("check", "delegation-guard", cwd=part).code == 1
     # What the hint says mends it.
     part.run("fetch", "-q", "--refetch", "--no-filter")
     assert cli("check", "doc-archive", cwd=part).code == 1
