@@ -20,7 +20,7 @@ from recursion.contexts import change_index, made
 
 from rlm_ci import resources
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
-from rlm_ci.recursion.context import Context, building, index, table
+from rlm_ci.recursion.context import Context, building, index, index_reader, table
 from rlm_ci.recursion.context.pointers import Layout
 
 SCHEMA = "context.schema.json"
@@ -279,7 +279,7 @@ def test_what_the_reader_accepts_the_schema_does(data: st.DataObject) -> None:
         "chunks": [{"id": "c000001", "start": 0, "end": 10, "sha256": "0" * 64},
                    {"id": "c000002", "start": 8, "end": 12, "sha256": "0" * 64}],
     }  # fmt: skip
-    index._Reader("index").index(record)
+    index_reader._Reader("index").index(record)
     for _ in range(data.draw(st.integers(0, 2))):
         spot: Any = record
         while isinstance(spot, (dict, list)) and spot:
@@ -290,7 +290,7 @@ def test_what_the_reader_accepts_the_schema_does(data: st.DataObject) -> None:
                 break
             spot = spot[key]
     try:
-        index._Reader("index").index(record)
+        index_reader._Reader("index").index(record)
     except RlmCiError:
         return
     resources.validate(record, SCHEMA, "index")
@@ -406,18 +406,37 @@ def test_lines_are_read_as_the_json_that_they_are(folder: Path, data: st.DataObj
     changed = b"".join(lines)
     try:
         path.write_bytes(changed)
-        with index._Ours(str(folder)) as ours:
+        with index_reader._Ours(str(folder)) as ours:
             head, whole = ours.head(), ours.index()
         if changed == kept:
             assert head is not None
             assert whole is not None
-        reader = index._Reader("")
+        reader = index_reader._Reader("")
         if whole is not None:
             assert whole == reader.index(json.loads(changed))
         if head is not None:
             assert head == reader.head(json.loads(changed))
     finally:
         path.write_bytes(kept)
+
+
+FILES = '    "files": [\n      {"path": "a", "start": 0, "end": 1}\n    ]'
+CHUNKS = '  "chunks": [\n  ]\n}\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{\n  "other": {{\n{FILES}\n  }},\n{CHUNKS}',
+        f'{{\n  "source": [{{\n{FILES}\n  }}],\n{CHUNKS}',
+        f"{{\n{FILES},\n{CHUNKS}",
+        f"[{{\n{FILES},\n{CHUNKS[:-1]}]\n",
+    ],
+)
+def test_files_of_something_else_are_none(folder: Path, text: str) -> None:
+    (folder / "index.json").write_text(text)
+    with pytest.raises(ConfigError, match="it is no index of a context: it has no version 1"):
+        Context.open(str(folder))
 
 
 @pytest.mark.full

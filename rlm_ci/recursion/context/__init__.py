@@ -11,7 +11,7 @@ import os
 
 from rlm_ci import files
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
-from rlm_ci.recursion.context import index
+from rlm_ci.recursion.context import index, index_reader
 from rlm_ci.recursion.context.excerpts import (
     REST,
     Excerpt,
@@ -79,7 +79,7 @@ class Context:
         Raises ConfigError for what is no object, DamagedError for one that is damaged or newer
         than we are.
         """
-        known = index.read_head(folder)
+        known = index_reader.read_head(folder)
         path = os.path.join(folder, index.SOURCE)
         try:
             descriptor = files.open_regular(path, os.O_RDONLY)
@@ -119,7 +119,7 @@ class Context:
     def full_index(self) -> index.Index:
         """All of its index, with the hashes of the chunks. Raises ConfigError, DamagedError."""
         if self._whole is None:
-            whole = index.read(self.folder)
+            whole = index_reader.read(self.folder)
             if whole.head != self.known:
                 raise self._damage("it is another one by now", index.NAME)
             self._whole = whole

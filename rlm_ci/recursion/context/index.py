@@ -1,30 +1,19 @@
-"""``index.json`` of a context object, version 1: written, and read as if a stranger had made it.
-
-The table of chunks says nothing that the three numbers of the layout do not say, but the
-hashes, which only verifying looks at. So whoever searches and reads takes the head alone, where
-the table is one of ours by its length and its ends: 17,000 chunks take 40 ms to read. The shape
-is checked here and not by way of the schema, which would take a second for them.
-"""
+"""``index.json`` of a context object, version 1: what it says, and how it is written."""
 
 from __future__ import annotations
 
 import os
 
-from rlm_ci import files
-from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.recursion.context import table
-from rlm_ci.recursion.context.pieces import Pieces
-from rlm_ci.recursion.context.pointers import Layout, chunk_id
-from rlm_ci.texts import encodable, printable
+from rlm_ci.texts import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from io import BufferedReader
-    from typing import Any, NoReturn, Self
 
-    from rlm_ci.recursion.context.pieces import Piece
+    from rlm_ci.recursion.context.pieces import Piece, Pieces
+    from rlm_ci.recursion.context.pointers import Layout
 
 VERSION = 1
 NAME = "index.json"
@@ -33,18 +22,9 @@ STRATEGY = "byte"
 #: Bytes of an index: room for MAX_CHUNKS and some 100,000 files, or for fewer of the one
 #: and more of the other.
 LIMIT = 64 << 20
-#: Values in it cost more memory than their text: there is at most one in so many bytes.
-_DENSITY = 16
-#: Lines by which the files begin and end as we write them, and the longest line of one.
-_FILES = b'    "files": [\n'
-_FILES_END = b"    ]"
-_LONGEST = 64 << 10
-#: More than any source has.
-_ANY = 1 << 62
-_SHA256 = 64
-_REASONS = 100
-_PATH = 4096
-_HINT = "build it again: rlm-ci context build SOURCE"
+#: Lines by which the files begin and end.
+FILES_BEGIN = '    "files": [\n'
+FILES_END = "    ]"
 
 
 class Head(Value):
@@ -78,9 +58,9 @@ class Index(Value):
             f'  "source": {{\n    "path": "{SOURCE}",\n    "byte_length": {layout.size}'
         )
         if head.files:
-            yield ',\n    "files": [\n'
+            yield f",\n{FILES_BEGIN}"
             yield from _lines(map(_piece_record, head.files), 6)
-            yield "    ]"
+            yield FILES_END
         if head.omitted:
             yield f',\n    "omitted": {dumps(head.omitted)}'
         yield (
@@ -112,337 +92,3 @@ def _piece_record(piece: Piece) -> str:
         f'{{"path": {dumps(path)}{whole}, "start": {piece.start}, "end": {piece.end}, '
         f'"blob": {dumps(piece.blob)}}}'
     )
-
-
-# ── reading ──
-
-
-def read(folder: str) -> Index:
-    """The index of the object in ``folder``.
-
-    Raises ConfigError when there is none, DamagedError for one that contradicts itself or is
-    newer than we are.
-    """
-    with _Ours(folder) as ours:
-        found = ours.index()
-    if found is not None:
-        return found
-    data, where = _data(folder)
-    return _Reader(where).index(_record(data, where))
-
-
-def read_head(folder: str) -> Head:
-    """As ``read``; but of a table of chunks that is as long as ours would be, only the ends."""
-    with _Ours(folder) as ours:
-        found = ours.head()
-    return found or read(folder).head
-
-
-def _data(folder: str) -> tuple[bytes, str]:
-    """The bytes of the file, and what errors call it. Raises ConfigError."""
-    try:
-        data = files.read_inside(folder, NAME, LIMIT)
-    except files.UnreadableError as error:
-        raise ConfigError(
-            f"it is no context object: {NAME}: {error}", where=printable(folder), hint=_HINT
-        ) from None
-    return data, printable(os.path.join(folder, NAME))
-
-
-def _record(data: bytes, where: str) -> Any:
-    """What the JSON says. Memory is bounded by the length of the file."""
-    import json
-
-    if _is_dense(data):
-        raise ConfigError("it holds too many values for an index", where=where, hint=_HINT)
-    try:
-        return json.loads(data, parse_constant=_no_number)
-    except RecursionError:
-        what = "it is nested too deeply"
-    except (ValueError, UnicodeDecodeError) as error:
-        what = f"it is not valid JSON: {printable(str(error))[:200]}"
-    raise ConfigError(what, where=where, hint=_HINT)
-
-
-def _is_dense(data: bytes) -> bool:
-    """Are there more values than an index of this length has?"""
-    most = len(data) // _DENSITY + 100
-    if sum(map(data.count, (b",", b"[", b"{"))) <= most:
-        return False
-    import re
-
-    # Names of files are full of brackets at times.
-    values = 0
-    for found in re.finditer(rb'"(?:[^"\\]|\\.)*+"|[\[{,]', data):
-        values += found[0][0] != ord('"')
-        if values > most:
-            return True
-    return False
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
-
-
-class _Ours:
-    """An index as we lay it out, as a context manager: a file a line, so that none is in memory
-    but those of one batch.
-
-    Of any other layout, and of one that is wrong, it tells nothing: a look at all of it will.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._where = printable(os.path.join(folder, NAME))
-        self._size = 0
-        try:
-            self._descriptor = files.open_regular(os.path.join(folder, NAME), os.O_RDONLY)
-        except OSError:
-            self._descriptor = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-
-    def head(self) -> Head | None:
-        found = self._head()
-        if found is None:
-            return None
-        head, at = found
-        return head if table.looks_written(self._read, at, self._size, head.layout) else None
-
-    def index(self) -> Index | None:
-        found = self._head()
-        if found is None:
-            return None
-        head, at = found
-        try:
-            rest = _record(b'{"chunks": [' + self._read(at, self._size - at), self._where)
-            if list(rest) != ["chunks"]:
-                return None
-            return Index(head, _Reader(self._where).digests(rest["chunks"], head.layout))
-        except (RlmCiError, OSError):
-            return None
-
-    def _read(self, at: int, size: int) -> bytes:
-        return os.pread(self._descriptor, size, at)
-
-    def _head(self) -> tuple[Head, int] | None:
-        """The head, and where the rows of the table begin."""
-        if self._descriptor < 0:
-            return None
-        self._size = os.fstat(self._descriptor).st_size
-        try:
-            os.lseek(self._descriptor, 0, os.SEEK_SET)
-            with open(self._descriptor, "rb", closefd=False) as stream:
-                return self._parsed(stream) if self._size <= LIMIT else None
-        except (RlmCiError, OSError, ValueError, RecursionError):
-            return None
-
-    def _parsed(self, stream: BufferedReader) -> tuple[Head, int]:
-        """Raises ValueError for what is laid out in another way, and what is wrong with it."""
-        reader = _Reader(self._where)
-        told, pieces = b"", Pieces()
-        mark = os.urandom(16).hex()  # stands for the files, and for nothing else
-        while (line := _line(stream)) != table.BEGIN[1:].encode():
-            if line == _FILES and not pieces:
-                line = b'    "files": "%b"%b' % (mark.encode(), _files(stream, reader, pieces))
-            told += line
-            if len(told) > _LONGEST:
-                raise ValueError("the head is too long")
-        record = _record(told + line + b"]}", self._where)
-        if pieces:
-            if record["source"].pop("files") != mark:
-                raise ValueError("the files are those of something else")
-            head = reader.head(record).replace(files=pieces)
-            if pieces.ends[-1] > head.layout.size:
-                raise ValueError("the files leave the source")
-            return head, stream.tell()
-        return reader.head(record), stream.tell()
-
-
-def _line(stream: BufferedReader) -> bytes:
-    line = stream.readline(_LONGEST)
-    if not line.endswith(b"\n"):
-        raise ValueError("a line is too long, or has no end")
-    return line
-
-
-def _files(stream: BufferedReader, reader: _Reader, pieces: Pieces) -> bytes:
-    """Add the files whose lines follow; what stands behind the bracket that ends them."""
-    from json import loads
-
-    lines: list[bytes] = []
-    size = 0
-    while True:
-        line = _line(stream)
-        is_end = line.startswith(_FILES_END)
-        if is_end or size > _LONGEST:
-            text = b"".join(lines).rstrip()
-            if text.endswith(b",") == is_end:
-                raise ValueError("the files are laid out in another way")
-            records = loads(b"[%b]" % text.removesuffix(b","), parse_constant=_no_number)
-            reader.pieces(records, _ANY, pieces)
-            lines, size = [], 0
-        if is_end:
-            return line[len(_FILES_END) :]
-        lines.append(line)
-        size += len(line)
-
-
-class _Reader:
-    """Makes an Index of what the JSON says, or says what is wrong with it."""
-
-    def __init__(self, where: str) -> None:
-        self._where = where
-
-    def index(self, record: Any) -> Index:
-        head = self.head(record)
-        return Index(head, self.digests(record["chunks"], head.layout))
-
-    def head(self, record: Any) -> Head:
-        version = record.get("version") if type(record) is dict else None
-        if type(version) is int and version > VERSION:
-            raise DamagedError(
-                f"the index has version {version}, this rlm-ci knows {VERSION}",
-                where=self._where,
-                hint="install a newer rlm-ci",
-            )
-        top = {"object_id": str, "created_at": str, "source": dict, "chunking": dict,
-               "chunks": list}  # fmt: skip
-        self._require(type(version) is int and version == VERSION, f"it has no version {VERSION}")
-        object_id, created_at, source, chunking, _ = self._fields(record, "", top)
-        kind, _, digest = object_id.partition(":")
-        fine = kind == "sha256" and _is_hex(digest, _SHA256)
-        self._require(fine, "object_id is not sha256:<hex>")
-        self._require(len(created_at) <= _REASONS, "created_at is too long")
-        path, size = self._fields(source, "source.", {"path": str, "byte_length": int})
-        self._require(path == SOURCE, f"source.path is not {SOURCE}")
-        self._require(size >= 0, "source.byte_length is negative")
-        names = {"target_bytes": int, "overlap_bytes": int, "strategy": str}
-        target, overlap, strategy = self._fields(chunking, "chunking.", names)
-        self._require(strategy == STRATEGY, f"chunking.strategy is not {STRATEGY!r}")
-        layout = Layout(size, target, overlap)
-        flaw = layout.flaw()
-        if flaw is not None:
-            raise self._damage(flaw)
-        pieces = self.pieces(source.get("files", []), size, Pieces())
-        omitted = self._omitted(source.get("omitted", {}))
-        return Head(object_id, created_at, layout, pieces, omitted)
-
-    def digests(self, chunks: list[Any], layout: Layout) -> bytes:
-        """The hashes of the chunks, which lie where the layout has them."""
-        if len(chunks) != layout.count:
-            raise self._damage(
-                f"it lists {len(chunks):,} chunks, where its chunking makes {layout.count:,}"
-            )
-        try:
-            ids, starts, stops, hashes = (
-                [chunk[name] for chunk in chunks] for name in ("id", "start", "end", "sha256")
-            )
-        except (KeyError, TypeError, IndexError):
-            raise self._wrong("a chunk does not have id, start, end and sha256") from None
-        if chunks:
-            step, stop = layout.step, layout.count * layout.step
-            ends = range(layout.target, layout.target + stop - step, step)
-            self._compare("id", ids, [chunk_id(number) for number in range(layout.count)])
-            self._compare("start", starts, list(range(0, stop, step)))
-            self._compare("end", stops, [*ends, layout.size])
-        return self._bytes_of(hashes)
-
-    def _compare(self, name: str, said: list[Any], right: list[Any]) -> None:
-        """Raise DamagedError, which names the chunk, unless a column is what it must be."""
-        # 1.0 and true are equal to 1, and are not it.
-        if said == right and {type(one) for one in said} == {type(right[0])}:
-            return
-        for number, (one, other) in enumerate(zip(said, right, strict=True)):
-            if one != other or type(one) is not type(other):
-                raise self._damage(
-                    f"chunk {chunk_id(number)}: {name} is {_shown(one)}, where the chunking "
-                    f"makes it {_shown(other)}"
-                )
-
-    def _bytes_of(self, hashes: list[Any]) -> bytes:
-        try:
-            digests = bytes.fromhex("".join(hashes))
-            # fromhex skips white space: two hashes with a break between them are no hash.
-            if len(digests) == 32 * len(hashes) and digests.hex("\n", 32) == "\n".join(hashes):
-                return digests
-        except (ValueError, TypeError):
-            pass
-        number = next(at for at, text in enumerate(hashes) if not _is_hex(text, _SHA256))
-        raise self._damage(f"chunk {chunk_id(number)}: sha256 is {_shown(hashes[number])}")
-
-    def pieces(self, records: Any, size: int, known: Pieces) -> Pieces:
-        """The files that ``records`` tell of, behind those that are ``known``."""
-        self._require(type(records) is list, "source.files is no list")
-        end = known.ends[-1] if known else 0
-        for number, record in enumerate(records, len(known)):
-            name = f"source.files[{number}]."
-            path, start, stop = self._fields(record, name, {"path": str, "start": int, "end": int})
-            if "path_b64" in record:
-                path = self._path(record["path_b64"], name)
-            self._require(_is_path(path), f"{name}path is no path")
-            blob = record.get("blob")
-            self._require(blob is None or _is_hex(blob, 40) or _is_hex(blob, 64),
-                          f"{name}blob is no object id")  # fmt: skip
-            if not end <= start <= stop <= size:
-                raise self._damage(
-                    f"{name[:-1]} ({printable(path[:200])}) has bytes {start}-{stop}, which do not "
-                    f"follow {end} or leave the source"
-                )
-            known.add(path, start, stop, blob)
-            end = stop
-        return known
-
-    def _path(self, text: Any, name: str) -> str:
-        from base64 import b64decode
-
-        try:
-            return b64decode(text, validate=True).decode("utf-8", "surrogateescape")
-        except (ValueError, TypeError):
-            raise self._wrong(f"{name}path_b64 is no base64") from None
-
-    def _omitted(self, record: Any) -> dict[str, int]:
-        fine = type(record) is dict and len(record) <= _REASONS and all(
-            len(why) <= _REASONS and type(number) is int and number >= 0
-            for why, number in record.items()
-        )  # fmt: skip
-        self._require(fine, "source.omitted does not count reasons")
-        return dict(record)
-
-    def _fields(self, record: Any, name: str, types: Mapping[str, type]) -> list[Any]:
-        """The fields of an object, each of exactly its type."""
-        self._require(type(record) is dict, f"{name.rstrip('.') or 'the index'} is no object")
-        for key, kind in types.items():
-            if type(record.get(key)) is not kind:
-                raise self._wrong(f"{name}{key} is missing or of the wrong type")
-        return [record[key] for key in types]
-
-    def _require(self, condition: object, what: str) -> None:
-        if not condition:
-            raise self._wrong(what)
-
-    def _wrong(self, what: str) -> ConfigError:
-        hint = f"it must follow schemas/context.schema.json; {_HINT}"
-        return ConfigError(f"it is no index of a context: {what}", where=self._where, hint=hint)
-
-    def _damage(self, what: str) -> DamagedError:
-        return DamagedError(f"the index is damaged: {what}", where=self._where, hint=_HINT)
-
-
-def _is_path(text: str) -> bool:
-    try:
-        return 0 < len(text.encode("utf-8", "surrogateescape")) <= _PATH and "\0" not in text
-    except UnicodeEncodeError:
-        return False
-
-
-def _is_hex(text: object, length: int) -> bool:
-    return type(text) is str and len(text) == length and not text.strip("0123456789abcdef")
-
-
-def _shown(value: object) -> str:
-    return printable(repr(value)[:80])
