@@ -24,39 +24,42 @@ FILES: Final = ("*.py", "*.pyi", "*.pyw")
 #: What its SARIF calls a file that cannot be parsed.
 SYNTAX: Final = "invalid-syntax"
 
-#: Rules by domain, severity and how often they are right, in tenths.
-_TABLE: Final[Mapping[tuple[str, str, int], str]] = {
-    ("security", "high", 9): "PLE2502 S501 S502",
-    ("security", "medium", 8): "S103 S201 S306 S503 S505 S506 S507 S508 S509 S609 S612",
-    ("security", "medium", 5): (
-        "S102 S105 S106 S107 S304 S305 S307 S308 S323 S602 S605 S608 S611 S702"
+#: Rules by domain and severity.
+_TABLE: Final[Mapping[tuple[str, str], str]] = {
+    ("security", "high"): "PLE2502 S501 S502",
+    ("security", "medium"): (
+        "S102 S103 S105 S106 S107 S201 S304 S305 S306 S307 S308 S323 S503 S505 S506 S507 S508 "
+        "S509 S602 S605 S608 S609 S611 S612 S702"
     ),
-    ("security", "low", 4): (
+    ("security", "low"): (
         "PLE2510 PLE2512 PLE2513 PLE2514 PLE2515 S104 S108 S202 S301 S302 S303 S312 S314 S315 "
         "S316 S317 S318 S319 S321 S324 S504 S601 S604 S610 S701"
     ),
-    ("security", "info", 3): "S704",
-    ("quality", "high", 9): (
-        "B016 F404 F406 F407 F501 F502 F503 F505 F506 F507 F508 F509 F521 F524 F525 F621 F622 F633 "
-        "F701 F702 F704 F706 F707 F821 F823 F901 PLE0100 PLE0115 PLE0117 PLE0118 PLE0241 PLE0303 "
-        "PLE0304 PLE0305 PLE0307 PLE0308 PLE0309 PLE1132 PLE1142 PLE1300 PLE1307 PLE1507 PLE1700"
+    ("security", "info"): "S704",
+    ("quality", "high"): (
+        "B016 F404 F406 F407 F501 F502 F503 F505 F506 F507 F508 F509 F521 F524 F525 F621 F622 "
+        "F633 F701 F702 F704 F706 F707 F821 F823 F901 PLE0100 PLE0115 PLE0117 PLE0118 PLE0241 "
+        "PLE0303 PLE0304 PLE0305 PLE0307 PLE0308 PLE0309 PLE1132 PLE1142 PLE1300 PLE1307 PLE1507 "
+        "PLE1700"
     ),
-    ("quality", "medium", 9): (
-        "ASYNC105 B002 B003 B025 B029 B030 F601 F602 F631 F632 F634 PLE0116 PLE0237 PLE1205 "
-        "PLE1206 PLE1519 PLE1520 PLW0133 PLW0177 PLW0245 PLW0711 PLW1501 RUF008 RUF016 RUF040 "
-        "RUF064"
+    ("quality", "medium"): (
+        "ASYNC100 ASYNC105 B002 B003 B005 B012 B025 B029 B030 B032 B035 B039 F601 F602 F631 F632 "
+        "F634 PIE794 PLE0116 PLE0237 PLE0643 PLE1205 PLE1206 PLE1519 PLE1520 PLW0133 PLW0177 "
+        "PLW0245 PLW0711 PLW1501 RUF006 RUF008 RUF016 RUF040 RUF064 S113"
     ),
-    ("quality", "medium", 7): "ASYNC100 B005 B012 B032 B035 B039 PIE794 PLE0643 RUF006 S113",
-    ("quality", "low", 8): (
-        "B004 B006 B011 B013 B014 B021 B022 B033 B034 E721 E722 F402 F504 F522 F523 F722 F811 "
-        "F822 LOG002 LOG004 LOG007 LOG014 PLE0101 PLE0302 PLE0604 PLE0605 PLE0704 PLE1310 PLW0127 "
-        "PLW0128 PLW0129 PLW0131 PLW0211 PLW0406 PLW1507 PLW1508 RUF009 RUF018 RUF024 RUF030 "
-        "RUF032 RUF033 RUF034 RUF060 RUF071"
+    ("quality", "low"): (
+        "B004 B006 B011 B013 B014 B015 B020 B021 B022 B023 B031 B033 B034 DTZ003 DTZ004 E721 E722 "
+        "F402 F504 F522 F523 F722 F811 F822 LOG002 LOG004 LOG007 LOG014 PLE0101 PLE0302 PLE0604 "
+        "PLE0605 PLE0704 PLE1310 PLW0127 PLW0128 PLW0129 PLW0131 PLW0211 PLW0406 PLW1507 PLW1508 "
+        "PLW1509 RUF009 RUF018 RUF024 RUF030 RUF032 RUF033 RUF034 RUF060 RUF071 S110 S112 T100"
     ),
-    ("quality", "low", 5): "B015 B020 B023 B031 DTZ003 DTZ004 PLW1509 S110 S112 T100",
-    ("quality", "info", 8): "B018 B026 F401 F841 F842",
-    ("performance", "medium", 8): "ASYNC210 ASYNC212 ASYNC220 ASYNC221 ASYNC222 ASYNC250 ASYNC251",
-    ("performance", "low", 6): "ASYNC110 ASYNC116 ASYNC230 ASYNC240 B019 PLW2101 RUF017",
+    ("quality", "info"): "B018 B026 F401 F841 F842",
+    ("performance", "medium"): "ASYNC210 ASYNC212 ASYNC220 ASYNC221 ASYNC222 ASYNC250 ASYNC251",
+    ("performance", "low"): "ASYNC110 ASYNC116 ASYNC230 ASYNC240 B019 PLW2101 RUF017",
+}
+#: How often a rule is right, which is why it has its severity.
+_SURE: Final = {
+    Severity.HIGH: 0.9, Severity.MEDIUM: 0.7, Severity.LOW: 0.6, Severity.INFO: 0.5,
 }  # fmt: skip
 
 #: Rules of a domain that hold in tests all the same: what hides there from readers.
@@ -286,12 +289,12 @@ def _is_run(path: str) -> bool:
 def _unreadable(path: str, lines: str, content: bytes) -> Weight:
     """Of a file that cannot be compiled: whoever imports it, fails."""
     if is_test(path) and not _is_run(path):
-        return Weight("quality", Severity.LOW, 0.6)
+        return _weight("quality", Severity.LOW)
     is_conflict, is_foreign = _kind(content)
     foreign = is_foreign or _IN_BRACES.search(lines)
     if not is_conflict and (foreign or _TEMPLATES.search(path) or _DATA.search(path)):
-        return Weight("quality", Severity.MEDIUM, 0.6)
-    return Weight("quality", Severity.HIGH, 0.9)
+        return _weight("quality", Severity.MEDIUM)
+    return _weight("quality", Severity.HIGH)
 
 
 @lru_cache(maxsize=4)
@@ -336,7 +339,7 @@ def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
     """The same, wherever it is."""
     weight = _WEIGHTS.get(rule)
     if weight is None:  # the settings name it
-        return Weight(_DOMAINS.get(_letters(rule), "quality"), Severity.LOW, 0.5)
+        return _weight(_DOMAINS.get(_letters(rule), "quality"), Severity.LOW)
     if rule in _OF_FORWARDERS and _FORWARDING.search(path):
         return None
     if rule in _PASSWORDS and not _SECRET.search(lines):
@@ -350,10 +353,14 @@ def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
     return weight
 
 
+def _weight(domain: str, severity: Severity) -> Weight:
+    return Weight(domain, severity, _SURE[severity])
+
+
 def _weights() -> dict[str, Weight]:
     return {
-        code: Weight(domain, Severity.from_label(severity), tenths / 10)
-        for (domain, severity, tenths), codes in _TABLE.items()
+        code: _weight(domain, Severity.from_label(severity))
+        for (domain, severity), codes in _TABLE.items()
         for code in codes.split()
     }
 
