@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from rlm_ci.changes import from_range
+from rlm_ci.findings import UNTOUCHED, Finding, Location, Severity
 from rlm_ci.git import Repository, discover
-from rlm_ci.recursion.review.touched import changed_of
+from rlm_ci.recursion.review.touched import changed_of, marked, removed_lines
 
 if TYPE_CHECKING:
     from histories import GitRepo
@@ -37,3 +38,21 @@ def test_lines_are_those_of_the_new_side_and_what_went_has_none(repo: GitRepo) -
     repo.run("rm", "-q", "gone.py")
     repo.write("a.py", "1\n2\nthree\n4\n6\n").write("b.py", "x\ny\n").commit()
     assert changed(repo, base) == {"a.py": [[3, 5]], "b.py": [[1, 2]]}
+
+
+def test_a_finding_points_to_the_changed_lines_first_and_is_waved_through_without_one() -> None:
+    caller, callee = Location("cart.py", 5, 5), Location("shop.py", 13, 15)
+    found = Finding("review/breaks", Severity.HIGH, "It breaks", evidence=(caller, callee))
+    assert marked(found, {"shop.py": [[14, 14]]}).evidence == (callee, caller)
+    assert marked(found, {"cart.py": [[1, 5]], "shop.py": [[14, 14]]}) == found
+    assert marked(found, {"shop.py": [[16, 20]]}).suppression == UNTOUCHED
+    assert marked(found, None) == found
+
+
+def test_removed_lines_are_those_of_the_old_side(repo: GitRepo) -> None:
+    repo.write("gone.py", "a\nb\n")
+    base = repo.write("a.py", "1\n2\n3\n4\n5\n6\n").commit()
+    repo.run("rm", "-q", "gone.py")
+    repo.write("a.py", "1\nnew\n2\nthree\n4\n6\n").commit()
+    change = from_range(Repository(*discover(str(repo.path)), os.environ), base, "HEAD", "--base")
+    assert removed_lines(change.hunks()[0]) == {"a.py": [[3, 3], [5, 5]], "gone.py": [[1, 2]]}

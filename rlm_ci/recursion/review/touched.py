@@ -100,10 +100,13 @@ def _runs(numbers: Sequence[int]) -> list[list[int]]:
 
 
 def marked(finding: Finding, changed: Ranges | None) -> Finding:
-    """``finding``, with the reason why it cannot fail if none of its places is touched."""
-    if changed is None or finding.suppression is not None or is_touched(finding, changed):
+    """``finding``, the changed lines that it points to first; if there is none, it cannot fail."""
+    if changed is None or finding.suppression is not None:
         return finding
-    return finding.replace(suppression=UNTOUCHED)
+    places = sorted(finding.evidence, key=lambda place: not _overlaps(place, changed))
+    if not (places and _overlaps(places[0], changed)):
+        return finding.replace(suppression=UNTOUCHED)
+    return finding.replace(evidence=tuple(places))
 
 
 def is_touched(finding: Finding, changed: Ranges) -> bool:
