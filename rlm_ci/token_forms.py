@@ -66,6 +66,10 @@ _PRIVATE_KEY = r"""
     -----BEGIN[ A-Z]*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----[\s\S]*?
     (?:-----END[ A-Z]*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----|\Z)
 """
+_END_OF_KEY = r"-----END[ A-Z]*PRIVATE KEY(?: BLOCK)?-----"
+#: Its lines; the last one may be short.
+_LINE_OF_KEY = r"[ \t]*[A-Za-z0-9+/=]{20,}[ \t\r]*"
+_LAST_LINE_OF_KEY = r"[ \t]*[A-Za-z0-9+/=]+[ \t\r]*"
 #: Three parts of base64, the first two of which begin as JSON does.
 _JWT = r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
 _BEARER = r"(?<=earer[ ])[A-Za-z0-9._~+/=-]{16,}"
@@ -81,6 +85,8 @@ def redact(text: str) -> str:
     for hint, other, form, replaced in _SHAPES:
         if hint in text and other in text:
             text = _compiled(form).sub(replaced, text)
+    if "-----END" in text:
+        text = _without_ends(text)
     words = {word for word in text.split() if len(word) >= _SHORTEST}
     if words:
         joined = "\n".join(words)
@@ -88,6 +94,22 @@ def redact(text: str) -> str:
             if beginning in joined:
                 text = _compiled(_form(beginning, kind, least)).sub(SIGN, text)
     return text
+
+
+def _without_ends(text: str) -> str:
+    """The same without the ends of private keys whose beginnings were cut off."""
+    kept, done = [], 0
+    for end in _compiled(_END_OF_KEY).finditer(text):
+        start, form = end.start(), _LAST_LINE_OF_KEY
+        while start > done:
+            line = text.rfind("\n", done, start - 1) + 1 or done
+            if not _compiled(form).fullmatch(text, line, start - (text[start - 1] == "\n")):
+                break
+            start, form = line, _LINE_OF_KEY
+        if start < end.start():
+            kept += [text[done:start], SIGN]
+            done = end.end()
+    return "".join([*kept, text[done:]])
 
 
 def beginnings() -> Mapping[str, tuple[str, int]]:
