@@ -281,12 +281,14 @@ class Documenting(Solving):
         A page that still says the same keeps its commit, and a change could have named any.
         """
         state = State.read(before) if before else None
-        if state is None or here.commit is None:
-            return state
-        named = [one for one in {page.commit for page in state.pages.values()} if one]
-        known = [one for one in self.repository.resolve(*named) if one] if named else []
-        head = here.commit
-        return state.of({one for one in known if self.repository.merge_base(one, head) == one})
+        if state is None:
+            return None
+        named = state.named()
+        if here.commit is not None and named:
+            known = [one for one in self.repository.resolve(*named) if one]
+            head = here.commit
+            named = {one for one in known if self.repository.merge_base(one, head) == one}
+        return state.summed_up(named)
 
     def _looks(self, here: Scope) -> Options:
         known = (here.repository or "").rpartition("/")[2]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
+from itertools import groupby, islice, takewhile
 from time import gmtime, strftime
 
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
@@ -56,20 +58,22 @@ class Chronicle:
         self.commits = commits
         #: What one should know of these figures, "" when the whole history was read.
         self.note = note
-        newest = max((one.time for one in changes), default=0)
-        counts: dict[str, list[int]] = {}
-        self._shares: dict[str, dict[str, float]] = {}
-        for one in changes:
-            count = counts.setdefault(one.path, [0, 0, 0])
-            count[0] += 1
-            count[1] = max(count[1], one.time)
-            count[2] += one.lines
-            shares = self._shares.setdefault(one.path, {})
-            weight = (one.lines + 1) * 0.5 ** ((newest - one.time) / _HALF_LIFE)
-            shares[one.author] = shares.get(one.author, 0.0) + weight
-        hot = [Hot(path, n, _day(last), lines) for path, (n, last, lines) in counts.items()]
-        #: The files that are still there, by commits times lines, the hottest first.
-        self.hot = tuple(sorted(hot, key=lambda one: (-one.commits * (one.lines + 1), one.path)))
+        self._newest = max((one.time for one in changes), default=0)
+        #: A large import has hundreds of thousands: no more is made of them than is asked for.
+        self._changes = sorted(changes, key=_path)
+
+    @property
+    def hot(self) -> tuple[Hot, ...]:
+        """The files that are still there, by commits times lines, the hottest first."""
+        days: dict[int, str] = {}
+        found = []
+        for path, some in groupby(self._changes, key=_path):
+            inner = list(some)
+            last = max(0, *(one.time for one in inner))
+            if last not in days:
+                days[last] = _day(last)
+            found.append(Hot.of((path, len(inner), days[last], sum(one.lines for one in inner))))
+        return tuple(sorted(found, key=lambda one: (-one.commits * (one.lines + 1), one.path)))
 
     @classmethod
     def of(cls, repository: Repository, commit: str, limit: int) -> Chronicle:
@@ -100,11 +104,23 @@ class Chronicle:
 
     def owners(self, path: str) -> tuple[tuple[str, float], ...]:
         """Who changed a file, and their shares of its changed lines; recent ones count more."""
-        return _ranked([self._shares.get(path, {})])
+        return self.owners_of((path,))
 
     def owners_of(self, paths: Sequence[str]) -> tuple[tuple[str, float], ...]:
         """As ``owners``, of several files together."""
-        return _ranked([self._shares.get(path, {}) for path in paths])
+        return _ranked([self._shares(path) for path in paths])
+
+    def _shares(self, path: str) -> dict[str, float]:
+        first = bisect_left(self._changes, path, key=_path)
+        shares: dict[str, float] = {}
+        for one in takewhile(lambda one: one.path == path, islice(self._changes, first, None)):
+            weight = (one.lines + 1) * 0.5 ** ((self._newest - one.time) / _HALF_LIFE)
+            shares[one.author] = shares.get(one.author, 0.0) + weight
+        return shares
+
+
+def _path(one: _Change) -> str:
+    return one.path
 
 
 def _ranked(parts: Sequence[dict[str, float]]) -> tuple[tuple[str, float], ...]:

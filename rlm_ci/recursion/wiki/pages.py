@@ -187,13 +187,13 @@ def settled(
     *,
     prose: Mapping[str, Prose] | None = None,
     previous: State | None = None,
-    previous_texts: Mapping[str, str] | None = None,
+    folder: str | None = None,
 ) -> Pages:
     """The pages, from ``drafts``, which is empty afterwards: there may be very many.
 
     A page that says what it said in ``previous``, of the same lines with the same texts, keeps
-    its bytes, and with them the commit that its links lead to: it is taken from
-    ``previous_texts``, by name. Raises DamagedError where a place is not in the contents.
+    its bytes, and with them the commit that its links lead to: it is taken from ``folder``.
+    Raises DamagedError where a place is not in the contents.
     """
     known = {file.path: file for file in corpus.files}
     places = {place for draft in drafts for place in draft.places}
@@ -204,8 +204,7 @@ def settled(
     while drafts:
         draft = drafts.pop()
         old = previous.pages.get(draft.name) if previous is not None else None
-        text = (previous_texts or {}).get(draft.name)
-        page, record = _settled(draft, locations, corpus.commit, old, text)
+        page, record = _settled(draft, locations, corpus.commit, old, folder)
         pages.append(page)
         kept[draft.name] = record
     commit = corpus.commit
@@ -269,7 +268,7 @@ def _settled(
     locations: Mapping[Place, Location],
     commit: str | None,
     old: Kept | None,
-    text: str | None,
+    folder: str | None,
 ) -> tuple[Page, Kept]:
     """The page as it was, if it says and cites the same; else at this commit."""
     evidence = tuple(locations[place] for place in draft.places)
@@ -278,9 +277,10 @@ def _settled(
     # Not what the state says of a page is believed, but what would be made at its commit.
     if old is not None and old.digest == digest:
         same = draft.body.replace(COMMIT, old.commit or "")
-        if text == same and old.sha256 == _hash(same):
+        data = _read(os.path.join(folder, *draft.name.split("/"))) if folder is not None else None
+        if data == same.encode() and old.sha256 == _hash(same):
             kept = Kept(digest, old.sha256, old.commit, evidence)
-            return Page(draft.name, text, evidence, is_new=False), kept
+            return Page(draft.name, same, evidence, is_new=False), kept
     text = draft.body.replace(COMMIT, commit or "")
     page = Page(draft.name, text, evidence, is_new=True)
     return page, Kept(digest, _hash(text), commit, evidence)
@@ -315,16 +315,3 @@ def _stem(path: str) -> str:
     """What a test is named after: ``test_core.py`` and ``core_test.go`` after ``core``."""
     name = path.rpartition("/")[2].partition(".")[0].lower()
     return name.removeprefix("test_").removesuffix("_test").strip("_")
-
-
-def texts_in(folder: str, state: State | None) -> dict[str, str]:
-    """The pages that lie in ``folder`` as ``state`` knows them; one that was edited is not."""
-    found = {}
-    for name in state.pages if state else ():
-        data = _read(os.path.join(folder, *name.split("/")))
-        if data is not None:
-            try:
-                found[name] = data.decode()
-            except UnicodeDecodeError:
-                continue
-    return found

@@ -15,7 +15,7 @@ from rlm_ci.recursion.wiki.claims import batches
 from rlm_ci.recursion.wiki.facts import Facts, facts_of, merged, pack, unpack
 from rlm_ci.recursion.wiki.kept_prose import SENTENCES, Kept, Sentences, held, mark
 from rlm_ci.recursion.wiki.modules import is_source
-from rlm_ci.recursion.wiki.pages import drafted, settled, texts_in
+from rlm_ci.recursion.wiki.pages import drafted, settled
 from rlm_ci.recursion.wiki.prose import digest_of, grounds
 from rlm_ci.recursion.wiki.prose import merged as merged_prose
 from rlm_ci.recursion.wiki.readers import readers
@@ -155,7 +155,7 @@ def finish(
         options,
         prose=prose,
         previous=state,
-        previous_texts=texts_in(folder, state) if folder is not None else None,
+        folder=folder,
     )
     if cache is not None:
         with suppress(RlmCiError):  # then the next run reads all of it again

@@ -167,11 +167,18 @@ class State(Value):
             for name, page in self.pages.items()
         )
 
-    def of(self, commits: Collection[str]) -> State:
-        """The same without the commits that are not among these."""
+    def named(self) -> set[str]:
+        """The commits at which pages were made."""
+        return {page.commit for page in self.pages.values() if page.commit}
+
+    def summed_up(self, commits: Collection[str]) -> State:
+        """What pages are compared by, without the commits that are not among these.
+
+        What they cite is not held: of a large repository that is more than all else.
+        """
         return self.replace(
             pages={
-                name: page if page.commit in commits else page.replace(commit=None)
+                name: page.replace(commit=page.commit if page.commit in commits else None, cited=())
                 for name, page in self.pages.items()
             }
         )
