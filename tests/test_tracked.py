@@ -162,11 +162,12 @@ def test_many_missing_paths_are_asked_for_at_once(repo: GitRepo) -> None:
 
 
 def test_init_keeps_what_is_left_out(cli: Cli, repo: GitRepo) -> None:
-    filled(repo)
+    filled(repo).write(".gitignore", "*.log\n").commit()
     WAYS["patterns"](repo)
     ended = cli("init", cwd=repo)
     assert "kept       rlm-ci.toml (your sparse checkout leaves it out)" in ended.stdout
     assert not os.path.exists(repo.place("rlm-ci.toml"))
+    assert repo.read(".gitignore") == b"*.log\n.runs/\n"
 
 
 @pytest.mark.full

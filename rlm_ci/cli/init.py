@@ -104,7 +104,7 @@ def run(arguments: Arguments) -> int:
     lines += [
         _write(repository.root, path, text, force=settings.force) for path, text in contents.items()
     ]
-    lines.append(_ignore_runs(repository.root))
+    lines.append(_ignore_runs(repository))
     lines += ["", "next: commit these files; run the checks now with: rlm-ci check"]
     if settings.fork_safe or settings.slash_commands:
         lines.append("      what posts or obeys comments begins once it is on the default branch")
@@ -287,11 +287,11 @@ def _set_aside(full: str) -> str:
     return os.path.basename(aside)
 
 
-def _ignore_runs(root: str) -> str:
+def _ignore_runs(repository: Repository) -> str:
     """Runs are the machine's own: they never belong into a commit."""
-    path = os.path.join(root, ".gitignore")
+    path = os.path.join(repository.root, ".gitignore")
     try:
-        data = files.read(path, _LIMIT)
+        data = tracked.read(repository, ".gitignore", _LIMIT)
     except files.UnreadableError as error:
         if not error.missing:
             return f"kept       .gitignore ({error}; add .runs/ to it)"
