@@ -20,27 +20,39 @@ if TYPE_CHECKING:
 _DIGITS = r"\d{1,20}"
 _DASH = "[-\u2010-\u2015]"
 _COLON = "[:\uff1a\ufe55\u2236\ua789]"
-_SPAN = rf"L?{_DIGITS}(?:{_DASH}L?{_DIGITS})?"
-_MARKS = rf"#L{_DIGITS}(?:C{_DIGITS})?(?:{_DASH}L?{_DIGITS}(?:C{_DIGITS})?)?(?:,{_SPAN}){{0,50}}"
-_AFTER_COLON = rf"{_COLON}{_SPAN}(?:,{_SPAN}){{0,50}}(?:{_COLON}{_DIGITS}){{0,2}}"
-_TO = rf"(?:{_DASH}|\sto\s|\sthrough\s)"
-_SPOKEN = rf"{_DIGITS}(?:{_TO}{_DIGITS})?"
+#: What Markdown puts around a number, and what people do.
+_MARKUP = r"[*_`~#]{0,3}"
+_ONE = rf"L?{_DIGITS}(?:C{_DIGITS})?"
+_SPAN = rf"{_ONE}(?:{_DASH}{_ONE})?"
+_MARKS = rf"#L{_SPAN[2:]}(?:,{_SPAN}){{0,50}}"
+_AFTER_COLON = (
+    rf"{_COLON}{_MARKUP}{_SPAN}(?:,{_SPAN}){{0,50}}(?:{_COLON}{_DIGITS}){{0,2}}(?:ff?\b)?"
+)
+_TO = rf"(?:{_DASH}|\s{_DASH}\s|\sto\s|\sthrough\s)"
+_SPOKEN = rf"{_MARKUP}{_DIGITS}(?:{_MARKUP}{_TO}{_MARKUP}{_DIGITS})?"
+_NUMBER_OF = r"(?:\s(?:no\.|numbers?))?"
 _WORDS = (
-    rf"(?:[Ll]ines\s{{1,3}}{_SPOKEN}(?:(?:,\s?|\s)(?:(?:and|or|&)\s)?{_SPOKEN}){{0,20}}"
-    rf"|[Ll]ine\s{{1,3}}{_SPAN}|L{_SPAN[2:]})"
+    rf"(?:(?:[Ll]ines|[Rr]ows|ll\.){_NUMBER_OF}\s{{1,3}}{_SPOKEN}"
+    rf"(?:{_MARKUP}(?:,\s?|\s)(?:(?:and|or|&)\s)?{_SPOKEN}){{0,20}}"
+    rf"|(?:[Ll]ine|[Rr]ow|l\.){_NUMBER_OF}\s{{1,3}}{_SPOKEN}|L{_SPAN[2:]})"
 )
 _END = rf"(?![^\W_]|_\w|[.]\d|{_DASH}L?\d)"
-_NAME = r"[^\s\"'`<>|,;:#()\[\]{}]"
-_OF = r"\s{1,3}(?:of|in|from)\s{1,3}(?:the\s)?(?:file\s)?"
+_NAME = r"[^\s\"'`<>|,;:#()\[\]{}*]"
+_OF = r"{_MARKUP}(?:\s{1,3}(?:of|in|from|at)\s{1,3}|,\s|\s\()(?:the\s)?(?:file\s)?".replace(
+    "{_MARKUP}", _MARKUP
+)
 #: What follows a name, or stands before it: the lines. To be searched in a text.
 LINES = (
     rf"(?P<url>\b[A-Za-z][A-Za-z0-9+.-]{{1,20}}://[^\s<>\"'`()\[\]]{{1,2000}})"
     rf"|(?P<close>[\"'`*)\]]{{0,3}})(?:(?P<mark>{_MARKS})|(?P<colon>{_AFTER_COLON})"
-    rf"|(?:[,:]?\s{{1,3}}|(?=[(\[]))(?P<paren>[(\[])?(?:(?:at|on|in|near|around)\s)?"
+    rf"|(?P<round>\({_DIGITS}(?:,\s?{_DIGITS})?\))"
+    rf"|(?:['\u2019]s)?(?:[,:]\s{{0,3}}|\s{{1,3}}(?:(?:[->\u2192@|]|{_DASH}){{1,2}}\s)?|(?=[(\[]))"
+    rf"(?P<paren>[(\[])?(?:(?:at|on|in|near|around|about|approximately|starting\sat)\s){{0,2}}"
     rf"(?P<words>(?>{_WORDS}))(?(paren)[)\]]?)(?!{_OF}(?:[`\"]|{_NAME}{{1,100}}[./\\]\w)))"
     rf"{_END}"
     rf"|\b(?P<before>{_WORDS}){_OF}"
-    rf"(?:`(?P<code>[^`\n]{{1,500}})`|\"(?P<quoted>[^\"\n]{{1,500}})\"|(?P<bare>{_NAME}{{1,500}}))"
+    rf"(?:`(?P<code>[^`\n]{{1,500}})`|\"(?P<quoted>[^\"\n]{{1,500}})\""
+    rf"|(?P<bare>(?>{_NAME}{{1,500}}))(?!{_COLON}\d|\#L))"
 )
 _REFERENCE = re.compile(LINES)
 _NUMBERS = re.compile(rf"({_DIGITS})(?:{_TO}L?({_DIGITS}))?")
@@ -114,8 +126,8 @@ class Reader:
             return Reference(match.start(), end, url, (), is_plain=False) if is_one else None
         if match["before"] is not None:
             return self._named_behind(match)
-        written = match["mark"] or match["colon"] or match["words"]
-        spans = _spans(written)
+        written = match["mark"] or match["colon"] or match["words"] or match["round"]
+        spans = _spans(written)[: 1 if match["round"] else None]  # a column follows
         found = self._before(text, match, since)
         if found is None:
             return None
@@ -180,7 +192,7 @@ class Reader:
 
     def _is_named(self, name: str, match: re.Match[str]) -> bool:
         """Whether there is a file of that name; of ``redis:7`` nobody would think of one."""
-        return name in self._names and (match["colon"] is None or _tells(name))
+        return name in self._names and ((match["colon"] or match["round"]) is None or _tells(name))
 
     def _is_place(self, name: str, match: re.Match[str]) -> bool:
         """Whether ``name``, of a file that is not known, is one to whoever reads it."""
@@ -190,6 +202,8 @@ class Reader:
             return False
         if match["mark"] is not None:
             return True
+        if match["round"] is not None:  # a call is written like this, too
+            return self._is_file_type(last) and _has_suffix(last)
         if match["words"] is not None:
             return _has_suffix(last) or bool(_ROOTED.match(name))
         if not re.fullmatch(rf"{_COLON}{_DIGITS}", match["colon"]):

@@ -129,6 +129,8 @@ class _Reader:
             elif reference := self._reader.read(answer, match, done):
                 start, end = reference.start, reference.end
                 text = self._located(answer[start:end], reference)
+            else:  # a name that follows may reach over it
+                continue
             parts += (answer[done:start], text)
             length += start - done + len(text)
             if self._verified > verified:
