@@ -49,6 +49,8 @@ _FORMS = (
 )
 #: A shorter word is no token that anybody issues.
 _SHORTEST = 18
+#: So many words without a token are remembered, from texts that are not longer.
+_MOST_WORDS, _MOST_KEPT = 10_000, 1_000
 #: So far a digit is looked for where names in a row may look like a token.
 _FAR = 60
 #: Few tokens of so many characters have no digit.
@@ -87,12 +89,16 @@ def redact(text: str) -> str:
             text = _compiled(form).sub(replaced, text)
     if "-----END" in text:
         text = _without_ends(text)
-    words = {word for word in text.split() if len(word) >= _SHORTEST}
+    words = {word for word in text.split() if len(word) >= _SHORTEST and word not in _clean}
     if words:
-        joined = "\n".join(words)
+        joined, before = "\n".join(words), text
         for beginning, (kind, least) in beginnings().items():
             if beginning in joined:
                 text = _compiled(_form(beginning, kind, least)).sub(SIGN, text)
+        if text == before and len(joined) <= _MOST_KEPT:
+            if len(_clean) > _MOST_WORDS:
+                _clean.clear()
+            _clean.update(words)
     return text
 
 
@@ -124,6 +130,8 @@ def beginnings() -> Mapping[str, tuple[str, int]]:
     return _beginnings
 
 
+#: Words without a token: the same paths and names come again and again.
+_clean: set[str] = set()
 _beginnings: Mapping[str, tuple[str, int]] = {}
 _patterns: dict[str, re.Pattern[str]] = {}
 
