@@ -148,6 +148,18 @@ def test_a_tool_looks_where_its_settings_say_and_nowhere_else(stage: Stage) -> N
     assert (rules(ended), ended.json()["verdict"]) == (set(), "clean")
 
 
+def test_another_word_and_a_folder_outside_of_git_are_refused(
+    stage: Stage, cli: Cli, tmp_path: Path
+) -> None:
+    stage.repo.write("rlm-ci.toml", 'review.analyzers = "all"\n').commit()
+    ended = stage.cli("review")
+    assert ended.code == 5
+    assert "must be a list of tables: [[review.analyzers]], or \"auto\", not 'all'" in ended.stderr
+    (tmp_path / "rlm-ci.toml").write_text('review.analyzers = "auto"\n')
+    ended = cli("review", cwd=tmp_path)
+    assert (ended.code, "those of a git repository" in ended.stderr) == (5, True)
+
+
 GOLANGCI = """#!/bin/sh
 case "$*" in *--output.json.path*) echo 'Error: unknown flag' >&2; exit 3;; esac
 line=$(grep -n BUG main.go | cut -d: -f1)
@@ -163,13 +175,15 @@ def test_an_older_command_is_tried_and_one_that_never_works_is_told(
     stage: Stage, tmp_path: Path
 ) -> None:
     programs = {"golangci-lint": GOLANGCI, "staticcheck": "#!/bin/sh\necho broken >&2\nexit 2\n"}
+    folder = tmp_path / "bin"
+    folder.mkdir()
     for name, text in programs.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
     stage.repo.write(".golangci.yml", "version: '1'\n").write("staticcheck.conf", "")
     base = stage.repo.write("main.go", "package main\n").commit()
     stage.repo.write("main.go", "package main\n// BUG\n").commit()
-    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     ended = reviewed(stage, "--base", base, env={"PATH": path})
     assert rules(ended) == {("golangci-lint-errcheck", "main.go")}
     assert told(stage, ended)["notes"] == ["staticcheck is set up here and could not look: broken"]

@@ -301,6 +301,7 @@ def _run(tool: Tool, command: Sequence[str], program: str, place: Place, site: _
         network=False,
         seconds=site.seconds,
         limits=Limits(wall=site.seconds),
+        root=place.root,
     )
 
 

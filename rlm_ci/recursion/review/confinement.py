@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PRINTED = 64 << 20
 _WRITTEN = 256 << 20
 _KEEP = 64 << 10
+#: A folder that no tool lies in.
+_NOWHERE = "/dev"
 #: A sandbox gives both streams as one, so that the output becomes a file.
 _REDIRECTED = 'exec "$@" >"$0"'
 
@@ -50,11 +52,12 @@ def run(
     network: bool,
     seconds: float,
     limits: Limits | None = None,
+    root: str = _NOWHERE,
 ) -> Printed:
     """Run a program in the sandbox of this ``name``. Raises BrokenError.
 
     ``out`` is a folder of ours that it may write to. Its environment holds no variable of ours
-    but those that say where tools are.
+    but those that say where tools are. What it sees below ``root``, the ``mounts`` say alone.
     """
     place = _sandbox(name)
     known = _known(argv[0])
@@ -64,7 +67,11 @@ def run(
         cwd=cwd,
         env={**sandbox.toolchain_variables(known), "NO_COLOR": "1", "PYTHONSAFEPATH": "1"},
         network=network,
-        mounts=(*_tools(argv[0], tuple(known.items())), *mounts, Mount(out, out, writable=True)),
+        mounts=(
+            *_tools(argv[0], tuple(known.items()), root),
+            *mounts,
+            Mount(out, out, writable=True),
+        ),
         limits=limits or Limits(wall=seconds, file_size=_WRITTEN, scratch=2 * _WRITTEN),
         keep=_KEEP,
     )
@@ -128,10 +135,10 @@ def _known(program: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=16)
-def _tools(program: str, known: tuple[tuple[str, str], ...]) -> tuple[Mount, ...]:
+def _tools(program: str, known: tuple[tuple[str, str], ...], root: str) -> tuple[Mount, ...]:
     """What a sandbox must show of the machine's tools, the virtual environment of one too."""
     told = dict(known)
     prefix = os.path.dirname(os.path.dirname(os.path.realpath(program)))
     if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
         told["VIRTUAL_ENV"] = prefix
-    return sandbox.toolchain_mounts(told, os.path.dirname(os.devnull))
+    return sandbox.toolchain_mounts(told, root)
