@@ -325,6 +325,7 @@ def test_what_an_earlier_version_kept_by_folder_is_kept(repo: GitRepo, tmp_path:
     stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(says)))
     record = json.loads((out / "wiki.json").read_text())
     rows = [row[:5] for one in record["prose"].values() for row in one["said"]]
+    record["version"] = 2
     record["prose"] = {"till": {"digest": "0" * 64, "model": "m", "said": rows}, WHOLE: {
         "digest": "", "model": "m", "said": rows[:1]}}  # fmt: skip
     (out / "wiki.json").write_text(json.dumps(record))

@@ -56,10 +56,7 @@ ELSEWHERE = (
     "its file is outside of the folder looked at",
     "their files are outside of the folder looked at",
 )
-NOT_OURS = (
-    "it is not of the form or the number that is kept",
-    "they are not of the form or the number that is kept",
-)
+NOT_OURS = "it is malformed, or one too many", "they are malformed, or too many"
 
 
 class Kept(Value):

@@ -110,7 +110,9 @@ class State(Value):
 
     @classmethod
     def read(cls, folder: str) -> State | None:
-        """What the folder's ``wiki.json`` holds; None where there is none, or another version's.
+        """What the folder's ``wiki.json`` holds; None where there is none.
+
+        That of another version is read if it can be, as it keeps what was paid for; else None.
 
         Raises DamagedError for one that is no such file.
         """
@@ -129,11 +131,12 @@ class State(Value):
             record = json.loads(data)
         except (ValueError, RecursionError):
             raise _damaged(where, "it is not JSON") from None
-        if isinstance(record, dict) and record.get("version") not in (VERSION, None):
-            return None
+        is_other = isinstance(record, dict) and record.get("version") not in (VERSION, None)
         try:  # a schema takes seconds for what a large repository's pages claim
             return _state(record)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if is_other:
+                return None
             raise _damaged(where, f"it does not follow {_SCHEMA} ({error})") from None
 
     def to_bytes(self) -> bytes:
@@ -281,5 +284,5 @@ def _damaged(path: str, why: str) -> DamagedError:
     return DamagedError(
         f"the wiki's state cannot be used: {why}",
         where=printable(path),
-        hint="delete it, and the next run writes all pages anew",
+        hint="restore it, as it keeps what a model said; or delete it, and all is written anew",
     )
