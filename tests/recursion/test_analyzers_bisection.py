@@ -65,7 +65,7 @@ def test_a_file_that_breaks_a_tool_takes_nothing_from_its_neighbours(
 ) -> None:
     monkeypatch.setattr(confinement, "PRINTED", 8 << 20 if "20001" in body else 1 << 20)
     if "sleep" in body:
-        monkeypatch.setattr(bisection, "SECONDS", 4.0)
+        monkeypatch.setattr(bisection, "SECONDS", 16.0)
     bad = "\n".join(f"    {line}" for line in body.splitlines())
     good = log(f"[{at('one', 1)} for one in files]")
     row = tool(tmp_path, f"if {BAD}:\n{bad}\n    sys.exit()\n{good}", "{sarif}", "{files}")
