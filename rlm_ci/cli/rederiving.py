@@ -20,7 +20,7 @@ from rlm_ci.cli.replay import begin_alike
 from rlm_ci.cli.reviewing import Reviewing, ReviewingChange
 from rlm_ci.cli.running import ROWS
 from rlm_ci.cli.work import CALLS, SYMBOLIC, Work, without_runs
-from rlm_ci.errors import FINDINGS, LIMIT, OK, ConfigError, RlmCiError
+from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.recursion import overview
 from rlm_ci.recursion.journals import Journals
 from rlm_ci.recursion.review.vicinity import Vicinity
@@ -151,7 +151,10 @@ def examine(
     """Hold the report of a run and its other files against what they follow from."""
     try:
         settings = settings_of(ending["rests_on"], today.environ, repository.root)
-        if _is_made_again(folder, run, report):
+        if run.parent_run_id and not _has_record(folder):
+            told = f"a replay: its record is that of {run.parent_run_id}"
+            return Derived(notes=(printable(told),))
+        if _is_made_again(run, report):
             found = _derive(folder, run, report, settings, repository)
             if found.problems and ending["version"] != __version__:
                 told = f"rlm-ci {ending['version']} has made the run, and this is {__version__}"
@@ -163,14 +166,14 @@ def examine(
         return Derived(problems=(f"{inventory.EVENTS}: {told}",))
 
 
-def _is_made_again(folder: str, run: Manifest, report: Report) -> bool:
+def _is_made_again(run: Manifest, report: Report) -> bool:
     """Whether the run has a record from which its report follows."""
     is_question = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
-    if is_question or not os.path.lexists(os.path.join(folder, CALLS)):
-        return False
-    return run.pipeline_id in ("review", "wiki") or (
-        run.pipeline_id == "rlm" and request.is_kept(folder)
-    )
+    return run.pipeline_id in ("review", "wiki") or (run.pipeline_id == "rlm" and not is_question)
+
+
+def _has_record(folder: str) -> bool:
+    return os.path.lexists(os.path.join(folder, CALLS)) or request.is_kept(folder)
 
 
 def _views(
@@ -234,16 +237,20 @@ def _derive(
             error = ended
         if work.report is None or (error is not None and error.code != run.exit_code):
             told = f"report.json: it cannot be made again from the record of the run: {error}"
-            return _untold(run, printable(told))
+            return _untold(folder, report, printable(told))
         found = _compared(folder, held.path, _as_counted(work.report, report), settings)
         if found.problems and error is not None:
-            return _untold(run, "report.json: the error that ended the run is not made again")
+            told = "report.json: the error that ended the run is not made again"
+            return _untold(folder, report, told)
         return found
 
 
-def _untold(run: Manifest, told: str) -> Derived:
-    """Of what cannot be made again a fix loop has its patch, and an error nothing else."""
-    if run.pipeline_id == "rlm" or run.exit_code not in (OK, FINDINGS, LIMIT):
+def _untold(folder: str, report: Report, told: str) -> Derived:
+    """What cannot be made again, and need not: an error, and a fix loop whose objects are gone."""
+    is_export = any(part.id == "rlm" for part in report.parts) and not os.path.lexists(
+        os.path.join(folder, "rlm", "git")
+    )
+    if is_export or any(part.error is not None for part in report.parts):
         return Derived(notes=(told,))
     return Derived(problems=(told,))
 

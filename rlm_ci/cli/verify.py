@@ -127,7 +127,10 @@ class _Stored(Value):
         held = inventory.check(folder, run)
         problems, derived = [*held.problems], 0
         notes: list[str] = []
-        if report is not None and "rests_on" in held.ending and not tree:
+        if held.ending and "rests_on" not in held.ending:
+            told = "it does not tell the settings of the run, so nothing is made again"
+            problems.append(f"{inventory.EVENTS}: {told}")
+        elif report is not None and held.ending and not tree:
             found = rederiving.examine(
                 folder, run, report, held.ending, repository=repository, today=settings
             )

@@ -145,7 +145,7 @@ def test_every_byte_counts(stage: Asking) -> None:
         return stage.cli("verify", str(run.folder))
 
     assert verified().code == 0
-    assert unseen(run.folder, verified, every=True) == []
+    assert unseen(run.folder, verified) == []
 
 
 @pytest.mark.parametrize("intent", ["fail", "pause"])
