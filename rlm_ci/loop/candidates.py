@@ -78,9 +78,9 @@ def _why_not(cell: Cell, command: Command, redact: Callable[[str], str]) -> str:
         return ""
     if command.argv[1:2] == ("-m",):
         return f"{program} has no {command.argv[2]}"
-    lines = transcribe(ended.output, redact).lines
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "it says nothing")
-    return f"{command.text} cannot run here: {printable(last)[:_SAID]}"
+    lines = [line.strip() for line in transcribe(ended.output, redact).lines if line.strip()]
+    told = [line for line in lines if line.lower().startswith("error")] or lines[-1:] or ["no word"]
+    return f"{command.text} cannot run here: {printable(told[0])[:_SAID]}"
 
 
 def _trial(argv: tuple[str, ...]) -> tuple[str, ...]:

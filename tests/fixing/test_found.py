@@ -25,7 +25,7 @@ AUTO = ("--agent", "sed -i s/-/+/ calc.py", "--validator", "auto")
         ({"tox.ini": "[tox]\n"}, "tox is not installed; using ", "python -m pytest"),
         (
             {"uv.lock": "version = 1\n", "pyproject.toml": "[project]\nname='a'\nversion='1'\n"},
-            "uv run pytest cannot run here: ",
+            "uv run pytest cannot run here: error: ",
             "python -m pytest",
         ),
         ({"noxfile.py": ""}, "nox is not installed; using ", "python -m pytest"),
