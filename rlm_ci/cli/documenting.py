@@ -30,6 +30,7 @@ from rlm_ci.recursion.wiki.outside import Outside
 from rlm_ci.recursion.wiki.pages import Options
 from rlm_ci.recursion.wiki.state import NAME as STATE
 from rlm_ci.recursion.wiki.state import State
+from rlm_ci.runs.lock import exclusive
 from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
@@ -197,7 +198,8 @@ class Documenting(Solving):
         wanted = self.settings.wiki
         source = os.path.dirname(run.path_of(*_PLACE, STATE))
         if wanted.out:
-            touched = self._made.write(wanted.out) if self._made else ()
+            with exclusive(wanted.out):  # two wikis at once: each writes all of its pages
+                touched = self._made.write(wanted.out) if self._made else ()
             said = f"{count(len(touched), 'file')} written" if touched else "nothing new"
             self._told(run, f"{printable(wanted.out)}: {said}")
         if wanted.site:

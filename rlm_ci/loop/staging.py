@@ -1,9 +1,8 @@
 """Where a result is staged, beside the tree that it goes to, and the way back from there.
 
 Everything is in one folder at the top of the tree, so that moving a file is one step; snapshots
-leave it out. Whoever holds the lock in it works there alone, in a folder of its own::
+leave it out. One process at a time works there, in a folder of its own::
 
-    lock             who works here now
     <hex>/plan.json  all changes, written before the first move
     <hex>/new/N      what change N puts into the tree, where it stands under a second name
     <hex>/old/N      what change N has taken out of the tree; when all is done, "old" is renamed
@@ -18,15 +17,14 @@ import errno
 import json
 import os
 import re
-import time
 from contextlib import contextmanager, suppress
 
 from rlm_ci import files
-from rlm_ci.errors import LockedError, StorageError
+from rlm_ci.errors import StorageError
 from rlm_ci.loop import moves
 from rlm_ci.loop.snapshot import is_inside, parents
 from rlm_ci.objects import Entry
-from rlm_ci.runs.lock import Lock, holder
+from rlm_ci.runs.lock import exclusive
 from rlm_ci.texts import count, printable
 from rlm_ci.values import Value
 
@@ -36,12 +34,9 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 STAGING = ".rlm-ci-landing.tmp"
-_LOCK, _PLAN = "lock", "plan.json"
+_PLAN = "plan.json"
 _PLAN_LIMIT = 1 << 28
 _FOLDER = re.compile(r"[0-9a-f]{16}")
-#: Seconds that a landing waits for another one, which takes a few at most unless it is stopped.
-_PATIENCE = 60.0
-_PAUSE = 0.05
 #: Errors that tell what stands in the tree, what is mounted there too: to try again would not help.
 #: All others are of the disk, or of what it allows.
 _IN_THE_WAY = frozenset((
@@ -78,17 +73,19 @@ def held(root: str) -> Iterator[Sequence[str]]:
     landing cannot be undone, or something else stands there, StorageError for a disk that fails.
     """
     place = os.path.join(root, STAGING)
+    if os.path.realpath(place) != place or (os.path.lexists(place) and not os.path.isdir(place)):
+        raise RefusedError(f"something stands in the way: {printable(place)}")
     try:
-        lock = _locked(place)
+        with suppress(FileExistsError):
+            os.mkdir(place, 0o700)
     except OSError as error:
         raise RefusedError(blamed(error, root)) from None
     try:
-        yield _undo_killed(root, place)
+        with exclusive(place, "is putting a result into the work tree"):
+            yield _undo_killed(root, place)
     finally:
         with suppress(OSError):
-            os.unlink(lock.path)
-            os.rmdir(place)  # not if somebody waits for the lock, or something is left
-        lock.release()
+            os.rmdir(place)  # not where somebody waits for it, or something is left
 
 
 def recover(root: str) -> Sequence[str]:
@@ -97,32 +94,6 @@ def recover(root: str) -> Sequence[str]:
         return ()
     with held(root) as undone:
         return undone
-
-
-def _locked(place: str) -> Lock:
-    """The lock in the folder ``place``. Raises LockedError, StorageError, OSError."""
-    path = os.path.join(place, _LOCK)
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        with suppress(FileExistsError):
-            os.mkdir(place, 0o700)
-        if os.path.realpath(place) != place:
-            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
-        try:
-            return Lock.take(path)
-        except LockedError:
-            if time.monotonic() > deadline:
-                by = holder(path)
-                who = f"process {by.pid}" if by else "another process"
-                raise LockedError(
-                    f"{who} is putting a result into the work tree",
-                    where=path,
-                    hint="wait until it has ended, or end it",
-                ) from None
-        except StorageError:
-            if os.path.lexists(place):  # else whoever had it has just tidied up
-                raise
-        time.sleep(_PAUSE)
 
 
 def _undo_killed(root: str, place: str) -> Sequence[str]:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager, suppress
 
 from rlm_ci import files
-from rlm_ci.errors import LockedError, UnavailableError
+from rlm_ci.errors import LockedError, StorageError, UnavailableError
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
 _LIMIT = 4096
 _TRIES = 100
+#: Seconds between two looks at a lock that somebody else has.
+_PAUSE = 0.02
+#: The lock of a folder; the fix loop leaves names like this out of its snapshots.
+NAME = ".rlm-ci-lock.tmp"
+#: Seconds that a folder is waited for: to write to one takes a few, unless a process is stopped.
+PATIENCE = 60.0
 #: Its file in the folder of a run.
 NAME = ".lock"
 
@@ -74,6 +81,18 @@ class Lock:
         raise _locked(path, now())
 
     @classmethod
+    def wait(cls, path: str, seconds: float) -> Lock:
+        """As ``take``, as soon as whoever has it lets go, within so many seconds."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return cls.take(path)
+            except LockedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
+
+    @classmethod
     def is_free(cls, path: str) -> bool:
         """Whether nobody holds the lock at ``path``, whatever is written there."""
         try:
@@ -104,6 +123,46 @@ class Lock:
         _trace: TracebackType | None,
     ) -> None:
         self.release()
+
+
+@contextmanager
+def exclusive(folder: str, doing: str = "is writing to this folder") -> Iterator[None]:
+    """Have a folder to which others of us write as well to ourselves; it is made if need be.
+
+    The lock in it goes with the last to leave, and so may the folder. Raises LockedError where
+    another process, which is ``doing`` the same, does not let go of it; StorageError.
+    """
+    path = os.path.join(folder, NAME)
+    lock = None
+    while lock is None:  # whoever had it may just have removed the folder: it is made again
+        _make(folder)
+        try:
+            lock = Lock.wait(path, PATIENCE)
+        except LockedError:
+            by = holder(path)
+            raise LockedError(
+                f"{f'process {by.pid}' if by else 'another process'} {doing}",
+                where=folder,
+                hint="wait until it has ended, or end it",
+            ) from None
+        except StorageError as error:
+            if not isinstance(error.__context__, FileNotFoundError):
+                raise
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+        lock.release()
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        is_removed = isinstance(error, FileExistsError) and not os.path.lexists(folder)
+        if not (is_removed or os.path.isdir(folder)):
+            raise files.storage_error(error, folder) from None
 
 
 def holder(path: str) -> Holder | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import time
 
 from rlm_ci import files
-from rlm_ci.errors import DamagedError, LockedError
+from rlm_ci.errors import DamagedError
 from rlm_ci.runs import FAILED, SUCCEEDED
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.lock import Lock
@@ -47,7 +46,7 @@ def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> No
     """
     path = os.path.join(task_folder, METRICS)
     try:
-        with _locked(os.path.join(task_folder, _LOCK)):
+        with Lock.wait(os.path.join(task_folder, _LOCK), _PATIENCE):
             rows = _read(path)
             if rows is None:
                 rows = {one.run_id: _row(one, now) for one in _ended(task_folder)}
@@ -66,18 +65,6 @@ def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> No
             where=path,
             hint="remove them: they are made anew from the runs",
         ) from None
-
-
-def _locked(path: str) -> Lock:
-    """The lock, once nobody else has it; LockedError after a while."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return Lock.take(path)
-        except LockedError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
 
 
 def _read(path: str) -> dict[str, dict[str, Any]] | None:

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 AUTO = ("--agent", "sed -i s/-/+/ calc.py", "--validator", "auto")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("files", "said", "chosen"),
     [
-        ({"tox.ini": "[tox]\n"}, "tox is not installed; using ", "python -m pytest"),
         (
             {"uv.lock": "version = 1\n", "pyproject.toml": "[project]\nname='a'\nversion='1'\n"},
             "uv run pytest cannot run here: error: ",
             "python -m pytest",
         ),
+        ({"tox.ini": "[tox]\n"}, "tox is not installed; using ", "python -m pytest"),
         ({"noxfile.py": ""}, "nox is not installed; using ", "python -m pytest"),
         ({"pytest.ini": "[pytest]\n"}, "", "pytest"),
         ({"pyproject.toml": ""}, "", "python -m pytest"),

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from loop.spaces import opened, shape, workspace
 
-from rlm_ci.loop import staging
 from rlm_ci.loop.staging import STAGING
-from rlm_ci.runs.lock import Lock
+from rlm_ci.runs import lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,11 +218,9 @@ def test_two_landings_that_both_wait_and_may_be_killed(seed: int, scene: Scene) 
 
 
 def test_a_landing_does_not_wait_for_ever(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_PATIENCE", 0.1)
+    monkeypatch.setattr(lock, "PATIENCE", 0.1)
     repository, space = opened(scene.repo.path), scene.spaces[0]
-    place = scene.repo.path / STAGING
-    place.mkdir()
-    with Lock.take(str(place / "lock")):
+    with lock.exclusive(str(scene.repo.path / STAGING)):
         landed = space.apply_to(repository, space.tree())
         assert landed.reason == f"process {os.getpid()} is putting a result into the work tree"
         assert shape(scene.repo.path, b".rlm-ci-landing.tmp") == scene.before

@@ -411,7 +411,7 @@ def test_whenever_something_is_saved_it_is_not_lost(
 
 def killed_without(repo: GitRepo, place: Path, tree: str, name: str) -> Path:
     """A landing is killed where the file ``name`` is taken out of the tree; its folder."""
-    for when in range(18, 40):
+    for when in range(14, 40):
         if killed_at(repo, place, tree, when) and not (repo.path / name).exists():
             [plan] = (repo.path / STAGING).glob("*/plan.json")
             return plan.parent
@@ -478,5 +478,5 @@ def test_a_link_in_the_place_of_the_staging_is_not_followed(
     (tmp_path / "home").mkdir()
     os.symlink(tmp_path / "home", repo.path / STAGING)
     landed = space.apply_to(opened(repo.path), tree)
-    assert landed.reason == f"Not a directory: {repo.path / STAGING}"
+    assert landed.reason == f"something stands in the way: {repo.path / STAGING}"
     assert os.listdir(tmp_path / "home") == []

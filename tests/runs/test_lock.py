@@ -8,12 +8,15 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from rlm_ci.errors import LockedError, StorageError
-from rlm_ci.runs.lock import Lock, holder
+from rlm_ci.runs import lock
+from rlm_ci.runs.lock import Lock, exclusive, holder
 
 
 @pytest.fixture
@@ -194,3 +197,36 @@ def test_a_number_that_another_process_has_now_is_not_the_holder(path: str) -> N
     assert by is not None
     # Where the kernel tells when a process was started, the holder has said it.
     assert by.alive is not os.path.exists("/proc/self/stat")
+
+
+def test_a_folder_is_had_by_one_after_the_other(tmp_path: Path) -> None:
+    """Even where each of them removes it when done."""
+    folder = tmp_path / "shared"
+    inside: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(10):
+            with exclusive(str(folder)):
+                inside.append(number)
+                (folder / "mine").write_text(str(number))
+                assert inside == [number]
+                assert (folder / "mine").read_text() == str(number)
+                (folder / "mine").unlink()
+                inside.clear()
+            with suppress(OSError):
+                folder.rmdir()
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work, number) for number in range(4)]:
+            done.result()
+    assert not folder.exists()
+
+
+def test_who_does_not_let_go_of_a_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "PATIENCE", 0.05)
+    said = f"process {os.getpid()} is writing to this folder"
+    with exclusive(str(tmp_path)), pytest.raises(LockedError, match=said), exclusive(str(tmp_path)):
+        raise AssertionError("two are in it")
+    assert os.listdir(tmp_path) == []

@@ -21,6 +21,7 @@ from rlm_ci.markdown import GAP
 from rlm_ci.recursion.wiki.pages import INDEX
 from rlm_ci.recursion.wiki.state import NAME as STATE
 from rlm_ci.recursion.wiki.state import State
+from rlm_ci.runs import lock
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 #: Found in a folder that an earlier build has made, and that a new one may empty.
 MARKER = ".rlm-ci-site"
+_MARKED = b"made by rlm-ci wiki --site, and emptied by it\n"
 #: ``dist/mermaid.min.js`` of mermaid 11.16.0, as npm has it.
 _MERMAID = "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb9b"
 _SCRIPT = "assets/mermaid.min.js"
@@ -185,7 +187,8 @@ def _require_ours(out: str) -> None:
         return
     if not os.path.isdir(out) or os.path.islink(out):
         raise ConfigError("the site needs a folder", where=printable(out), hint="name another one")
-    if os.listdir(out) and not os.path.isfile(os.path.join(out, MARKER)):
+    there = set(os.listdir(out)) - {lock.NAME}
+    if there and not os.path.isfile(os.path.join(out, MARKER)):
         raise ConfigError(
             "the folder for the site holds something else",
             where=printable(out),
@@ -196,16 +199,18 @@ def _require_ours(out: str) -> None:
 def _place(made: str, out: str, state: State) -> None:
     """Put the site in its place, with the state by which the next run knows what was said."""
     try:
-        files.make_folder(out)
-        files.write(os.path.join(out, STATE), state.pieces())
-        for name in os.listdir(out):
-            if name not in (MARKER, STATE):
-                path = os.path.join(out, name)
-                if os.path.isdir(path) and not os.path.islink(path):
-                    shutil.rmtree(path)
-                else:
-                    os.unlink(path)
-        shutil.copytree(made, out, dirs_exist_ok=True)
-        files.write(os.path.join(out, MARKER), b"made by rlm-ci wiki --site, and emptied by it\n")
+        with lock.exclusive(out):
+            files.write(
+                os.path.join(out, MARKER), b"made by rlm-ci wiki --site, and emptied by it\n"
+            )
+            files.write(os.path.join(out, STATE), state.pieces())
+            for name in os.listdir(out):
+                if name not in (MARKER, STATE, lock.NAME):
+                    path = os.path.join(out, name)
+                    if os.path.isdir(path) and not os.path.islink(path):
+                        shutil.rmtree(path)
+                    else:
+                        os.unlink(path)
+            shutil.copytree(made, out, dirs_exist_ok=True)
     except OSError as error:
         raise files.storage_error(error, out) from None
