@@ -205,8 +205,11 @@ def config_file() -> str:
         "# On a pull request the base's holds.",
     ]
     section = ""
+    keys = {row.key for row in table}
     for row in sorted(table, key=lambda row: row.key.count(".")):
         prefix, _, name = row.key.rpartition(".")
+        if prefix in keys:  # TOML has either a value there or a table
+            continue
         if prefix != section:
             section = prefix
             lines += ["", f"[{section}]"]
@@ -226,6 +229,11 @@ def config_file() -> str:
             has_none = row.default is None
             lines.append(f"# {row.help}{' (not set)' if has_none else ''}")
             lines.append(f"# {name} = {_example(row) if has_none else _toml(row.default)}")
+        for inner in table:
+            if inner.key.rpartition(".")[0] == row.key:
+                value = f"{{ {inner.key.rpartition('.')[2]} = {_toml(inner.default)} }}"
+                lines += ["", f"# {inner.help}; in place of the line above:"]
+                lines.append(f"#   {name} = {value}")
     return "\n".join(lines) + "\n"
 
 
