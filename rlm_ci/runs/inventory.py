@@ -55,7 +55,10 @@ def sum_up(folder: str, ended: Manifest) -> dict[str, Any]:
 
     ``ended`` is the manifest that follows. Raises StorageError.
     """
-    lines = (export.sum_line(_digest(folder, name), name) for name in _listed(folder))
+    try:
+        lines = [export.sum_line(_digest(folder, name), name) for name in _listed(folder)]
+    except OSError as error:
+        raise files.storage_error(error, folder) from None
     data = "".join(lines).encode("utf-8", "surrogateescape")
     files.write(os.path.join(folder, NAME), data, 0o600)
     return {
@@ -75,6 +78,13 @@ def children(folder: str) -> Iterator[str]:
 
 def check(folder: str, run: Manifest) -> Held:
     """Hold the files of a run that has ended against its list, and that against its last event."""
+    try:
+        return _check(folder, run)
+    except OSError as error:
+        raise files.storage_error(error, folder) from None
+
+
+def _check(folder: str, run: Manifest) -> Held:
     try:
         ending = _ending(folder, run)
         if "files" not in ending:
