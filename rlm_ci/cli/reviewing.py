@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a file of settings.
 _SETTINGS = 1 << 20
+#: The most notes on the repository's own analyzers that the summary has room for.
+_NOTES = 3
 #: Why a file is left out, where its own author has made it so.
 _NO_EXCUSE = frozenset(
     (why_not.TOO_LARGE, why_not.OWN, why_not.BINARY, why_not.MISSING, why_not.UNREADABLE)
@@ -186,6 +188,9 @@ class Reviewing(Solving):
         names = _programs(agreed.options)
         if names and settings.sandbox == "none":
             told = f"{part.summary}; no sandbox held {', '.join(names)}"
+            part = part.replace(summary=printable(told))
+        if lacking := agreed.options.get("notes", ()):
+            told = "; ".join([part.summary, *lacking[:_NOTES]])
             part = part.replace(summary=printable(told))
         paths = [file.path for file in done.corpus.files]
         unseen = export.unseen(paths, agreed.options, agreed.model, result)

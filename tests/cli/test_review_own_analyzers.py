@@ -187,6 +187,14 @@ def test_an_older_command_is_tried_and_one_that_never_works_is_told(
     ended = reviewed(stage, "--base", base, env={"PATH": path})
     assert rules(ended) == {("golangci-lint-errcheck", "main.go")}
     assert told(stage, ended)["notes"] == ["staticcheck is set up here and could not look: broken"]
+    [part] = ended.json()["parts"]
+    assert part["summary"].endswith("; staticcheck is set up here and could not look: broken")
+    # Without a base there is nothing that it may have failed on before.
+    ended = reviewed(stage, env={"PATH": path})
+    assert (ended.code, ended.json()["verdict"]) == (3, "incomplete")
+    assert "the analyzer staticcheck gave nothing: broken" in {
+        one["reason"] for one in ended.json()["coverage"]["omitted"]
+    }
 
 
 @pytest.mark.full

@@ -159,8 +159,8 @@ def _single(tool: Tool, program: str, place: Place) -> Analyzer:
 def _whole(tool: Tool, program: str, place: Place) -> tuple[Analyzer | None, list[str]]:
     head = _look(tool, program, place, place.head)
     base = None if place.base is None else _look(tool, program, place, place.base)
-    if head.why and not head.is_unable:
-        if base is None or base.why:
+    if base is not None and head.why and not head.is_unable:
+        if base.why:
             return None, [f"{tool.name} is set up here and could not look: {head.why}"]
         head = _without_culprits(tool, program, place, head.why)
     notes = []
