@@ -1,0 +1,50 @@
+"""The last line of a run that ended well: what was done, and never more than that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlm_ci.findings import Part, Report, Severity, Subject
+from rlm_ci.publishing import Options, words
+from rlm_ci.publishing.renderers import text
+
+LOOP = {"status": "passed", "files": 1, "applied": True, "patch": "rlm/result.patch"}
+
+
+def line(part: str, *, quiet: bool = False, **metrics: Any) -> str:
+    report = Report(Subject(), Severity.HIGH, (Part(part, "told", metrics),))
+    lines = text.render(report, Options(quiet=quiet)).splitlines()
+    assert words.headline(report)
+    return lines[-1] if lines else ""
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        (LOOP, "✓ Done"),
+        (LOOP | {"applied": False}, "✓ Green with the patch of this run, not without it"),
+        (
+            LOOP
+            | {"applied": False, "not_applied": "a\x1b[31mb changed", "by_hand": "git apply x"},
+            r"! Not applied: a\x1b[31mb changed; to apply the patch: git apply x",
+        ),
+        (
+            {"status": "passed", "files": 0},
+            "✓ Nothing to do: the validator passes without a change",
+        ),
+        (
+            {"status": "budget_complete", "files": 0},
+            "! Nothing was done: the agent changed nothing",
+        ),
+    ],
+)
+def test_a_fix_loop_says_what_it_did(metrics: dict[str, Any], said: str) -> None:
+    assert line("rlm", **metrics) == said
+    assert line("rlm", quiet=True, **metrics) == (said if said.startswith("!") else "")
+
+
+def test_a_wiki_without_anything_new_was_not_written() -> None:
+    assert line("wiki", pages=2, new=1, prose="") == "✓ Written: 2 pages"
+    assert line("wiki", pages=2, new=0, prose="") == "✓ Up to date: 2 pages"
