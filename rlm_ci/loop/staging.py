@@ -151,7 +151,15 @@ class Staged:
 
     @classmethod
     def left(cls, root: str, name: str) -> Self:
-        """One that another process began; without a plan nothing was moved."""
+        """One that another process began; without a plan nothing was moved.
+
+        A repository may bring a folder like it. What is real there leads nowhere that its own
+        files could not; a link would: RefusedError is raised.
+        """
+        left = cls(root, name, ())
+        for place in map(left.place, ("", "new", "back", "old")):
+            if os.path.islink(place.rstrip("/")):
+                raise RefusedError(f"something stands in the way: {printable(place)}")
         try:
             plan = json.loads(files.read_inside(root, f"{STAGING}/{name}/{_PLAN}", _PLAN_LIMIT))
             rows = [(path, _entry(old), _entry(new)) for path, old, new in plan]
