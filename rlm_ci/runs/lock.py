@@ -24,12 +24,12 @@ _LIMIT = 4096
 _TRIES = 100
 #: Seconds between two looks at a lock that somebody else has.
 _PAUSE = 0.02
-#: The lock of a folder; the fix loop leaves names like this out of its snapshots.
-NAME = ".rlm-ci-lock.tmp"
-#: Seconds that a folder is waited for: to write to one takes a few, unless a process is stopped.
-PATIENCE = 60.0
 #: Its file in the folder of a run.
 NAME = ".lock"
+#: Its file in a folder of the work tree; the fix loop leaves names like this out of its snapshots.
+TREE_NAME = ".rlm-ci-lock.tmp"
+#: Seconds that a folder is waited for: to write to one takes a few, unless a process is stopped.
+PATIENCE = 60.0
 
 
 class Holder(Value):
@@ -132,7 +132,7 @@ def exclusive(folder: str, doing: str = "is writing to this folder") -> Iterator
     The lock in it goes with the last to leave, and so may the folder. Raises LockedError where
     another process, which is ``doing`` the same, does not let go of it; StorageError.
     """
-    path = os.path.join(folder, NAME)
+    path = os.path.join(folder, TREE_NAME)
     lock = None
     while lock is None:  # whoever had it may just have removed the folder: it is made again
         _make(folder)

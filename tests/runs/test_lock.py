@@ -10,6 +10,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -230,3 +231,14 @@ def test_who_does_not_let_go_of_a_folder_is_named(
     with exclusive(str(tmp_path)), pytest.raises(LockedError, match=said), exclusive(str(tmp_path)):
         raise AssertionError("two are in it")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_file_of_the_folder_is_not_taken_for_the_lock(tmp_path: Path) -> None:
+    """Such folders are in a work tree: no snapshot and no `git status` is to show the lock."""
+    mine = tmp_path / ".lock"
+    mine.write_text("mine")
+    with exclusive(str(tmp_path)):
+        (own,) = set(os.listdir(tmp_path)) - {".lock"}
+        assert fnmatch(own, ".rlm-ci-*.tmp")
+        assert mine.read_text() == "mine"
+    assert os.listdir(tmp_path) == [".lock"]

@@ -187,7 +187,7 @@ def _require_ours(out: str) -> None:
         return
     if not os.path.isdir(out) or os.path.islink(out):
         raise ConfigError("the site needs a folder", where=printable(out), hint="name another one")
-    there = set(os.listdir(out)) - {lock.NAME}
+    there = set(os.listdir(out)) - {lock.TREE_NAME}
     if there and not os.path.isfile(os.path.join(out, MARKER)):
         raise ConfigError(
             "the folder for the site holds something else",
@@ -205,7 +205,7 @@ def _place(made: str, out: str, state: State) -> None:
             )
             files.write(os.path.join(out, STATE), state.pieces())
             for name in os.listdir(out):
-                if name not in (MARKER, STATE, lock.NAME):
+                if name not in (MARKER, STATE, lock.TREE_NAME):
                     path = os.path.join(out, name)
                     if os.path.isdir(path) and not os.path.islink(path):
                         shutil.rmtree(path)
