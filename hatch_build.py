@@ -46,7 +46,9 @@ class CommitHook(BuildHookInterface[Any]):
             return ""
 
     def _git(self, *args: str) -> str:
+        # A hook of git's, which may install us, names another repository in the environment.
+        environ = {name: value for name, value in os.environ.items() if name[:4] != "GIT_"}
         ended = subprocess.run(
-            ["git", *args], cwd=self.root, check=True, capture_output=True, text=True
+            ["git", *args], cwd=self.root, env=environ, check=True, capture_output=True, text=True
         )
         return ended.stdout.strip()

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,10 +98,10 @@ def run(*argv: str | Path, **environment: str) -> str:
     return ended.stdout.strip()
 
 
-def build(folder: Path, out: Path, target: str = "wheel") -> Path:
+def build(folder: Path, out: Path, target: str = "wheel", **environment: str) -> Path:
     run(sys.executable, "-c", "import os, sys; os.chdir(sys.argv.pop(1)); "
         "from hatchling.cli import hatchling; sys.exit(hatchling())",
-        folder, "build", "-t", target, "-d", out)  # fmt: skip
+        folder, "build", "-t", target, "-d", out, **environment)  # fmt: skip
     (built,) = (path for path in out.iterdir() if path.suffix in (".whl", ".gz"))
     return built
 
@@ -143,6 +144,19 @@ def test_a_wheel_carries_its_commit_and_init_pins_to_it(
     assert len(written) == 3
     for path in (*written, tmp_path / "repo" / ".pre-commit-config.yaml"):
         assert re.findall(r"(?:rlm-ci/rlm-ci@|rev: )(\S+)", path.read_text()) == [commit], path
+
+
+@pytest.mark.full
+def test_a_hook_that_builds_it_does_not_give_its_own_commit(clone: Path, tmp_path: Path) -> None:
+    """Git tells its hooks in the environment which repository is meant, and builds inherit it."""
+    other = tmp_path / "other"
+    git(tmp_path, "init", "-q", str(other))
+    git(other, *IDENTITY, "commit", "-q", "--allow-empty", "-m", "Another")
+    hook = {"GIT_DIR": str(other / ".git"), "GIT_WORK_TREE": str(other)}
+    wheel = build(clone, tmp_path / "dist", **hook)
+    with zipfile.ZipFile(wheel) as held:
+        commit = held.read("rlm_ci/_data/COMMIT").decode().strip()
+    assert commit == git(clone, "rev-parse", "HEAD")
 
 
 @pytest.mark.full
