@@ -183,11 +183,12 @@ class Reader:
         quote = text[match.end() : match.end() + 1]
         if quote not in ("`", '"'):
             return None
-        line = text.rfind("\n", max(since, match.start() - _BACK), match.start()) + 1
-        begin = text.rfind(quote, max(since, line, match.start() - _BACK), match.start()) + 1
+        first = max(since, match.start() - _BACK)
+        line = max(first, text.rfind("\n", first, match.start()) + 1)
+        begin = text.rfind(quote, line, match.start()) + 1
         name = text[begin : match.start()]
         is_one = begin > 0 and " " in name and name.strip(" ") == name
-        is_open = is_one and text.count(quote, max(since, line), begin) % 2 == 1
+        is_open = is_one and text.count(quote, line, begin) % 2 == 1
         return (begin, name) if is_open and _has_suffix(name) else None
 
     def _is_named(self, name: str, match: re.Match[str]) -> bool:
