@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_left
 from hashlib import sha256
 
 from rlm_ci.recursion.syntax import python, reading
@@ -47,6 +48,9 @@ class _File:
     def __init__(self, path: str, content: bytes) -> None:
         self._module: ast.Module | None = None
         self._heads: dict[int, str] = {}
+        # A file may have as many findings as lines: what they share is made once.
+        self._bodies: dict[ast.AST, tuple[list[ast.stmt], list[int]]] = {}
+        self._written: dict[ast.AST, str | None] = {}
         if reading.language_of(path, content) == "Python":
             source = python.utf8(content)
             self._module = None if source is None else python.parsed(source)
@@ -60,26 +64,38 @@ class _File:
             return ""
         if line in self._heads:
             return f"definition {self._heads[line]}"
-        found = None if self._module is None else _statement(self._module, line)
+        found = None if self._module is None else self._statement(self._module, line)
         return found or "".join(quote.split())
 
-
-def _statement(module: ast.Module, line: int) -> str | None:
-    """The innermost statement at ``line``, None where there is a comment, or nothing."""
-    names: list[str] = []
-    node: ast.AST = module
-    while True:
-        inner = next((one for one in _inside(node) if _spans(one, line)), None)
-        if inner is None:
-            break
-        node = inner
+    def _statement(self, module: ast.Module, line: int) -> str | None:
+        """The innermost statement at ``line``, None where there is a comment, or nothing."""
+        names: list[str] = []
+        node: ast.AST = module
+        while True:
+            body, ends = self._body(node)
+            at = bisect_left(ends, line)
+            if at == len(body) or python.first_line(body[at]) > line:
+                break
+            node = body[at]
+            if isinstance(node, _DEFINITIONS):
+                names.append(node.name)
+        if isinstance(node, ast.Module) or (body and line > python.first_line(body[0])):
+            return None
         if isinstance(node, _DEFINITIONS):
-            names.append(node.name)
-    body = _inside(node)
-    if isinstance(node, ast.Module) or (body and line > python.first_line(body[0])):
-        return None
-    if isinstance(node, _DEFINITIONS):
-        return f"definition {'.'.join(names)}"
+            return f"definition {'.'.join(names)}"
+        if node not in self._written:
+            self._written[node] = _written(node)
+        return self._written[node]
+
+    def _body(self, node: ast.AST) -> tuple[list[ast.stmt], list[int]]:
+        """The statements right below a node, and the last line of each."""
+        if node not in self._bodies:
+            body = _inside(node)
+            self._bodies[node] = (body, [one.end_lineno or one.lineno for one in body])
+        return self._bodies[node]
+
+
+def _written(node: ast.AST) -> str | None:
     try:
         return ast.unparse(_bare(node))
     except (RecursionError, ValueError, AttributeError):
@@ -94,10 +110,6 @@ def _inside(node: ast.AST) -> list[ast.stmt]:
         for one in below if isinstance(below, list) else ():
             found += [one] if isinstance(one, ast.stmt) else _inside(one)
     return found
-
-
-def _spans(node: ast.stmt, line: int) -> bool:
-    return python.first_line(node) <= line <= (node.end_lineno or node.lineno)
 
 
 def _bare(node: ast.AST) -> ast.AST:
