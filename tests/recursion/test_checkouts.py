@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlm_ci.git import Repository, discover
 from rlm_ci.recursion.review.checkouts import Tree, lay, make_folder
+from rlm_ci.recursion.review.tools import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,3 +62,21 @@ def test_no_link_of_a_tree_leads_out_of_the_folder(repo: GitRepo, tmp_path: Path
     assert not make_folder(str(folder), "sub")
     assert not make_folder(str(folder), "sub/node_modules")
     assert list(outside.iterdir()) == []
+
+
+def test_a_head_sets_up_no_tool(repo: GitRepo, tmp_path: Path) -> None:
+    """Whatever is known to set one up is a setting, wherever it lies, and in any base."""
+    plain = ("rust-toolchain", "rust-toolchain.toml", ".cargo/config", ".cargo/config.toml")
+    names = {
+        name.replace("y*ml", "yml").replace("config.*", "config.mjs").replace("*", "")
+        for tool in TOOLS
+        if tool.is_whole
+        for name in (*tool.configs, *(path for path, _ in tool.sections), *plain)
+    } - {"Cargo.toml"}
+    base = repo.write("a.py", "old").commit()
+    for name in names:
+        repo.write(name, "new").write(f"inner/{name}", "new")
+    head = repo.write("a.py", "new").commit()
+    found = Repository(*discover(os.fspath(repo)), os.environ)
+    lay(Tree.of(found, head), Tree.of(found, base), str(tmp_path / "tree"))
+    assert listed(tmp_path / "tree") == {"a.py": "new"}

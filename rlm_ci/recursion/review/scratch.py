@@ -27,7 +27,7 @@ _ENDING = re.compile(r"\.[A-Za-z0-9]{1,8}$")
 #: Bytes of a whole path below which it is kept.
 _LONGEST = 200
 #: What lies there is obeyed, or run by those who look for plugins.
-_FULL_OF_CONFIGURATION = frozenset(("node_modules", ".config"))
+_FULL_OF_CONFIGURATION = frozenset(("node_modules", ".config", ".cargo"))
 #: Names of files that configure tools, or that tell them what to pass over; those that begin
 #: with a dot do, too.
 _CONFIGURING = (
@@ -36,6 +36,7 @@ _CONFIGURING = (
     "*.config.ts", "*.config.cts", "*.config.mts", "*.config.json", "tsconfig*.json", "biome.json*",
     "deno.json*", "eslint*.json", "clippy.toml", "Cargo.toml", "build.rs", "sonar-*.properties",
     "phpcs.xml*", "phpstan.neon*", "psalm.xml*", "checkstyle*.xml", "semgrep.y*ml",
+    "pyrightconfig.json", "jsconfig.json", "staticcheck.conf", "rust-toolchain*", "hadolint.y*ml",
 )  # fmt: skip
 
 
