@@ -189,8 +189,8 @@ LOOP: tuple[Setting, ...] = (
             "fresh work tree of the last verdict"),
     Setting("loop.allow_test_edits", "tests are part of the goal, and may be edited",
             default=False, kind="boolean", flag="--allow-test-edits", file=False),
-    Setting("loop.allow_no_change", "the goal may hold already: green without a change is no "
-            "failure", default=False, kind="boolean", flag="--allow-no-change"),
+    Setting("loop.allow_no_change", "pass if the validator is green and the agent changed "
+            "nothing", default=False, kind="boolean", flag="--allow-no-change"),
     Setting("loop.trust_exit_code", "believe a validator that ends with 0, whatever it prints",
             default=False, kind="boolean"),
     Setting("loop.apply", "put the result into the work tree (default: yes, but not in CI)",
@@ -298,11 +298,11 @@ REVIEW: tuple[Setting, ...] = (
             choices=(*SEVERITIES, "off")),
     Setting("review.ruff", "built-in analyzer for Python: auto, where it is installed", "auto",
             "choice", choices=("auto", "on", "off")),
-    Setting("review.ruff.extend", "rules of ruff to ask for beyond those of the default, by code "
-            "or its beginning, such as D; the repository need not select them", (), "list",
+    Setting("review.ruff.extend", "further rules of ruff, by code or prefix, such as D; they apply "
+            "even if the repository does not select them", (), "list",
             metavar="RULE"),
-    Setting("review.analyzers", "further programs that print SARIF, in the sandbox; auto: those "
-            "that the repository sets up, where they are installed", (), "table",
+    Setting("review.analyzers", "further programs that print SARIF, run in the sandbox; auto: "
+            "tools that the repository sets up and that are installed", (), "table",
             choices=("auto",), columns=(
                 Setting("name", "what it is called", required=True),
                 Setting("command", "program and arguments, a list; {files} stands for the files, "
