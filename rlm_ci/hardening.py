@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What git may see of our own environment: where it lives, who the user is, whom he trusts.
+#: What git may see of our own environment: paths, the user, and which owners are trusted.
 INHERITED = (
     "PATH", "HOME", "USERPROFILE", "XDG_CONFIG_HOME", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP",
     "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH", "SUDO_UID",
@@ -24,7 +24,7 @@ NETWORK = (
     "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
     "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
-#: What git is told in any case.
+#: Variables that every git gets.
 FIXED = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",

@@ -1,6 +1,6 @@
 """How this rlm-ci came here: the command that installs more of it, and the commit that it is.
 
-A bare name of a package index never stands in a command: no index vouches for who took it.
+No command names a package of an index alone: that name may belong to somebody else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lines of a file, as a text names them: ``a.py:12``, ``a.py#L3-L5``, ``line 12 of a.py``.
 
-Whoever reads such a place takes it for looked up. So everything of this form is found here, also
-for files that do not exist, and whoever shows the text verifies it or marks it. What only looks
-alike, a time, a ratio, an address with its port, a version, is no reference.
+Readers believe that such a place was looked up. So everything of this form is found here, even if
+no such file exists, and callers verify it or mark it. What only looks alike is no reference: a
+time, a ratio, an address with its port, a version.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _DOMAINS = frozenset((
 ))  # fmt: skip
 
 
-#: What stands in place of a reference that nobody has found to hold.
+#: What stands in place of a reference that was not verified.
 _UNVERIFIED = "[unverified: {}]"
 
 
@@ -192,7 +192,7 @@ class Reader:
         return (begin, name) if is_open and _has_suffix(name) else None
 
     def _is_named(self, name: str, match: re.Match[str]) -> bool:
-        """Whether there is a file of that name; of ``redis:7`` nobody would think of one."""
+        """Whether there is a file of that name, written as one: ``redis:7`` is not."""
         return name in self._names and ((match["colon"] or match["round"]) is None or _tells(name))
 
     def _is_place(self, name: str, match: re.Match[str]) -> bool:
@@ -261,7 +261,7 @@ def _is_plain(written: str) -> bool:
 
 
 def unverified(written: str) -> str:
-    """``written`` with a mark that nobody takes for a part of it."""
+    """``written``, marked as unverified."""
     return _UNVERIFIED.format(written)
 
 

@@ -1,4 +1,4 @@
-"""Secrets that are told by their form: published tokens, keys, and logins in headers and addresses.
+"""Secrets recognised by their form: published tokens, keys, and logins in headers and addresses.
 
 A token is its beginning and what follows it. Most beginnings come from a table that others keep
 (see ``secret_forms``). A text is searched for them only where it has words that are long enough.

@@ -1,7 +1,7 @@
 """Files that git tracks, also those that it leaves out of the work tree: read from the index.
 
-A sparse checkout leaves files out, and so may whoever sets git's bits ``skip-worktree`` and
-``assume-unchanged``. To git such a file is unchanged. What is missing without that is deleted.
+A sparse checkout leaves files out, and so can git's bits ``skip-worktree`` and
+``assume-unchanged``. To git such a file is unchanged. A file that is missing otherwise is deleted.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def _contents(commit: str, *, fork_safe: bool, slash_commands: bool) -> dict[str
 def _pinned(named: str | None, environ: Mapping[str, str]) -> str:
     """The commit that workflows are to run. Raises ConfigError where none is known.
 
-    A tag would not do: whoever moves it runs in jobs that may write.
+    A tag can be moved, and what it names then runs in jobs that may write.
     """
     if named is not None and not is_commit(named):
         raise ConfigError(

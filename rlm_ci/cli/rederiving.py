@@ -97,7 +97,7 @@ class _Stored(Attempt):
                 raise ConfigError(
                     "the files are not those that the run looked at",
                     where=printable(place),
-                    hint="bring them back: of a work tree nobody else keeps them",
+                    hint="restore the files: a work tree is kept nowhere else",
                 )
             return store.results((number,))[0]
 

@@ -1,4 +1,4 @@
-"""The validator of a fix loop: asked for, or found, tried, and picked by whoever is there."""
+"""The validator of a fix loop: named, or found and tried, or picked by the user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def tried(
 ) -> Agreed:
     """The terms with the first validator that can run, of those that were found.
 
-    Raises UnavailableError where none can, and nobody is there to name another.
+    Raises UnavailableError where none can, and no user is there to name another.
     """
     if agreed.validator is None or not agreed.others:
         return agreed

@@ -80,9 +80,7 @@ def run(arguments: Arguments) -> int:
         lines = [*_lines(checked, question, problems, notes)]
         if (verdict := report.verdict()) in (INCOMPLETE, NOT_RUN):
             lines.append(f"the report itself says: {headline(report)} ({verdict})")
-        if tree is not None:
-            flaws = count(len(tree), "flaw") if tree else "whole"
-            lines.append(f"journals of the recursion: {flaws}")
+        lines += _told_journals(tree)
         lines += [stored.told] if stored else []
         text = "".join(f"{neutral.log(line)}\n" for line in lines)
     output.emit(text, settings)
@@ -160,7 +158,7 @@ def _unlike(report: Report | None, inside: Report | None) -> list[str]:
     problems = []
     for part in inside.parts if inside is not None and own else ():
         told = own.get(part.id)
-        if told is not None and not told.enabled:  # nobody was there for it, and it was not wanted
+        if told is not None and not told.enabled:  # it could not run, and did not have to
             continue
         if told is None or _said(told) != _said(part):
             what = f"its part {part.id} is not that of the run within"
@@ -183,6 +181,12 @@ def _tree(folder: str | None) -> list[str] | None:
     return verification.verify(inner)
 
 
+def _told_journals(tree: Sequence[str] | None) -> list[str]:
+    if tree is None:
+        return []
+    return [f"journals of the recursion: {count(len(tree), 'flaw') if tree else 'whole'}"]
+
+
 def _without_report(folder: str, tree: Sequence[str] | None, settings: Settings) -> int:
     """Of a run that has not come to a report: whether what it has written so far is whole."""
     stored = _Stored.of(folder, None, open_repository(settings), settings, tree)
@@ -193,10 +197,8 @@ def _without_report(folder: str, tree: Sequence[str] | None, settings: Settings)
     else:
         lines = [*(f"✗ {problem}" for problem in problems), "there is no report"]
         lines += [f"· {note}" for note in stored.notes]
-        if tree is not None:
-            flaws = count(len(tree), "flaw") if tree else "whole"
-            lines.append(f"journals of the recursion: {flaws}")
-        text = "".join(f"{neutral.log(line)}\n" for line in (*lines, stored.told))
+        lines += [*_told_journals(tree), stored.told]
+        text = "".join(f"{neutral.log(line)}\n" for line in lines)
     output.emit(text, settings)
     return errors.FINDINGS if problems else errors.OK
 
@@ -242,7 +244,7 @@ class _Question(Value):
         with Context.open(context) as opened:
             damage = ""
             try:
-                opened.verify()  # also what nobody was shown
+                opened.verify()  # also what no model was shown
             except (DamagedError, ConfigError) as error:
                 damage = printable(str(error))
             return cls(examine(place, opened), review(place, opened, report), damage)

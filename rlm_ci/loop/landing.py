@@ -79,7 +79,7 @@ def land(
 
 
 class _Landing:
-    """One landing, by whoever holds the tree. Its steps raise RefusedError and StorageError."""
+    """One landing, under the lock of the tree. Its steps raise RefusedError and StorageError."""
 
     def __init__(self, root: str, wanted: Sequence[Change]) -> None:
         self._root = root

@@ -1,7 +1,7 @@
 r"""Names that another file system takes for others: ``.g\u200cit`` is ``.git`` to HFS+.
 
-These are git's own rules (``core.protectHFS``, ``core.protectNTFS``), for paths that it is not
-asked about, and so that they are told of, instead of ending a run.
+These are git's own rules (``core.protectHFS``, ``core.protectNTFS``), for paths that git does not
+see, and to report such a path instead of failing on it.
 """
 
 from __future__ import annotations

@@ -112,6 +112,11 @@ class Text(Row):
     line_start: int = 1
     whole: bytes | None = None
 
+    @property
+    def complete(self) -> bytes:
+        """The whole file where these are its first slice, else the same bytes."""
+        return self.content if self.whole is None else self.whole
+
 
 class Task(Value):
     """All that a leaf's analysis needs: it can be sent to any process, on any machine."""

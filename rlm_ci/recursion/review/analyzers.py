@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.review.programs import Analyzer
     from rlm_ci.recursion.review.sarif import Result
 
-_SYNTAX = f"review/ruff-{ruff.SYNTAX}"
+#: The rule of a finding on a file that cannot be parsed.
+SYNTAX = f"review/{ruff.NAME}-{ruff.SYNTAX}"
 
 
 class Analysis(Value):
@@ -50,7 +51,8 @@ def analyse(
     A file that was sliced is shown to them whole, with its first slice. ``by_pipe``: nothing is
     written, so that there must be none but ruff.
     """
-    texts = [_whole(one) for one in task.texts if one.line_start == 1]
+    # A part of a file may not even parse.
+    texts = [one.replace(content=one.complete) for one in task.texts if one.line_start == 1]
     findings: list[Finding] = []
     failed: list[tuple[str, str, str]] = []
     seen = set(known(analyzers, [one.path for one in task.texts if one.line_start > 1]))
@@ -90,11 +92,6 @@ def analyse(
         frozenset(seen),
         tuple(notes),
     )
-
-
-def _whole(text: Text) -> Text:
-    """A text as analyzers look at it: a part of a file may not even parse."""
-    return text if text.whole is None else text.replace(content=text.whole)
 
 
 def _given(
@@ -146,7 +143,7 @@ def _first_errors(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Of the syntax errors of a file the first alone: the others follow from it."""
     broken: set[str] = set()
     for one in findings:
-        if one.rule == _SYNTAX:
+        if one.rule == SYNTAX:
             if one.evidence[0].path in broken:
                 continue
             broken.add(one.evidence[0].path)

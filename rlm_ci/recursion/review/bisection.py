@@ -1,7 +1,7 @@
 """An analyzer that fails on a group of files is run by halves, until those it fails on stand alone.
 
-So that nobody takes a finding away by a file beside it: one that a parser crashes on, or that makes
-a tool print what nobody can read.
+So no file can hide the findings of others by crashing a parser, or by making a tool print what
+cannot be read.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class _Search:
         return found
 
     def is_well_with(self, file: Given) -> bool:
-        """Whether it has anything to say of this file; what it says is nobody's."""
+        """Whether it has anything to say of this file; what it says is thrown away."""
         known = len(self.heard)
         is_well = not self.tried([file], max(1.0, self._seconds() / 2))
         del self.heard[known:]

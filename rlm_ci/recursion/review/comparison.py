@@ -13,7 +13,7 @@ from rlm_ci.findings import KNOWN, UNTOUCHED, Location, Severity
 from rlm_ci.recursion.nodes import FILE_GROUP, Node, Scope, Task, Text
 from rlm_ci.recursion.review import analyzers, ruff
 from rlm_ci.recursion.review.identity import marks
-from rlm_ci.recursion.review.touched import is_touched, removed_lines
+from rlm_ci.recursion.review.touched import is_touched, overlaps, removed_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.review.programs import Analyzer
     from rlm_ci.recursion.review.touched import Ranges
 
-_SYNTAX = f"review/{ruff.NAME}-{ruff.SYNTAX}"
 _UNDEFINED = f"review/{ruff.NAME}-f821"
 #: So many files are looked at in one go.
 _BATCH = 400
@@ -83,7 +82,7 @@ def at_base(
 
     ``found`` has the marks for each new path of a file that was there, ``left`` those that went out
     of their files, ``names`` what is undefined in each, and ``unknown`` who failed on which: of
-    these nobody can say what is new, nor of a path that is not among the others. Raises
+    these it is not known what is new, nor of a path that is not among the others. Raises
     StorageError.
     """
     files = [one for one in change.files() if one.old_mode.startswith("100")]
@@ -102,11 +101,11 @@ def at_base(
         if one.status[:1] == "D":
             moved[one.path] = Counter(everything)
             continue
-        is_broken = any(finding.rule == _SYNTAX for finding, _ in told)
+        is_broken = any(finding.rule == analyzers.SYNTAX for finding, _ in told)
         found[one.path] = sorted(everything)
         names[one.path] = sorted({f.message for f, _ in told if f.rule == _UNDEFINED})
         unknown[one.path] = sorted({*failed, *([ruff.NAME] if is_broken else [])})
-        if any(_overlaps(finding.evidence[0], gone.get(one.path, ())) for finding, _ in told):
+        if any(overlaps(finding.evidence[0], gone.get(one.path, ())) for finding, _ in told):
             moved[one.path] = Counter(everything)
     after = {one.path: one.new_oid for one in files if one.path in moved and one.status[:1] != "D"}
     for path, told, _ in side.look(after, domains):
@@ -117,12 +116,6 @@ def at_base(
         "names": {path: some for path, some in sorted(names.items()) if some},
         "unknown": {path: some for path, some in sorted(unknown.items()) if some},
     }
-
-
-def _overlaps(place: Location, lines: Sequence[Sequence[int]]) -> bool:
-    start = place.line_start or 1
-    end = place.line_end or start
-    return any(first <= end and start <= last for first, last in lines)
 
 
 def compared(
@@ -198,11 +191,10 @@ def _tool(finding: Finding) -> str:
 
 def _nearest(place: Location, text: Text, changed: Ranges) -> Location | None:
     """The changed line that is nearest to ``place``, which may be the one behind a deletion."""
-    content = text.content if text.whole is None else text.whole
-    last = max(1, len(content.splitlines()))
+    last = max(1, len(text.complete.splitlines()))
     start = place.line_start or 1
     ends = [min(end, last) for one in changed.get(place.path, ()) for end in one]
     if not ends:
         return None
     nearest = min(ends, key=lambda end: abs(end - start))
-    return anchor(Location(place.path, nearest), content, text.blob).location
+    return anchor(Location(place.path, nearest), text.complete, text.blob).location

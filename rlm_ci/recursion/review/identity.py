@@ -30,7 +30,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 def marks(found: Sequence[Finding], texts: Sequence[Text]) -> Iterator[str]:
     """The mark of each finding; ``texts`` hold the files of all."""
-    contents = {one.path: one.content if one.whole is None else one.whole for one in texts}
+    contents = {one.path: one.complete for one in texts}
     files: dict[str, _File] = {}
     for one in found:
         place = one.evidence[0]

@@ -159,8 +159,7 @@ def _selected(texts: Sequence[Text], files: Files, *, by_pipe: bool) -> set[Said
     if program is None:
         raise ValueError("ruff is not installed where this ran")
     given = [
-        Given(number, one.path, ruff.readable(one.content if one.whole is None else one.whole))
-        for number, one in enumerate(texts)
+        Given(number, one.path, ruff.readable(one.complete)) for number, one in enumerate(texts)
     ]
     own = [Given(-1 - number, path, text.encode()) for number, (path, text) in enumerate(files)]
     command = (

@@ -1,7 +1,7 @@
 """The lines that a change touches, and what of a review lies on them.
 
-What was there before is not the author's doing: a finding away from these lines is shown, marked,
-and fails nobody.
+What was there before is not the author's doing: a finding away from these lines is marked, and
+does not fail the run.
 """
 
 from __future__ import annotations
@@ -115,10 +115,12 @@ def is_touched(finding: Finding, changed: Ranges) -> bool:
 
 
 def _overlaps(place: Location, changed: Ranges) -> bool:
-    ranges = changed.get(place.path)
-    if ranges is None:
-        return False
+    return place.path in changed and overlaps(place, changed[place.path])
+
+
+def overlaps(place: Location, lines: Sequence[Sequence[int]]) -> bool:
+    """Whether ``place`` is on one of ``lines``; a file as a whole always is."""
     if place.line_start is None:
         return True
     end = place.line_end or place.line_start
-    return any(first <= end and place.line_start <= last for first, last in ranges)
+    return any(first <= end and place.line_start <= last for first, last in lines)
