@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from conftest import Cli
+
     from rlm_ci.changes import ChangeSet
 
 STATED = "the default of the command"
@@ -359,3 +361,12 @@ def test_a_name_of_two_refs_is_told(
     assert found == repo.text("rev-parse", taken)
     (text,) = told
     assert f"ambiguous: {taken} was taken, not {other};" in text
+
+
+def test_the_note_of_a_name_of_two_refs_is_printed_once(cli: Cli, repo: GitRepo) -> None:
+    repo.write("a.py", "x = 1\n").commit()
+    repo.run("update-ref", "refs/tags/main", "HEAD")
+    repo.write("a.py", "x = 2\n").commit()
+    ended = cli("review", "--base", "main", cwd=repo)
+    assert ended.code == 0, ended
+    assert ended.stderr.count("is ambiguous") == 1, ended

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rlm_ci.changes import ChangeSet
     from rlm_ci.settings import Setting
 
+#: The notes that this process has printed.
+_NOTED: set[str] = set()
+
 
 class Judgement(Value):
     """A report, with the settings and the changes whose configuration was obeyed."""
@@ -56,8 +59,15 @@ def open_repository(options: Settings) -> Repository:
             where=start,
             hint="see that .git is there and readable",
         ) from None
-    repository.note = lambda text: say(f"note: {text}")
+    repository.note = _note
     return repository
+
+
+def _note(text: str) -> None:
+    """A note of git, once: a command may open its repository more than once."""
+    if text not in _NOTED:
+        _NOTED.add(text)
+        say(f"note: {text}")
 
 
 def _located(start: str, environ: Mapping[str, str]) -> tuple[str, str | None]:
