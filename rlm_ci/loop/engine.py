@@ -156,7 +156,7 @@ def _unchanged(
     """The end of a loop that is green and has nothing to show for it."""
     how = "as it did before" if was_green else "now, and failed before"
     if stop:
-        return Final.of(stop[0], f"{stop[1]}, and the validator passes {how}{failed}")
+        return Final.of(stop[0], f"{stop[1]}; the validator passes {how}{failed}")
     reason = f"the validator passes {how}, and the agent changed nothing{failed}"
     if terms.allow_no_change and not failed:
         return Final.of(PASSED, reason)
@@ -173,4 +173,4 @@ def _final(
         edits = texts.count(len(tampering), "edit")
         return Final.of(TAMPERED, f"{reason}; {edits} must not be part of a fix")
     manner = "passes" if judged.passed else judged.manner
-    return Final.of(status, f"{reason}, and the validator {manner}")
+    return Final.of(status, f"{reason}; the validator {manner}")

@@ -8,7 +8,7 @@ from rlm_ci.errors import OK
 from rlm_ci.findings import INCOMPLETE, Coverage, Evidence, Finding, Part, Report, Severity
 from rlm_ci.line_references import marked
 from rlm_ci.loop.disclosure import DISCLOSED, TOO_LARGE
-from rlm_ci.runs.state import NO_CHANGE, PASSED
+from rlm_ci.runs.state import NO_CHANGE, NO_PROGRESS, PASSED
 from rlm_ci.texts import count
 from rlm_ci.values import Value
 
@@ -134,8 +134,8 @@ def _summary(ended: Ended, account: Account) -> str:
     told = [ended.final.reason]
     if account.files:
         told.append(f"{count(account.files, 'file')} changed")
-    elif ended.final.status not in (PASSED, NO_CHANGE):  # whose reason says it
-        told.append("nothing changed")
+    elif ended.final.status not in (PASSED, NO_CHANGE, NO_PROGRESS):  # whose reason says it
+        told.append("no file changed")
     if account.home.applied:
         told.append("applied to the work tree")
     elif account.home.reason:

@@ -189,7 +189,7 @@ def test_no_iteration_at_all_when_the_time_was_over() -> None:
     tree = Tree(["goal"], minutes=1.0)
     assert end(tree, Terms(None, 0.0)) == ("max_minutes", 3)
     assert tree.notes == []
-    assert run(green([]), Terms(None, 0.0)).final.reason.endswith(", and the validator passes")
+    assert run(green([]), Terms(None, 0.0)).final.reason.endswith("; the validator passes")
 
 
 def green(script: Sequence[str | LimitError]) -> Tree:
@@ -310,6 +310,6 @@ def test_the_reason_says_how_the_validator_fails() -> None:
             return super().confirm().replace(manner="fails in a fresh copy")
 
     assert run(Fresh([".goal"]), Terms(1, None)).final.reason.endswith(
-        "and the validator fails in a fresh copy"
+        "; the validator fails in a fresh copy"
     )
-    assert run(Fresh(["a"]), Terms(1, None)).final.reason.endswith("and the validator still fails")
+    assert run(Fresh(["a"]), Terms(1, None)).final.reason.endswith("; the validator still fails")
