@@ -99,7 +99,9 @@ class Publisher:
     def publish(self) -> Publication:
         """Post everything that is wished for. Raises nothing that GitHub is to blame for."""
         if self._wishes.comment == NONE and not self._wishes.check_run:
-            return Publication(reason="nothing was to be posted")
+            return Publication(
+                reason="nothing was posted: publish.comment is none, and publish.check_run is off"
+            )
         try:
             if not self._pull:
                 self._look_at_pull()

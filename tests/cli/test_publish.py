@@ -471,3 +471,14 @@ def test_no_secret_reaches_anybody(job: Job) -> None:
     said = [ended.stdout, ended.stderr, posted.stdout, posted.stderr]
     for text in (*sent, *other, *written, *said):
         assert "canary" not in text
+
+
+def test_it_says_that_the_settings_leave_nothing_to_post(job: Job) -> None:
+    off = {"RLM_CI_PUBLISH_COMMENT": "none", "RLM_CI_PUBLISH_CHECK_RUN": "false"}
+    env = job.environment(job.after()) | off
+    ended = job.cli("publish", str(job.report(1)), cwd=job.stage.git, env=env)
+    assert ended.code == 0, ended
+    assert "nothing was posted: publish.comment is none, and publish.check_run is off" in (
+        ended.stderr
+    )
+    assert not job.stage.github.writes
