@@ -23,7 +23,7 @@ _ANY = (
 #: Who knows a language, and whether ``review.analyzers = "auto"`` finds it.
 _ANALYZERS: dict[str, tuple[str, bool]] = {
     "Python": ("ruff", True),
-    "Go": ("gosec or staticcheck", True),
+    "Go": ("staticcheck, or golangci-lint with gosec", True),
     "Rust": ("clippy", True),
     "Shell": ("shellcheck", True),
     "Dockerfile": ("hadolint", True),
@@ -68,18 +68,19 @@ def advice(report: Report) -> tuple[str, str] | None:
     if not known:
         return None
     told = ", ".join(
-        f"{_number(others, name):,} {name} ({_ANALYZERS[name][0]})" for name in known[:_MOST]
+        f"{words.count(_number(others, name), f'{name} file')} ({_ANALYZERS[name][0]})"
+        for name in known[:_MOST]
     )
     rest = len(known) - _MOST
     told += f" and {words.count(rest, 'more language')}" if rest > 0 else ""
     found_by_auto = any(_ANALYZERS[name][1] for name in known)
     if found_by_auto and found.get("auto"):
-        return f"Not looked at: {told}. Set one up in the repository and install it.", ""
+        return f"Not looked at: {told}. Set up the tool in the repository and install it.", ""
     where = " on the base branch" if found.get("change") else ""
     add = f"add to `rlm-ci.toml`{where}:"
     if found_by_auto:
         return (
-            f"Not looked at: {told}. Set one up in the repository and install it; then {add}",
+            f"Not looked at: {told}. Set up the tool in the repository and install it; then {add}",
             _AUTO,
         )
     return f"Not looked at: {told}. Install it, and {add}", _BY_NAME

@@ -34,7 +34,7 @@ def test_what_nobody_looked_at_has_a_row_and_fails_only_where_a_review_is_demand
     ended = cli("pr", "--base", base, cwd=repo)
     assert ended.code == 0
     assert re.search(r"(?m)^– review +not looked at: 2 files: no analyzer", ended.stdout)
-    assert "1 Go (gosec or staticcheck)" in ended.stdout
+    assert "1 Go file (staticcheck, or golangci-lint with gosec)" in ended.stdout
     assert ended.stdout.splitlines()[-1] == (
         "✓ Clean: 2 checks, nothing to mend "
         "(no analyzer and no model read this change; looked at 0 of 2 changed files)"

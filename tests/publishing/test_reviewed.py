@@ -48,7 +48,7 @@ def test_clean_is_said_of_what_was_looked_at(surface: str) -> None:
     text = render(back(reviewed({"Go": 200, "Markdown": 13})), surface)
     assert "Clean: 2 checks, nothing to mend" in text
     assert "analyzers only; no model read this change; looked at 1 of 214 changed files" in text
-    assert "200 Go (gosec or staticcheck)" in text
+    assert "200 Go files (staticcheck, or golangci-lint with gosec)" in text
     assert "Markdown" not in text
     assert "[review]\n" in text
     assert "analyzers = " in text
@@ -76,7 +76,7 @@ def test_a_change_that_nobody_looked_at_has_a_row_without_a_tick(surface: str, m
     (row,) = [line for line in text.splitlines() if line.startswith(mark)]
     assert "not looked at: what it found" in row
     assert "no analyzer and no model read this change; looked at 0 of 3 changed files" in text
-    assert "3 Rust (clippy)" in text
+    assert "3 Rust files (clippy)" in text
     assert report.exit_code() == 0
     page = render(report, "html")
     assert '<tr class="unseen"><th scope="row">review</th>' in page
@@ -98,7 +98,7 @@ def test_where_a_model_took_part_nothing_is_said() -> None:
     [
         ({"Java": 2}, {}, 'name = "semgrep"'),
         ({"Java": 2, "TypeScript": 1}, {}, 'analyzers = "auto"'),
-        ({"TypeScript": 1}, {"auto": True}, "Set one up in the repository and install it."),
+        ({"TypeScript": 1}, {"auto": True}, "Set up the tool in the repository and install it."),
     ],
 )
 def test_the_advice_is_one_that_helps(
