@@ -217,7 +217,7 @@ def _require_resolved(entries: Mapping[str, Entry], wanted: frozenset[str]) -> N
             if wanted and not _is_wanted(path, wanted):
                 continue
             raise ConfigError(
-                "a document is in conflict, so nobody knows what will be committed",
+                "a document is in conflict: what will be committed is not decided yet",
                 where=printable(path)[:200],
                 hint="resolve the conflict, then git add it",
             )

@@ -201,6 +201,6 @@ def test_a_document_in_conflict_is_not_judged(cli: Cli, repo: GitRepo) -> None:
     ended = check(cli, repo, "--staged")
     assert (ended.code, ended.json()["verdict"]) == (5, "not_run")
     assert (
-        f"a document is in conflict, so nobody knows what will be committed ({PATH})"
+        f"a document is in conflict: what will be committed is not decided yet ({PATH})"
         in ended.stderr
     )
