@@ -120,7 +120,7 @@ class _Stored(Value):
 
         run = manifest.read(folder)
         if not run.has_ended:
-            told = "the run has not ended: its files are not held against anything yet"
+            told = "the run has not ended: its files are not checked yet"
             return cls(0, 0, (), (told,))
         held = inventory.check(folder, run)
         problems, derived = [*held.problems], 0

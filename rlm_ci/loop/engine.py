@@ -160,7 +160,7 @@ def _unchanged(
     reason = f"the validator passes {how}, and the agent changed nothing{failed}"
     if terms.allow_no_change and not failed:
         return Final.of(PASSED, reason)
-    hint = "" if failed else "; --allow-no-change takes that for done"
+    hint = "" if failed else "; --allow-no-change accepts that"
     return Final.of(NO_CHANGE, f"{reason}{hint}")
 
 
