@@ -130,7 +130,9 @@ def headline(report: Report) -> str:
     if verdict == INCOMPLETE:
         return f"Not fully judged: {stopped} did not finish"
     checks = sum(part.enabled for part in report.parts)
-    return f"Clean: {count(checks, 'check')}, nothing to mend"
+    is_left = any(finding.suppression is None for finding in report.findings)
+    left = "no finding fails" if is_left else "nothing to mend"
+    return f"Clean: {count(checks, 'check')}, {left}"
 
 
 def _fixed(loop: Part, verdict: str, *, leads: bool) -> str:

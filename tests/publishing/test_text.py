@@ -28,6 +28,17 @@ def test_a_single_clean_check_is_one_line_and_the_verdict() -> None:
     ]
 
 
+def test_a_clean_run_with_findings_does_not_say_that_there_is_nothing_to_mend() -> None:
+    report = reports.clean()
+    small = Finding("diff-budget/lines", Severity.LOW, "many lines")
+    part = report.parts[0]
+    for findings, told in [
+        ((small,), "Clean: 1 check, no finding fails"),
+        ((small.replace(suppression="known"),), "Clean: 1 check, nothing to mend"),
+    ]:
+        assert told in render(report.replace(parts=(part.replace(findings=findings),)), "text")
+
+
 def test_a_part_with_a_block_of_its_own_prints_just_that() -> None:
     text = render(reports.guarded(), "text")
     assert text.startswith(reports.BLOCK + "\n")
