@@ -72,8 +72,13 @@ _END_OF_KEY = r"-----END[ A-Z]*PRIVATE KEY(?: BLOCK)?-----"
 #: Its lines; the last one may be short.
 _LINE_OF_KEY = r"[ \t]*[A-Za-z0-9+/=]{20,}[ \t\r]*"
 _LAST_LINE_OF_KEY = r"[ \t]*[A-Za-z0-9+/=]+[ \t\r]*"
-#: Three parts of base64, the first two of which begin as JSON does.
-_JWT = r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
+#: Three parts of base64, the first two of which begin as JSON does; GitHub writes a word before it.
+#: Not behind a colour: its end may stand in one, and each would be read to the end of the text.
+_JWT = (
+    rf"(?:(?<![A-Za-z0-9_-]){''.join(f'|(?<={one})' for one in _BEFORE[:-1])})"
+    r"(?:ghs_(?:[A-Za-z0-9]{1,40}_)?)?"
+    r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
+)
 _BEARER = r"(?<=earer[ ])[A-Za-z0-9._~+/=-]{16,}"
 _BASIC = r"(?<=asic[ ])[A-Za-z0-9+/]{6,}={0,2}"
 #: A login, or one long word with a digit, between ``://`` and the host.

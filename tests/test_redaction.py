@@ -61,6 +61,7 @@ def test_a_known_secret_is_taken_out_in_every_dress(dress: str) -> None:
         "AIza" + "b" * 35,
         "hf_" + "c" * 34,
         "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijklmno",
+        "ghs_12345_eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijklmno",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEpA\n-----END RSA PRIVATE KEY-----",
         "-----BEGIN PRIVATE KEY-----\nMIIEpA and no end",
         "-----BEGIN PGP PRIVATE KEY BLOCK-----\nMIIEpA\n-----END PGP PRIVATE KEY BLOCK-----",
