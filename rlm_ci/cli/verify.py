@@ -120,6 +120,9 @@ class _Stored(Value):
 
         run = manifest.read(folder)
         if not run.has_ended:
+            if inventory.tells_an_end(folder):
+                told = f"{inventory.EVENTS} tells of another end of the run"
+                return cls(0, 0, (f"{manifest.NAME}: {told}",), ())
             told = "the run has not ended: its files are not checked yet"
             return cls(0, 0, (), (told,))
         held = inventory.check(folder, run)

@@ -133,6 +133,14 @@ def _ending(folder: str, run: Manifest) -> Mapping[str, Any]:
     return payload if isinstance(payload, dict) else {}
 
 
+def tells_an_end(folder: str) -> bool:
+    """Whether the last event of a run is its end, whatever the manifest says."""
+    last: Mapping[str, Any] = {}
+    for record in replay(os.path.join(folder, EVENTS), live=True):
+        last = record
+    return last.get("event") in ENDINGS.values()
+
+
 def _listed(folder: str) -> Iterator[str]:
     """The files that are held against the list."""
     inner = tuple(f"{name}/" for name in children(folder))

@@ -230,3 +230,17 @@ def test_what_is_gone_from_the_work_tree_is_not_made_again(stage: Stage) -> None
     assert ended.code == 1
     assert "report.json: it cannot be made again from the record of the run" in ended.stdout
     assert "the files are not those that the run looked at" in ended.stdout
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["change", "pr"])
+def test_a_run_that_has_ended_cannot_be_called_a_running_one(stage: Stage, name: str) -> None:
+    """Its files would be held against nothing; so would those of a run within."""
+    folder = made(stage, name)
+    for path in sorted(folder.rglob("manifest.json")):
+        held = path.read_bytes()
+        run = {**json.loads(held), "status": "in_progress", "exit_code": None, "completed_at": None}
+        path.write_text(json.dumps(run))
+        ended = stage.cli("verify", str(folder))
+        assert (ended.code, "✗" in ended.stdout) == (1, True), (path, ended)
+        path.write_bytes(held)
