@@ -114,7 +114,7 @@ def rows(work: Path) -> list[Row]:
             ["sh", "-c", batch],
             "`git ls-tree -r` and `git cat-file --batch-check`",
             Path(repo),
-            3.0,
+            5.0,
             True,
             peer_stdin=b"".join(oid + b"\n" for oid in oids),
         )

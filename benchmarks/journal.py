@@ -153,7 +153,7 @@ def rows(work: Path, count: int, runs: int) -> list[tuple[str, bool]]:
         ("append", "write"), (journal, bare), count // 5, runs, fresh=True
     )  # fmt: skip
     micro = [(a.seconds / count * 5e6, b.seconds / count * 5e6) for a, b in appended]
-    found = [row("append, CPU of a record", "`os.write`", micro, "µs", 4)]
+    found = [row("append, CPU of a record", "`os.write`", micro, "µs", 7)]
     journal.unlink()
     measure("append", journal, count)
     length = journal.stat().st_size // count
