@@ -442,7 +442,7 @@ def test_inputs_choose_the_checks_the_task_and_the_folder(
     job = run_in_act(tmp_path / "job", repo, pull_request(base, head), inputs, made=made)
     assert (job.code, job.outputs["verdict"]) == (1, "findings"), job.log
     report = _report(job)
-    assert [part["id"] for part in report["parts"]] == ["delegation-guard"]
+    assert [part["id"] for part in report["parts"]] == ["delegation-guard", "review"]
     assert report["parts"][0]["metrics"]["task_id"] == "T1-taxes"
     assert Path(job.outputs["report"]).parent.parts[-2:] == ("made", "by rlm-ci")
 

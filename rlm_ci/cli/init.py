@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.cli.arguments import Arguments
 
 SUMMARY = "write workflows, a pre-commit configuration and rlm-ci.toml"
-USAGE = "[--fork-safe] [--slash-commands] [--pin COMMIT] [--force] [OPTION...]"
+USAGE = "[--fork-safe] [--slash-commands] [--pin COMMIT] [OPTION...]"
 FORCE = Setting(
     "force",
     "overwrite files that are there; each is kept as FILE.orig",

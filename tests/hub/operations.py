@@ -33,7 +33,7 @@ def _contents(scene: Scene) -> None:
     repo, head = scene.repo(), scene.state.head_sha
     file = repo.get_contents("new.py", ref=head)
     assert not isinstance(file, list)
-    assert file.decoded_content == b"a\nb\nc"
+    assert file.decoded_content == b"a = 1\nb = 2\nc = 3"
     folder = repo.get_contents("src")
     assert isinstance(folder, list)
     assert [entry.path for entry in folder] == ["src/a.py"]

@@ -36,7 +36,9 @@ def history(path: Path) -> GitRepo:
     repo.run("add", "-A")
     repo.run("commit", "-qm", "The base")
     repo.run("checkout", "-qb", "feature")
-    repo.write("src/a.py", lines(10, 40)).write("logo.bin", b"\0\2").write("new.py", "a\nb\nc")
+    repo.write("src/a.py", lines(10, 40)).write("logo.bin", b"\0\2").write(
+        "new.py", "a = 1\nb = 2\nc = 3"
+    )
     repo.move("old.txt", "renamed.txt").move("moved.txt", "edited.txt").remove("gone.txt")
     repo.write("edited.txt", lines(5, total=40)).symlink("kind.txt", "new.py")
     repo.run("add", "-A")

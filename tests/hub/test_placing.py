@@ -38,7 +38,9 @@ def test_files_are_what_git_says(scene: Scene) -> None:
     assert files["renamed.txt"].previous_filename == "old.txt"
     shown = {name for name, file in files.items() if file.raw_data.get("patch")}
     assert shown == {"edited.txt", "gone.txt", "new.py", "src/a.py"}
-    assert files["new.py"].patch == "@@ -0,0 +1,3 @@\n+a\n+b\n+c\n\\ No newline at end of file"
+    assert files["new.py"].patch == (
+        "@@ -0,0 +1,3 @@\n+a = 1\n+b = 2\n+c = 3\n\\ No newline at end of file"
+    )
     assert (files["src/a.py"].additions, files["src/a.py"].deletions) == (2, 2)
     assert files["gone.txt"].sha == scene.git.sha("main:gone.txt")
     assert files["src/a.py"].sha == scene.git.sha("feature:src/a.py")

@@ -45,7 +45,7 @@ def test_the_next_push_updates_it_in_its_place(stage: Stage) -> None:
     stage.publish(stage.report(10), "run-1")
     (before,) = stage.state.comments
     ident, old = before.id, stage.head
-    stage.git.write("new.py", "a\nb\nc\nd")
+    stage.git.write("new.py", "a = 1\nb = 2\nc = 3\nd = 4")
     stage.commit()
     result = stage.publish(stage.report(40), "run-2")
     assert result.summary == "updated"
