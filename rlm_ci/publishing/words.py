@@ -110,7 +110,7 @@ def headline(report: Report) -> str:
     verdict = report.verdict()
     loop = next((part for part in report.parts if part.id == LOOP), None)
     if _is_question(report) and verdict != NOT_RUN:
-        ends = {CLEAN: "Answered", FINDINGS: "Not answered: the planner gave up"}
+        ends = {CLEAN: _answered(report), FINDINGS: "Not answered: the planner gave up"}
         return ends.get(verdict, "Not answered: it stopped before it could be")
     if verdict == FINDINGS:
         failing = len(report.failing())
@@ -133,6 +133,13 @@ def headline(report: Report) -> str:
     is_left = any(finding.suppression is None for finding in report.findings)
     left = "no finding fails" if is_left else "nothing to mend"
     return f"Clean: {count(checks, 'check')}, {left}"
+
+
+def _answered(report: Report) -> str:
+    evidence = report.evidence
+    wrong = evidence.offered - evidence.verified
+    of = f"{wrong:,} of {count(evidence.offered, 'citation')}"
+    return f"Answered, but {of} could not be verified" if wrong else "Answered"
 
 
 def _fixed(loop: Part, verdict: str, *, leads: bool) -> str:
@@ -188,7 +195,7 @@ def advice(report: Report) -> tuple[str, str] | None:
 
 
 def tone(report: Report) -> str:
-    """The verdict whose mark stands before the headline: no tick where nothing was done."""
+    """The verdict whose mark stands before the headline: no tick where something is open."""
     verdict = report.verdict()
     if verdict != CLEAN:
         return verdict
@@ -197,6 +204,7 @@ def tone(report: Report) -> str:
         loop.metrics.get("not_applied")
         or (loop.metrics.get("files") == 0 and loop.metrics.get("status") != _PASSED)
     )
+    is_open = is_open or (_is_question(report) and _answered(report) != "Answered")
     return INCOMPLETE if is_open or _idle(report) else CLEAN
 
 

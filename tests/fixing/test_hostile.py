@@ -230,10 +230,10 @@ def test_a_program_is_held(stage: Stage, way: str) -> None:
         "links": (1, "tamper/link"),
         "embedded": (1, "tamper/embedded-repository"),
         "modes": (1, "tamper/mode"),
-        "crowd": (3, ""),  # it is killed, and has changed nothing
     }
     code, rule = expected.get(way, (0, ""))
-    assert ended.code == code, (ended, run.rules)
+    # A crowd is killed, which is no change, or the kernel lets no more of it begin.
+    assert ended.code in ({0, 3} if way == "crowd" else {code}), (ended, run.rules)
     assert not rule or rule in run.rules
     if way == "disk":
         assert "No space left on device" in run.state["iterations"][0]["summary"]

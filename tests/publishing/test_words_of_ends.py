@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.findings import Part, Report, Severity, Subject
+from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.publishing import Options, words
 from rlm_ci.publishing.renderers import text
 
@@ -48,3 +48,12 @@ def test_a_fix_loop_says_what_it_did(metrics: dict[str, Any], said: str) -> None
 def test_a_wiki_without_anything_new_was_not_written() -> None:
     assert line("wiki", pages=2, new=1, prose="") == "✓ Written: 2 pages"
     assert line("wiki", pages=2, new=0, prose="") == "✓ Up to date: 2 pages"
+
+
+def test_an_answer_with_citations_that_do_not_hold_has_no_tick() -> None:
+    part = Part("rlm", "told", {"status": "passed", "mode": "symbolic"})
+    report = Report(Subject(), Severity.HIGH, (part,), evidence=Evidence(3, 1, 0, 2))
+    told = text.render(report, Options()).splitlines()[-1]
+    assert told == "! Answered, but 2 of 3 citations could not be verified"
+    report = report.replace(evidence=Evidence(3, 3))
+    assert text.render(report, Options()).splitlines()[-1] == "✓ Answered"

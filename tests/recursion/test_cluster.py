@@ -52,10 +52,6 @@ def artifacts(repo: GitRepo, run_id: str) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*")}
 
 
-def last(repo: GitRepo) -> str:
-    return max(path.name for path in repo.path.glob(".runs/*/cli/*"))
-
-
 def test_the_same_bytes_as_here(repo: GitRepo, cli: Cli, cluster: Any) -> None:
     for number in range(120):
         repo.write(f"part{number % 10}/mod_{number}.py", _TEXT.format(n=number))
@@ -64,9 +60,9 @@ def test_the_same_bytes_as_here(repo: GitRepo, cli: Cli, cluster: Any) -> None:
     found = []
     for command in ("review", "wiki"):
         for scheduler in ("bfs", f"dask://{at}", f"dask://{at}?order=dfs"):
-            ended = cli(command, "--scheduler", scheduler, cwd=repo)
+            ended = cli(command, "--format", "json", "--scheduler", scheduler, cwd=repo)
             assert ended.code == 0, ended.stderr
-            found.append(artifacts(repo, last(repo)))
+            found.append(artifacts(repo, ended.json()["run_id"]))
         assert found[-3] == found[-2] == found[-1], command
 
 
