@@ -42,6 +42,8 @@ def cut(folder: Path, last: int) -> None:
         path = folder / "rlm" / name
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join(one for one in lines if json.loads(one)["seq"] <= last))
+    events = (folder / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "events.jsonl").write_bytes(b"".join(events[:-1]))  # the last one tells the end
     record = json.loads((folder / "manifest.json").read_text())
     record |= {"status": "in_progress", "exit_code": None, "completed_at": None, "commands": []}
     (folder / "manifest.json").write_text(json.dumps(record))

@@ -19,6 +19,7 @@ from rlm_ci.recursion.syntax.borders import borders
 from rlm_ci.recursion.syntax.graph import Graph
 from rlm_ci.recursion.syntax.languages import OTHER, language
 from rlm_ci.recursion.syntax.reading import outline
+from rlm_ci.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,8 +112,8 @@ def sound(name: str, content: bytes) -> Outline:
     for one in found.symbols:
         assert 1 <= one.line_start <= one.line_end <= found.lines
         assert 0 <= one.doc_start <= one.doc_end <= found.lines
-        assert one.signature.isprintable()
-        assert one.name.isprintable()
+        assert printable(one.signature) == one.signature
+        assert printable(one.name) == one.name
     for place in found.entries:
         assert 1 <= place.line_start <= place.line_end <= found.lines
     assert all(1 <= line <= found.lines for line in borders(name, content))
