@@ -15,7 +15,7 @@ import sys
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
-from re import _constants, _parser  # type: ignore[attr-defined]
+from re import _constants, _parser  # type: ignore[attr-defined]  # no parser is public
 from typing import Any
 
 TARGET = Path(__file__).parent.parent / "rlm_ci" / "secret_forms.py"
