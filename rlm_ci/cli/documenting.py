@@ -18,10 +18,10 @@ from rlm_ci.findings import (
     Part,
     Severity,
 )
+from rlm_ci.grammars import lacking
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.recursion.objectives.wiki import NAME, Wiki
-from rlm_ci.recursion.syntax.grammars import lacking
 from rlm_ci.recursion.syntax.languages import language
 from rlm_ci.recursion.wiki import outside, refresh, site
 from rlm_ci.recursion.wiki.claims import Target

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.recursion.syntax import PARSED, PARTLY, UNPARSED, Outline, grammars
+from rlm_ci import grammars
+from rlm_ci.recursion.syntax import PARSED, PARTLY, UNPARSED, Outline
 from rlm_ci.recursion.syntax.borders import borders
 from rlm_ci.recursion.syntax.graph import Graph
 from rlm_ci.recursion.syntax.languages import OTHER, language
@@ -261,7 +262,7 @@ def test_without_the_grammars_all_but_python_is_merely_named() -> None:
     script = (
         "import sys\n"
         "sys.modules['tree_sitter'] = None\n"
-        "from rlm_ci.recursion.syntax import grammars\n"
+        "from rlm_ci import grammars\n"
         "from rlm_ci.recursion.syntax.borders import borders\n"
         "from rlm_ci.recursion.syntax.reading import outline\n"
         "assert outline('a.py', b'x = 1').state == 'parsed'\n"

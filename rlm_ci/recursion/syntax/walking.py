@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from rlm_ci.recursion.syntax import PARSED, PARTLY, Entry, Import, Outline, Symbol, grammars
+from rlm_ci import grammars
+from rlm_ci.recursion.syntax import PARSED, PARTLY, Entry, Import, Outline, Symbol
 from rlm_ci.recursion.syntax.trials import is_trial
 from rlm_ci.recursion.syntax.wording import clipped, folded, line_count, paragraph
 from rlm_ci.values import Value

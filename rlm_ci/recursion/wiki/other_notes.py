@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from itertools import accumulate
 
-from rlm_ci.recursion.syntax import grammars
+from rlm_ci import grammars
 from rlm_ci.recursion.wiki import bindings
 from rlm_ci.recursion.wiki import notes as kinds
 from rlm_ci.recursion.wiki.notes import Note, bounded, folded

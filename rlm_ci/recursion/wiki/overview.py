@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from rlm_ci.grammars import lacking
 from rlm_ci.markdown import code, prose
 from rlm_ci.recursion.eligibility import EXCLUDED, OWN
-from rlm_ci.recursion.syntax.grammars import lacking
 from rlm_ci.recursion.wiki import notes as kinds
 from rlm_ci.recursion.wiki.chapter import (
     NO_PACKAGES,

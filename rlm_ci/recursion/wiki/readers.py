@@ -6,7 +6,7 @@ import sys
 from functools import cache
 
 from rlm_ci import __version__
-from rlm_ci.recursion.syntax.grammars import LANGUAGES
+from rlm_ci.grammars import LANGUAGES
 from rlm_ci.recursion.wiki import FACTS, VERSION
 
 #: Packages of grammars that are called otherwise than their language.

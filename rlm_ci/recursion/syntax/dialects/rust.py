@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.recursion.syntax import grammars
+from rlm_ci import grammars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
