@@ -1,0 +1,76 @@
+"""What a reader of one language makes of the tests in a file.
+
+Such a module has ``ENDINGS``, the ends of the names of files that it reads, and two functions:
+
+- ``tests(path, text)``: the tests of a file in the order of the text; raises UnreadableError for
+  a text that it cannot parse.
+- ``change(path, text, wanted, chance, plain=False)``: the text with each test named in ``wanted``
+  in the form given there, and a ``Made`` for each that could be. ``chance`` is a
+  ``random.Random``: every choice and every constant comes from it. ``plain`` asks for the
+  simplest change of each form, where a more thorough one was not understood.
+
+A text is changed where it has to be and nowhere else: comments, other tests and, as far as
+that can be, the numbers of lines stay.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from random import Random
+
+#: Another expected literal, at random. Where there is none: inverted.
+ALTERED = "altered"
+#: The claims are reversed, each in a way chosen at random. Without a claim: STOPPED, at its end.
+INVERTED = "inverted"
+#: The same claims, taken apart, with other constants in between.
+REWORDED = "reworded"
+#: It fails with its first statement.
+STOPPED = "stopped"
+#: It fails where each of its claims stands.
+REACHED = "reached"
+#: It returns at once: no part of the sample.
+IDLE = "idle"
+
+
+class UnreadableError(ValueError):
+    """A text that is no source code of its language."""
+
+
+class Test(Value):
+    """A test in a text: its name as in ``Outcome``, its lines (1-based, inclusive), its claims.
+
+    A part of the name that is computed, or filled in by parameters, is ``*``. ``claims`` is how
+    many can be reversed.
+    """
+
+    __test__ = False  # pytest would take it for a test
+
+    name: str
+    line: int
+    end: int
+    claims: int
+
+
+class Made(Value):
+    """What became of one test: the form that it really has, and what its failure must print.
+
+    One of ``tokens`` stands in the message of the failure; none where that cannot be asked for.
+    """
+
+    form: str
+    tokens: tuple[str, ...] = ()
+
+
+class Changed(Value):
+    """A changed text, and what was made of each test by its name."""
+
+    text: str
+    made: dict[str, Made]
+
+
+def token(chance: Random) -> str:
+    """A word that nobody can foresee, and that means nothing in any language."""
+    return "".join(chance.choice("bcdfghjklmnpqrstvwxz") for _ in range(12))
