@@ -1,0 +1,37 @@
+"""Edits of a text by the byte: what trees of tree-sitter count in."""
+
+from __future__ import annotations
+
+from rlm_ci.values import Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Edit(Row):
+    """``text`` in the place of the bytes from ``start`` to ``end``; alike, it is an insertion."""
+
+    start: int
+    end: int
+    text: str
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a text, as ``spliced`` and the grammars take them."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def spliced(source: bytes, edits: Iterable[Edit]) -> str:
+    """``source`` with all ``edits``; insertions at one place stand in their order.
+
+    Raises ValueError where two overlap.
+    """
+    parts = []
+    past = 0
+    for one in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if not past <= one.start <= one.end <= len(source):
+            raise ValueError(f"an edit of bytes {one.start} to {one.end} overlaps another")
+        parts += [source[past : one.start], encoded(one.text)]
+        past = one.end
+    return b"".join([*parts, source[past:]]).decode("utf-8", "surrogateescape")
