@@ -18,9 +18,10 @@ from rlm_ci.loop import conversion, detection, disclosure, engine, report, stagi
 from rlm_ci.loop.cell import Cell
 from rlm_ci.loop.command import Command
 from rlm_ci.loop.engine import Judged, Terms
+from rlm_ci.loop.judging import Plan
 from rlm_ci.loop.remains import PATCH
 from rlm_ci.loop.roles import Cast
-from rlm_ci.loop.site import Plan, Site
+from rlm_ci.loop.site import Site
 from rlm_ci.loop.workspace import Workspace
 from rlm_ci.runs.manifest import BUDGETS
 from rlm_ci.runs.state import NO_CHANGE, Final
