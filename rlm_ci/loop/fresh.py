@@ -38,14 +38,11 @@ def put_back(
     return f"{printable(paths[0])[:_NAME]}{more} as before (protected: {kind}{way})"
 
 
-def manner(unmade: str, undone: str, prepared: str, clean: Callable[[str], str]) -> str:
+def manner(undone: str, prepared: str, clean: Callable[[str], str]) -> str:
     """How a validator fails there alone, and what could help.
 
-    ``unmade`` is a file that make makes by itself, ``undone`` see ``put_back``, ``prepared`` what
-    became of the setup.
+    ``undone`` see ``put_back``, ``prepared`` what became of the setup.
     """
     if undone:
         return f"{_FAILS}, and {clean(undone)}"
-    if unmade:
-        return f"{_FAILS}, nor {printable(clean(unmade))[:_NAME]}, which make has a rule for"
     return f"{_FAILS} ({prepared or 'loop.setup can install what it needs there'})"

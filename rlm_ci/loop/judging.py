@@ -79,8 +79,6 @@ class Judge:
         #: What became of the setup before it.
         self._prepared = ""
         self._prepared_badly = False
-        #: A file that make makes by itself, and that the last fresh tree was without.
-        self._unmade = ""
         #: Protected files that it has as they were, though the agent has edited them.
         self._undone = ""
         #: Folders of dependencies that the fresh tree lacks, where a program was not found in it.
@@ -136,11 +134,9 @@ class Judge:
         tree = self.tree()
         space = self._cell.workspace
         before, after = space.entries(self._base), space.entries(tree)
-        made = self.protection.made_in(after, before)
-        self._unmade = min(made, default="")
         allowed = self._plan.allow_test_edits
         self._undone = fresh.put_back(before, after, self.protection, allow_test_edits=allowed)
-        copy = space.fresh(tree, lambda path: path in made or self._is_protected(path))
+        copy = space.fresh(tree, self._is_protected)
         try:
             verdict = self._validate(f"{self.iteration}-final", tree, copy)
         except UnavailableError as error:  # it could be started a moment ago, in the other copy
@@ -161,7 +157,7 @@ class Judge:
 
     def _in_fresh(self) -> str:
         """How the validator fails in the fresh tree alone, and what could help."""
-        return fresh.manner(self._unmade, self._undone, self._prepared, self._redactor.text)
+        return fresh.manner(self._undone, self._prepared, self._redactor.text)
 
     def tests(self, names: tuple[str, ...]) -> str:
         """What the validator says of some tests, asked for by the agent."""

@@ -9,15 +9,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from rlm_ci.loop import (
-    entrypoints,
-    inheritance,
-    protected,
-    sections,
-    silencing,
-    snapshot,
-    vendored,
-)
+from rlm_ci.loop import commanded, protected, sections, silencing, vendored
 from rlm_ci.loop.transcript import plain
 from rlm_ci.values import Value
 
@@ -25,7 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rlm_ci.loop.makefiles import Made
     from rlm_ci.objects import Entry
 
     Read = Callable[[Iterable[str]], list[bytes | None]]
@@ -36,10 +27,21 @@ _SETTINGS = (
     (".pytest.ini", "pytest"), ("pyproject.toml", "tool.pytest.ini_options"),
     ("pyproject.toml", "tool.pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest"),
 )  # fmt: skip
-_EXECUTABLE = "100755"
 #: Patterns that say nothing, and those that hold anyhow.
 _ANY = frozenset(("*", "*.py", "**", "**/*.py", "**.py"))
 _MOST_PATTERNS = 50
+_WORD = re.compile(r"[\w.-]{1,80}")
+#: The files in which tools find the commands that they run, and how many are read.
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_LISTS = {
+    "make": _MAKEFILES, "gmake": _MAKEFILES, "npm": ("package.json",), "pnpm": ("package.json",),
+    "yarn": ("package.json",), "bun": ("package.json",), "tox": ("tox.ini",),
+    "nox": ("noxfile.py",), "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+}  # fmt: skip
+_MOST_LISTS = 20
+#: Where coverage is told how much there must be.
+_FLOORS = (".coveragerc", "pyproject.toml", "setup.cfg", "tox.ini", "package.json", "codecov.yml")
 _OUTPUT_LIMIT = 4 << 20
 #: A test that a runner of Python names, and a file of them that one of JavaScript does.
 _NODE = re.compile(
@@ -50,21 +52,18 @@ _CASE = re.compile(r"^(?:FAIL|ERROR): \w{1,200} \(([\w.]{1,300})\)$", re.MULTILI
 
 
 class Protection(Value):
-    """``scripts`` are what the validator starts, ``tests`` files known to be some.
+    """``scripts`` are what the validator's command names, ``tests`` files known to be some.
 
-    ``patterns`` of names and ``folders`` hold tests, too. ``settings`` are what its tools obey,
-    ``made`` the files that it makes by itself where they are not; ``heeded`` are those of its tools
-    that a source can tell to look away; ``doctests`` tells whether examples in documentation are
-    run; in ``vendored`` folders lies code of others.
+    ``patterns`` of names and ``folders`` hold tests, too. ``heeded`` are those of its tools that a
+    source can tell to look away; ``doctests`` tells whether examples in documentation are run; in
+    ``vendored`` folders lies code of others.
     """
 
     scripts: frozenset[str] = frozenset()
     tests: frozenset[str] = frozenset()
     patterns: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-    settings: frozenset[str] = frozenset()
     doctests: bool = False
-    made: frozenset[Made] = frozenset()
     heeded: frozenset[str] = frozenset()
     vendored: tuple[str, ...] = ()
 
@@ -88,17 +87,18 @@ class Protection(Value):
         def text(path: str) -> str | None:
             return texts((path,)).get(path)
 
-        executable = {path: one.mode == _EXECUTABLE for path, one in files.items()}
-        started = entrypoints.started(command, entrypoints.Tree(executable, text))
+        named = commanded.named(command, files)
         patterns, paths = _told(text)
+        read_by = [path for name in _WORD.findall(command) for path in _LISTS.get(name, ())]
+        lists = [path for path in files if path.rpartition("/")[2] in read_by]
+        lists = sorted(lists, key=lambda path: (path.count("/"), path))[:_MOST_LISTS]
+        run = (command, *texts((*lists, *named)).values())
+        texts(_FLOORS)
         told = cls(
-            started.scripts | inheritance.plugins(command, files, texts),
-            started.tests,
-            tuple(one for one in patterns if one not in _ANY),
+            named,
+            patterns=tuple(one for one in patterns if one not in _ANY),
             doctests=any("doctest" in one for one in (command, *known.values())),
-            settings=started.settings | inheritance.settings(started.settings, files, texts),
-            made=started.made,
-            heeded=silencing.tools(started.words, (command, *known.values())),
+            heeded=silencing.tools(_WORD.findall("\n".join(run)), (command, *known.values())),
             vendored=vendored.folders(files),
         )
         folders = tuple(path for path in paths if told._is_of_tests(path, patterns, entries))
@@ -122,12 +122,8 @@ class Protection(Value):
         kind = protected.kind_of(path)
         if kind in ("", protected.TESTS) and path.startswith(self.vendored):
             kind = protected.DEPENDENCY
-        if kind == protected.DEPENDENCY and path in self.settings:
-            kind = protected.VALIDATOR
         if not kind and path in self.scripts:
             kind = protected.HOOKS
-        if not kind and path in self.settings and not self.is_test(path):
-            kind = protected.VALIDATOR
         return kind or (protected.TESTS if self.is_test(path) else "")
 
     def is_test(self, path: str) -> bool:
@@ -148,26 +144,6 @@ class Protection(Value):
         """
         kind = self.kind_of(path)
         return bool(kind) and not (allow_test_edits and kind in protected.OF_TESTS)
-
-    def made_in(self, now: Iterable[str], base: Mapping[str, Entry]) -> frozenset[str]:
-        """The new ones among the paths ``now`` that the validator makes itself where they are not.
-
-        To make, a file or a folder that stands there is as good as its rule having run.
-        """
-        if not self.made:
-            return frozenset()
-        paths = frozenset(now)
-        known = base.keys() | snapshot.folders(base)
-        return frozenset(
-            path
-            for path in paths.difference(base)
-            if any(
-                one.covers(name, paths)
-                for name in (path, *snapshot.parents(path))
-                if name not in known
-                for one in self.made
-            )
-        )
 
     def _is_of_tests(
         self, folder: str, patterns: tuple[str, ...], entries: Mapping[str, Entry]

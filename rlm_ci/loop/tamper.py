@@ -13,7 +13,6 @@ from rlm_ci.findings import Finding, Location, Severity
 from rlm_ci.loop import (
     disclosure,
     doctests,
-    escapes,
     grading,
     protected,
     rust,
@@ -196,8 +195,6 @@ def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
         for section in _sections(change):
             what, subject = sections.told(section), section.strip(sections.UNKNOWN)
             yield _finding("config-weakened", path, f"changes {what}", change, subject=subject)
-    elif change.new is not None:
-        yield from _source(change)
     if protection.doctests and doctests.holds(path) and not any(change.large):
         found = doctests.grade(path, _text(change.before), _text(change.after))
         yield from _told(change, found)
@@ -282,17 +279,6 @@ def _is_graded(path: str) -> bool:
     if ending == "py":
         return name.startswith("test") or name.endswith("_test.py")
     return ending in ("go", "rs") or testnames.is_script(name)
-
-
-def _source(change: Changed) -> Iterator[Finding]:
-    if change.large[1] or (change.new is not None and change.new.mode == LINK):
-        return
-    before, after = _text(change.before), _text(change.after)
-    for line, what in escapes.added(change.path, before, after):
-        message = f"ends or reaches into a test run: {printable(what)}"
-        if what == escapes.UNREADABLE:
-            message = "cannot be judged: it is nested too deeply, or meant to be"
-        yield _finding("exit", change.path, message, change, line=line, text=after, subject=what)
 
 
 def _silenced(change: Changed, protection: Protection) -> Iterator[Finding]:

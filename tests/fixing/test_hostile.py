@@ -45,7 +45,7 @@ BENT: Mapping[str, tuple[Sequence[Answer], set[str]]] = {
     ),
     "sitecustomize.py": ([write("sitecustomize.py", HOOK)], {"startup-file"}),
     "exit from the code": (
-        [write("calc.py", "import os\n\nos._exit(0)\n")], {"exit"},
+        [write("calc.py", "import os\n\nos._exit(0)\n")], {"tests-shrunk"},
     ),
     "workflow": ([MEND, write(".github/workflows/x.yml", "on: push\n")], {"protected-path"}),
     "lint config": ([MEND, write("ruff.toml", "lint.ignore = ['ALL']\n")], {"config-weakened"}),
@@ -419,11 +419,12 @@ def test_the_last_verdict_runs_as_many_tests_as_the_first(stage: Stage) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("script", ["sh check.sh", "python check.py", "make test"])
+@pytest.mark.parametrize("script", ["sh check.sh", "python check.py"])
 def test_the_script_of_a_validator_is_no_way_out(stage: Stage, script: str) -> None:
     stage.repo.write("check.sh", "grep -q 'a + b' calc.py\n")
-    stage.repo.write("check.py", "import sys\nsys.exit('a + b' not in open('calc.py').read())\n")
-    stage.repo.write("Makefile", "test:\n\tsh check.sh\n").commit()
+    stage.repo.write(
+        "check.py", "import sys\nsys.exit('a + b' not in open('calc.py').read())\n"
+    ).commit()
     stage.llm.script(Play([write("check.sh", "true\n"), write("check.py", "import sys\n"), done()]))
     ended, run = stage.fixed("--validator", script, "--max-iterations", "1")
     assert (ended.code, run.final) == (1, "tampered"), ended

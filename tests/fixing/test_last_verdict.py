@@ -123,31 +123,6 @@ def test_a_setup_that_is_not_there_is_named(stage: Stage) -> None:
     assert "loop.setup" in ended.stderr
 
 
-MAKEFILE = (
-    "test: stamp\n\t@echo checked\nstamp: calc.py\n\tgrep -q 'a + b' calc.py\n\ttouch stamp\n"
-)
-
-
-def test_a_file_in_the_place_of_what_make_makes_mends_nothing(stage: Stage) -> None:
-    """The last verdict is taken without it: make has to run the rule."""
-    stage.repo.write("Makefile", MAKEFILE).commit()
-    _, code, run = needs(stage, "make test", "sh -c 'touch stamp'")
-    assert (code, run.final) == (3, "no_progress")
-    assert "nor stamp, which make has a rule for" in run.state["final"]["reason"]
-    assert "nor stamp, which make has a rule for" in run.text("rlm/iteration-2/1-single-prompt.md")
-    assert "checked" in run.text("rlm/validator-1.log")
-    assert "checked" not in run.text("rlm/validator-1-final.log")
-    assert not (stage.repo.path / "stamp").exists()
-    assert stage.cli("replay", run.id, "--check").code == 0
-
-
-def test_what_make_made_beside_a_fix_harms_it_not(stage: Stage) -> None:
-    stage.repo.write("Makefile", MAKEFILE).commit()
-    stderr, code, run = needs(stage, "make test", "sh -c 'sed -i s/-/+/ calc.py; make test'")
-    assert (code, run.final) == (0, "passed"), stderr
-    assert stage.source() == MENDED
-
-
 # ── an error in the midst of it ──
 
 
