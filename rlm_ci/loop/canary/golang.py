@@ -1,0 +1,321 @@
+"""What stands in a file of Go tests: its tests, and what they claim."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.grammars import parts
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tree_sitter import Node
+
+#: Kinds of claims: an ``if`` that fails the test, a call of a library, a call of a function here.
+CONDITION, ASSERTION, HELPER = "condition", "assertion", "helper"
+_TEST = re.compile(r"(?:Test|Fuzz)(?![a-z])")
+_EXAMPLE = re.compile(r"Example(?![a-z])")
+_OUTPUT = re.compile(rb"(?i)/[/*]\s*((?:unordered )?output:)")
+_FAILS, _ENDS = {"Error", "Errorf", "Fail"}, {"Fatal", "Fatalf", "FailNow"}
+#: The last name in the path of a package of assertions, without its version.
+_LIBRARY = re.compile(r"(?:.*/)?(?:assert|require|must|check|is|quicktest|qt|expect|td)(?:/v\d+)?")
+#: So deep may functions that make claims call each other.
+_ROUNDS = 8
+
+
+class Claim(Value):
+    """A claim. ``node`` is the condition, or the name of what is called; ``site`` the statement.
+
+    ``body`` is what runs where a condition fails the test, ``ends`` whether that ends it;
+    ``certain`` is whether every passing run of the function comes past.
+    """
+
+    kind: str
+    node: Node
+    site: Node
+    reporter: str
+    certain: bool
+    body: Node | None = None
+    ends: bool = False
+    name: str = ""
+    testify: bool = False
+    values: tuple[Node, ...] = ()
+
+
+class Function:
+    """A function that takes ``t``, or an example. ``reporter`` is what it calls ``t``, or ""."""
+
+    def __init__(self, name: str, node: Node, reporter: str = "") -> None:
+        self.name, self.node, self.reporter = name, node, reporter
+        self.named, self.body = field(node, "name"), field(node, "body")
+        self.unnamed = self.named
+        #: Where the word stands that makes a comment the output of an example.
+        self.output: tuple[int, int] | None = None
+        self.claims: list[Claim] = []
+        #: Its variables: no name of a constant.
+        self.names: set[str] = set()
+
+
+def field(node: Node, name: str) -> Node:
+    """The child of that field; the node itself where there is none, which is not of its kind."""
+    return next((child for found, child in parts(node) if found == name), node)
+
+
+def named(node: Node) -> list[Node]:
+    return [child for _, child in parts(node) if child.is_named and child.type != "comment"]
+
+
+def below(node: Node) -> Iterator[Node]:
+    waiting = [node]
+    while waiting:
+        yield (held := waiting.pop())
+        waiting += [child for _, child in reversed(parts(held))]
+
+
+class Source:
+    """A file, read."""
+
+    def __init__(self, content: bytes, root: Node) -> None:
+        self.content = content
+        self.tests: list[Function] = []
+        self.helpers: dict[str, Function] = {}
+        self._libraries: dict[str, bool] = {}
+        self._testing, self._suites = "testing", ""
+        #: The tests that run a suite, by its type.
+        self._runners: dict[str, str] = {}
+        for _, node in parts(root):
+            if node.type == "import_declaration":
+                for one in below(node):
+                    if one.type == "import_spec":
+                        self._import(one)
+            elif node.type in ("function_declaration", "method_declaration"):
+                self._function(node)
+        for function in (*self.tests, *self.helpers.values()):
+            if function.reporter and function.body is not function.node:
+                function.claims = list(self._claims(function))
+                function.names = self._names(function)
+        self._settle()
+
+    def text(self, node: Node) -> str:
+        return self.content[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
+
+    def _import(self, node: Node) -> None:
+        path = self.text(field(node, "path"))[1:-1]
+        named = field(node, "name")
+        last = re.sub(r"/v\d+$", "", path).rpartition("/")[2]
+        name = last.partition(".")[0] if named is node else self.text(named)
+        if path == "testing":
+            self._testing = name
+        elif path == "github.com/stretchr/testify/suite":
+            self._suites = name
+        elif _LIBRARY.fullmatch(path):
+            self._libraries[name] = "/testify/" in path
+
+    def _is_testing(self, node: Node) -> bool:
+        """Whether a type is ``*testing.T`` or another that can fail a test."""
+        kind = self.text(node).lstrip("*")
+        return kind in {f"{self._testing}.{name}" for name in ("T", "TB", "B", "F")}
+
+    def _reporters(self, node: Node) -> list[tuple[str, Node]]:
+        """The parameters of a function that can fail a test; "" for one without a name."""
+        found: list[tuple[str, Node]] = []
+        for one in named(field(node, "parameters")):
+            kind = field(one, "type")
+            if one.type == "parameter_declaration" and self._is_testing(kind):
+                names = [child for name, child in parts(one) if name == "name"]
+                found += [("" if (text := self.text(name)) == "_" else text, name)
+                          for name in names] or [("", kind)]  # fmt: skip
+        return found
+
+    def _function(self, node: Node) -> None:
+        name = self.text(field(node, "name"))
+        if field(node, "body") is node:
+            return
+        parameters = named(field(node, "parameters"))
+        if node.type == "method_declaration":
+            if self._suites and _TEST.match(name) and not parameters:
+                self._method(name, node)
+            return
+        if _EXAMPLE.match(name) and not parameters:
+            self._example(Function(name, node))
+        elif reporters := self._reporters(node):
+            function = Function(name, node, reporters[0][0])
+            function.unnamed = reporters[0][1]
+            if _TEST.match(name) and len(parameters) == 1:
+                if not self._is_runner(function):
+                    self.tests.append(function)
+            elif reporters[0][0]:
+                self.helpers[name] = function
+
+    def _method(self, name: str, node: Node) -> None:
+        """Take in a test of a suite; its name is settled when all the file is read."""
+        receiver = next(iter(named(field(node, "receiver"))), node)
+        called = field(receiver, "name")
+        if receiver.type == "parameter_declaration" and called is not receiver:
+            suite = self.text(field(receiver, "type")).lstrip("*")
+            self.tests.append(Function(f"{suite}::{name}", node, f"{self.text(called)}.T()"))
+
+    def _is_runner(self, function: Function) -> bool:
+        """Whether a function runs suites: it ends as the tests of these do."""
+        found = False
+        for node in below(function.body) if self._suites else ():
+            if node.type == "call_expression" and self._called(node) == (self._suites, "Run"):
+                found = True
+                for one in below(field(node, "arguments")):
+                    if one.type in ("identifier", "type_identifier"):
+                        self._runners[self.text(one)] = function.name
+        return found
+
+    def _example(self, example: Function) -> None:
+        for node in below(example.body):
+            found = node.type == "comment" and _OUTPUT.match(node.text or b"")
+            if found:
+                start, end = found.span(1)
+                example.output = node.start_byte + start, node.start_byte + end
+        if example.output:
+            self.tests.append(example)
+
+    def _names(self, function: Function) -> set[str]:
+        """What a function declares as variables, its parameters among them."""
+        found: set[str] = set()
+        constants: set[str] = set()
+        for node in below(function.node):
+            if node.type in ("short_var_declaration", "range_clause"):
+                found |= {self.text(one) for one in named(field(node, "left"))}
+            elif node.type in ("var_spec", "parameter_declaration", "const_spec"):
+                names = {self.text(one) for name, one in parts(node) if name == "name"}
+                (constants if node.type == "const_spec" else found).update(names)
+        return found - constants
+
+    def _claims(self, function: Function) -> Iterator[Claim]:
+        """The claims of a function, as they stand; those of helpers are not yet looked at."""
+        reporters = {function.reporter}
+        bound: dict[str, tuple[str, bool]] = {}
+        if function.node.type == "method_declaration":
+            suite = function.reporter.removesuffix(".T()")
+            for text in (suite, f"{suite}.Require()", f"{suite}.Assert()"):
+                bound[text] = function.reporter, True
+        waiting = [(function.body, function.body, True)]
+        while waiting:
+            node, site, certain = waiting.pop()
+            if node.type == "func_literal":
+                reporters |= {name for name, _ in self._reporters(node)} - {""}
+            elif node.type == "short_var_declaration":
+                self._bind(node, reporters, bound)
+            elif node.type == "if_statement":
+                yield from self._condition(node, site, reporters, certain=certain)
+            elif node.type == "expression_statement":
+                yield from self._call(node, reporters, bound, certain=certain)
+            inside = []
+            for name, child in parts(node):
+                starts = node.type in ("statement_list", "block") and child.is_named
+                inside.append((child, child if starts else site,
+                              certain and self._is_certain(node, name, child)))  # fmt: skip
+            waiting += reversed(inside)
+
+    def _is_certain(self, node: Node, name: str, child: Node) -> bool:
+        """Whether what comes past a node comes past its child."""
+        if node.type == "if_statement":
+            return name in ("initializer", "condition")
+        if child.type == "func_literal":
+            before = node.start_byte
+            return self.content[before - 4 : before] == b".Run"  # t.Run("name", func(…) {…})
+        return not node.type.endswith(("_case", "_clause")) or node.type == "range_clause"
+
+    def _bind(self, node: Node, reporters: set[str], bound: dict[str, tuple[str, bool]]) -> None:
+        """Take in ``assert := assert.New(t)``."""
+        names, values = named(field(node, "left")), named(field(node, "right"))
+        if len(names) != 1 or len(values) != 1 or values[0].type != "call_expression":
+            return
+        package, name = self._called(values[0])
+        arguments = [self.text(one) for one in named(field(values[0], "arguments"))]
+        if package in self._libraries and name == "New" and {*arguments} & reporters:
+            bound[self.text(names[0])] = arguments[0], self._libraries[package]
+
+    def _called(self, call: Node) -> tuple[str, str]:
+        """What stands before the dot of what is called, and behind it."""
+        called = field(call, "function")
+        if called.type != "selector_expression":
+            return "", self.text(called)
+        return self.text(field(called, "operand")), self.text(field(called, "field"))
+
+    def _condition(
+        self, node: Node, site: Node, reporters: set[str], *, certain: bool
+    ) -> Iterator[Claim]:
+        for name in ("consequence", "alternative"):
+            body = field(node, name)
+            for one in _statements(body) if body.type == "block" else ():
+                calls = named(one)
+                if one.type != "expression_statement" or calls[0].type != "call_expression":
+                    continue
+                reporter, called = self._called(calls[0])
+                if reporter in reporters and called in _FAILS | _ENDS:
+                    yield Claim(
+                        CONDITION, field(node, "condition"), site, reporter, certain, body,
+                        called in _ENDS, name,
+                    )  # fmt: skip
+                    return
+
+    def _call(
+        self,
+        node: Node,
+        reporters: set[str],
+        bound: dict[str, tuple[str, bool]],
+        *,
+        certain: bool,
+    ) -> Iterator[Claim]:
+        call = named(node)[0]
+        if call.type != "call_expression":
+            return
+        owner, name = self._called(call)
+        values = named(field(call, "arguments"))
+        function = field(call, "function")
+        given = next((text for one in values if (text := self.text(one)) in reporters), "")
+        if not owner:
+            if given and function.type == "identifier":
+                yield Claim(HELPER, function, node, given, certain, name=name)
+            return
+        if owner in bound:
+            reporter, testify = bound[owner]
+        elif owner in self._libraries and values and self.text(values[0]) in reporters:
+            reporter, testify, values = given, self._libraries[owner], values[1:]
+        else:
+            return
+        if name[:1].isupper() and (owner in self._libraries or name not in ("SetT", "Run", "T")):
+            yield Claim(
+                ASSERTION, field(function, "field"), node, reporter, certain, name=name,
+                testify=testify, values=tuple(values),
+            )  # fmt: skip
+
+    def _settle(self) -> None:
+        """Name tests of suites; drop calls of functions that claim nothing, or stand elsewhere."""
+        for function in self.tests:
+            suite, separator, name = function.name.rpartition("::")
+            if separator:
+                function.name = f"{self._runners.get(suite, '*')}::{name}"
+        claiming: set[str] = set()
+        for _ in range(_ROUNDS):
+            claiming |= {
+                name
+                for name, helper in self.helpers.items()
+                if any(one.kind != HELPER or one.name in claiming for one in helper.claims)
+            }
+        for function in (*self.tests, *self.helpers.values()):
+            function.claims = [
+                one for one in function.claims if one.kind != HELPER or one.name in claiming
+            ]
+
+
+def _statements(body: Node) -> list[Node]:
+    return [
+        one
+        for child in named(body)
+        for one in (named(child) if child.type == "statement_list" else [child])
+    ]
+
+
+def departs(body: Node) -> bool:
+    """Whether a block ends by leaving it: a compiler may have to see that."""
+    return any(one.type == "return_statement" for one in _statements(body)[-1:])
