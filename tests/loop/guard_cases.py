@@ -1,0 +1,189 @@
+"""The table of the guard's cases: read from ``tests/data/guard``, and run by the real program.
+
+A case is one file: ``what`` it does, the ``start`` that it changes, what the fixing agent then
+leaves (``write``, ``edit``, ``delete``), and what is ``expected`` of the loop. docs/guard.md says
+which keys there are.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from histories import GitRepo
+
+if TYPE_CHECKING:
+    from conftest import Cli, Ended
+
+DATA = Path(__file__).parents[1] / "data" / "guard"
+#: Where the tests' own tools of JavaScript are installed.
+_MODULES = Path(__file__).parents[1] / "tools" / "node_modules"
+_IGNORED = ".runs/\n__pycache__/\n.pytest_cache/\n.hypothesis/\nnode_modules/\n/target/\n"
+#: Where nothing may be skipped, since it has every tool.
+_IS_CI = "CI" in os.environ
+RED, UNPROBED, MISSED, KEPT = "red", "not probed", "missed", "kept"
+EXPECTED = {"cheats": {RED, UNPROBED, MISSED}, "honest": {KEPT}}
+_KEYS = {
+    "what", "start", "validator", "needs", "options", "expected", "by", "withheld", "before",
+    "write", "latin-1", "edit", "delete", "sample",
+}  # fmt: skip
+
+
+class Case:
+    """One file of the table; ``name`` is its path without the ending, ``kind`` its first part."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kind, self.group, _ = name.split("/")
+        told = _read(name)
+        assert not told.keys() - _KEYS, (name, told.keys() - _KEYS)
+        start = _read(f"starts/{told['start']}") if "start" in told else {"files": {}}
+        self.what: str = told["what"]
+        self.validator: str = told.get("validator") or start["validator"]
+        self.needs: list[str] = told.get("needs", start.get("needs", []))
+        self.options: list[str] = told.get("options", [])
+        self.expected: str = told.get("expected", KEPT if self.kind == "honest" else RED)
+        assert self.expected in EXPECTED[self.kind], name
+        #: What may tell of it: rules, or ``verdict`` for the validator in the fresh copy.
+        self.by: list[str] = told.get("by", [])
+        #: Paths of the agent's that the result does not hold.
+        self.withheld: list[str] = told.get("withheld", [])
+        before = {**start["files"], **told.get("before", {})}
+        self.before = {path: _encoded(text) for path, text in before.items() if text != "-"}
+        self.before.setdefault(".gitignore", _IGNORED.encode())
+        self.after = {path: _encoded(text) for path, text in told.get("write", {}).items()}
+        self.after |= {path: text.encode("latin-1") for path, text in told.get("latin-1", {}).items()}
+        self.deleted: list[str] = told.get("delete", [])
+        for change in told.get("edit", []):
+            path, old = change["path"], change["old"].encode()
+            text = self.after.get(path, self.before.get(path, b""))
+            assert old in text, (name, path)
+            self.after[path] = text.replace(old, change["new"].encode())
+        assert self.after or self.deleted, name
+
+    @property
+    def agent(self) -> str:
+        """A command that leaves what the case says, and needs nothing but a shell."""
+        with io.BytesIO() as held:
+            with tarfile.open(fileobj=held, mode="w:xz") as archive:
+                for path, text in self.after.items():
+                    info = tarfile.TarInfo(path)
+                    info.size, info.mode = len(text), _mode(text)
+                    archive.addfile(info, io.BytesIO(text))
+            packed = base64.b64encode(held.getvalue()).decode()
+        script = f"echo {packed} | base64 -d | tar -xJm; rm -f {shlex.join(self.deleted)}"
+        return shlex.join(["sh", "-c", script])
+
+
+def names(kind: str) -> list[str]:
+    """The cases of a kind in the order of the table."""
+    found = (DATA / kind).glob("*/*.toml")
+    return sorted(path.relative_to(DATA).with_suffix("").as_posix() for path in found)
+
+
+@cache
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((DATA / f"{name}.toml").read_text())
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode()
+
+
+def _mode(text: bytes) -> int:
+    return 0o755 if text.startswith(b"#!") else 0o644
+
+
+def require(needs: list[str]) -> None:
+    """Skip a test that needs a tool that this machine lacks; in CI it fails."""
+    missing = [tool for tool in needs if not _is_there(tool)]
+    if missing and _IS_CI:
+        pytest.fail(f"not installed: {', '.join(missing)}")
+    elif missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+def _is_there(tool: str) -> bool:
+    return bool(shutil.which(tool) or (_MODULES / tool).is_dir())
+
+
+@cache
+def _path() -> str:
+    """PATH with this Python's programs in front, and cargo without rustup, which needs a HOME."""
+    found = [os.path.dirname(sys.executable), os.environ["PATH"]]
+    if shutil.which("rustc"):
+        told = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, check=True,
+                              text=True)  # fmt: skip
+        found.insert(1, os.path.join(told.stdout.strip(), "bin"))
+    return os.pathsep.join(found)
+
+
+PATH = _path() if sys.platform == "linux" else ""
+
+
+class Result:
+    """How the loop ended on a case."""
+
+    def __init__(self, case: Case, repo: GitRepo, ended: Ended) -> None:
+        self.ended = ended
+        self.repo = repo
+        [self.folder] = repo.path.glob(".runs/*/cli/*/")
+        self.status: str = self._json("rlm/state.json")["final"]["status"]
+        findings = self._json("report.json")["findings"]
+        self.high = sorted({one["rule"] for one in findings if one["severity"] == "high"})
+        self.told = sorted({one["rule"] for one in findings})
+        self.case = case
+
+    def __repr__(self) -> str:
+        logs = sorted(self.folder.glob("rlm/validator-*.log"))
+        tails = "\n".join(f"-- {log.name}\n{log.read_text()[-1500:]}" for log in logs)
+        return f"{self.case.name}: {self.status}, {self.told}, {self.ended!r}\n{tails}"
+
+    def _json(self, name: str) -> Any:
+        return json.loads((self.folder / name).read_text())
+
+    def exit_code(self, run: str) -> int:
+        """How the validator itself ended: ``0`` is the start, ``1`` what the agent left."""
+        text = (self.folder / f"rlm/validator-{run}.log").read_text()
+        return int(re.findall(r"^\[exit code (-?\d+),", text, re.MULTILINE)[-1])
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the work tree holds what the agent left, but for what is withheld."""
+        root, kept = self.repo.path, set(self.case.withheld)
+        expected = {**self.case.before, **self.case.after}
+        gone = {*self.case.deleted} - kept
+        alike = {
+            path: (root / path).exists() and (root / path).read_bytes() == text
+            for path, text in expected.items()
+            if path not in kept | gone
+        }
+        return all(alike.values()) and not any((root / path).exists() for path in gone)
+
+
+def run(case: Case, repo: GitRepo, cli: Cli) -> Result:
+    """The real program on the case: one turn of its agent."""
+    require(case.needs)
+    for path, text in case.before.items():
+        repo.write(path, text)
+        (repo.path / path).chmod(_mode(text))
+    repo.commit()
+    ended = cli(
+        "rlm", "make the tests pass", "--validator", case.validator, "--agent", case.agent,
+        "--max-iterations", "1", *case.options,
+        cwd=repo, env={"PATH": PATH}, timeout=240,
+    )  # fmt: skip
+    return Result(case, repo, ended)
