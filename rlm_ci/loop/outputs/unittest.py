@@ -19,7 +19,7 @@ _TITLE = re.compile(r"(FAIL|ERROR): (\S.*)$")
 _FRAME = re.compile(r'  File "([^"]+)", line (\d+)')
 _RAN = re.compile(r"Ran (\d{1,8}) tests? in ")
 _END = re.compile(r"(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$")
-_COUNT = re.compile(r"(failures|errors|skipped|unexpected successes)=(\d{1,8})")
+_COUNT = re.compile(r"((?<!expected )failures|errors|skipped|unexpected successes)=(\d{1,8})")
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
