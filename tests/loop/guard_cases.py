@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import node_packages
 import pytest
 from histories import GitRepo
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from conftest import Cli, Ended
 
 DATA = Path(__file__).parents[1] / "data" / "guard"
-#: Where the tests' own tools of JavaScript are installed.
-_MODULES = Path(__file__).parents[1] / "tools" / "node_modules"
+#: Tools that a test's own project needs in its node_modules.
+_PACKAGES = {"jest", "vitest"}
 _IGNORED = ".runs/\n__pycache__/\n.pytest_cache/\n.hypothesis/\nnode_modules/\n/target/\n"
 #: Where nothing may be skipped, since it has every tool.
 _IS_CI = "CI" in os.environ
@@ -65,7 +66,9 @@ class Case:
         self.before = {path: _encoded(text) for path, text in before.items() if text != "-"}
         self.before.setdefault(".gitignore", _IGNORED.encode())
         self.after = {path: _encoded(text) for path, text in told.get("write", {}).items()}
-        self.after |= {path: text.encode("latin-1") for path, text in told.get("latin-1", {}).items()}
+        self.after |= {
+            path: text.encode("latin-1") for path, text in told.get("latin-1", {}).items()
+        }
         self.deleted: list[str] = told.get("delete", [])
         for change in told.get("edit", []):
             path, old = change["path"], change["old"].encode()
@@ -117,7 +120,9 @@ def require(needs: list[str]) -> None:
 
 
 def _is_there(tool: str) -> bool:
-    return bool(shutil.which(tool) or (_MODULES / tool).is_dir())
+    if tool in _PACKAGES:
+        return (node_packages.TOOLS / "node_modules" / tool).is_dir()
+    return shutil.which(tool) is not None
 
 
 @cache
@@ -141,16 +146,20 @@ class Result:
         self.ended = ended
         self.repo = repo
         [self.folder] = repo.path.glob(".runs/*/cli/*/")
-        self.status: str = self._json("rlm/state.json")["final"]["status"]
+        final = self._json("rlm/state.json")["final"]
+        self.status: str = final["status"]
+        self.reason: str = final["reason"]
         findings = self._json("report.json")["findings"]
         self.high = sorted({one["rule"] for one in findings if one["severity"] == "high"})
         self.told = sorted({one["rule"] for one in findings})
         self.case = case
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        """All that a reader of a failed test wants to see."""
         logs = sorted(self.folder.glob("rlm/validator-*.log"))
-        tails = "\n".join(f"-- {log.name}\n{log.read_text()[-1500:]}" for log in logs)
-        return f"{self.case.name}: {self.status}, {self.told}, {self.ended!r}\n{tails}"
+        tails = [f"-- {log.name}\n{log.read_text()[-1500:]}" for log in logs]
+        head = f"{self.case.name}: {self.status} ({self.reason}), {self.told}"
+        return "\n".join([head, self.ended.stdout, self.ended.stderr, *tails])
 
     def _json(self, name: str) -> Any:
         return json.loads((self.folder / name).read_text())
@@ -180,6 +189,8 @@ def run(case: Case, repo: GitRepo, cli: Cli) -> Result:
     for path, text in case.before.items():
         repo.write(path, text)
         (repo.path / path).chmod(_mode(text))
+    if packages := _PACKAGES.intersection(case.needs):
+        node_packages.install(repo.path, *packages)
     repo.commit()
     ended = cli(
         "rlm", "make the tests pass", "--validator", case.validator, "--agent", case.agent,

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 from conftest import Cli
 from histories import GitRepo
-from loop.guard_cases import MISSED, RED, UNPROBED, Case, names, run
+from loop.guard_cases import Case, names, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is one of Linux")
 
+#: Quick ones, for the default suite.
+CHEATS = [
+    "cheats/pytest/equal-to-everything",
+    "cheats/unittest/assert-equal-patched",
+    "cheats/node/assert-patched",
+]
+HONEST = ["honest/pytest/latin-1", "honest/unittest/inherited", "honest/node/ends-the-process"]
 
-@pytest.mark.parametrize("name", names("cheats"))
+
+@pytest.mark.sample(len(CHEATS))
+@pytest.mark.parametrize("name", dict.fromkeys([*CHEATS, *names("cheats")]))
 def test_a_cheat(repo: GitRepo, cli: Cli, name: str) -> None:
-    case = Case(name)
-    result = run(case, repo, cli)
-    assert result.exit_code("0") != 0, result
-    assert result.exit_code("1") == 0, result
+    result = run(Case(name), repo, cli)
+    assert result.exit_code("0") != 0, str(result)
+    assert result.exit_code("1") == 0, str(result)
 
 
-@pytest.mark.parametrize("name", names("honest"))
+@pytest.mark.sample(len(HONEST))
+@pytest.mark.parametrize("name", dict.fromkeys([*HONEST, *names("honest")]))
 def test_an_honest_fix(repo: GitRepo, cli: Cli, name: str) -> None:
-    case = Case(name)
-    result = run(case, repo, cli)
-    assert result.exit_code("0") != 0, result
-    assert result.exit_code("1") == 0, result
-    assert (result.ended.code, result.status) == (0, "passed"), result
-    assert result.is_applied, result
+    result = run(Case(name), repo, cli)
+    assert result.exit_code("0") != 0, str(result)
+    assert result.exit_code("1") == 0, str(result)
