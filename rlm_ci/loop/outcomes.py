@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
@@ -31,3 +37,116 @@ class Outcomes(Value):
     #: For pytest: files of the tree that held tests, and files that code of tests opened to read.
     held: frozenset[str] = frozenset()
     opened: frozenset[str] = frozenset()
+
+
+_MODULE = re.compile(r"(?:/__init__)?\.\w+$")
+#: Endings of what is a file, and no folder or package.
+_FILE = re.compile(r"\.(?:pyi?|[cm]?[jt]sx?|rs|go|java|kt|groovy|scala|rb|txt|rst|md)$")
+
+
+class Index:
+    """Finds the outcomes of a test in a file among thousands, each as its runner names it.
+
+    A place fits a path where it is that file, the module of it (the beginning of either may be
+    missing), a folder that it lies in, or a package whose name ends in its folder; no place, or
+    no path, fits all. A name fits where it is the same; where none is, one that ends in ``::`` and
+    the other (Rust names a test with or without its modules); else one whose parts are joined by
+    spaces. The place and the name of another run's outcome can be asked for as well.
+    """
+
+    def __init__(self, tests: Iterable[Outcome]) -> None:
+        self._by_place: dict[str, dict[str, list[tuple[str, Outcome]]]] = {}
+        for one in tests:
+            names = self._by_place.setdefault(one.place, {})
+            name = _joined(one.name)
+            names.setdefault(name.rpartition("::")[2], []).append((name, one))
+        self._fitting: dict[str, tuple[str, ...]] = {}
+
+    def of(self, path: str, name: str) -> tuple[Outcome, ...]:
+        """The outcomes of all cases of the test; ``*`` in ``name`` stands for anything."""
+        name = _joined(name)
+        last, flat = name.rpartition("::")[2], name.replace("::", " ")
+        found: list[tuple[str, Outcome]] = []
+        for place in self.places(path):
+            names = self._by_place[place]
+            if "*" in name:
+                found += (one for several in names.values() for one in several)
+            else:
+                found += names.get(last, ())
+                found += names.get(flat, ()) if flat != last else ()
+        fits = _fitting(name)
+        ranks = [fits(known) for known, _ in found]
+        best = min(filter(None, ranks), default=0)
+        return tuple(
+            one for (_, one), rank in zip(found, ranks, strict=True) if rank and rank == best
+        )
+
+    def places(self, path: str) -> tuple[str, ...]:
+        """The places that fit a path: of several packages that do so only the shortest."""
+        if path not in self._fitting:
+            ranked = [(_rank(place, path), place) for place in self._by_place]
+            packages = [len(place) for rank, place in ranked if rank == _PACKAGE]
+            shortest = min(packages, default=0)
+            self._fitting[path] = tuple(
+                place
+                for rank, place in ranked
+                if rank == _FITS or (rank == _PACKAGE and len(place) == shortest)
+            )
+        return self._fitting[path]
+
+
+def _joined(name: str) -> str:
+    """A name whose parts are joined by ``::``, where a runner may join them by signs of its own."""
+    return name.replace(" > ", "::").replace(" › ", "::")
+
+
+_FITS, _PACKAGE = 1, 2
+
+
+def _rank(place: str, path: str) -> int:
+    """How a place fits a path: not at all (0), well, or as a package of which more may do."""
+    if not place or not path or place == path:
+        return _FITS
+    folder = path.rpartition("/")[0]
+    if _FILE.search(place):
+        return _FITS * (f"/{path}".endswith(f"/{place}") or f"/{place}".endswith(f"/{path}"))
+    if f"/{place}/" in f"/{folder}/":
+        return _FITS
+    module = "." + _MODULE.sub("", path).replace("/", ".")
+    if module.endswith(f".{place}") or f".{place}".endswith(module):
+        return _FITS
+    is_package = path.endswith(".go") and f"/{place}".endswith(f"/{folder}" if folder else "")
+    return _PACKAGE * is_package
+
+
+def _fitting(wanted: str) -> Callable[[str], int]:
+    """How a name fits: not at all (0), as a whole (1), by its end (2), without its marks (3)."""
+    flat = wanted.replace("::", " ")
+    if "*" in wanted:
+        forms = (wanted.split("*"), f"*::{wanted}".split("*"), flat.split("*"))
+        return lambda name: next(
+            (rank for rank, form in enumerate(forms, 1) if _is_like(name, form)), 0
+        )
+
+    def fits(name: str) -> int:
+        if name == wanted:
+            return 1
+        if name.endswith(f"::{wanted}") or wanted.endswith(f"::{name}"):
+            return 2
+        return 3 * (name == flat)
+
+    return fits
+
+
+def _is_like(text: str, parts: list[str]) -> bool:
+    """Whether a text has these parts one after the other, the first and the last at its ends."""
+    first, *middle, last = parts
+    if not text.startswith(first) or len(text) < len(first) + len(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in middle:
+        at = text.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return text.endswith(last)

@@ -233,6 +233,8 @@ def test_no_output_breaks_a_parser_or_leads_outside(lines: list[str], exists: bo
         for place in one.evidence:
             assert not place.path.startswith(("/", "../"))
             assert ".." not in place.path.split("/")
+    told = outputs.outcomes(lines_of(data), ROOT)
+    assert all(one.state in ("passed", "failed", "skipped") for one in told.tests)
     for _, tally in reading.tallies:
         assert tally.passed >= 0
         assert tally.failed >= 0
@@ -257,6 +259,8 @@ def everything_of(printout: Printout) -> int:
         found += sum(1 for _ in family.parse(printout))
         if hasattr(family, "tally"):
             family.tally(printout)
+        if hasattr(family, "outcomes"):
+            assert sum(1 for _ in family.outcomes(printout)) <= 2 * len(printout.lines)
     return found
 
 

@@ -2,7 +2,8 @@
 
 A file of this package, found by being there, has ``TOOL`` (the name in ``analyzer:NAME``),
 ``parse(printout)``, which yields findings, and, where the tool says how many tests it ran,
-``tally(printout)``: a Tally, or None when the output is not its own. A parser never raises for
+``tally(printout)``: a Tally, or None when the output is not its own. A runner of tests has
+``outcomes(printout)`` as well: each test that it names, and how it ended. A parser never raises for
 what it reads, looks at each line a bounded number of times, and names no place that is not a
 file of the repository.
 """
@@ -10,18 +11,24 @@ file of the repository.
 from __future__ import annotations
 
 import os
+from itertools import islice
 
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcomes
 from rlm_ci.loop.outputs._printout import MOST_FINDINGS, Printout, Tally
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from types import ModuleType
 
     from rlm_ci.findings import Finding
+    from rlm_ci.loop.outcomes import Outcome
 
-__all__ = ["Reading", "Tally", "names", "read"]
+#: Tests of one runner that are read.
+_MOST_OUTCOMES = 50_000
+_WORST = {FAILED: 2, PASSED: 1, SKIPPED: 0}
+__all__ = ["Reading", "Tally", "names", "outcomes", "read"]
 
 
 class Reading(Value):
@@ -59,3 +66,42 @@ def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> Read
         if tally is not None:
             tallies.append((family.TOOL, tally))
     return Reading(tuple(findings), tuple(tallies))
+
+
+def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> Outcomes:
+    """How each test ended, as far as runners name it; of those in ``without`` nothing.
+
+    It is complete where a name is told for each test that a runner counts as passed. What a
+    failing test of pytest printed is left out: it may be the run of another runner.
+    """
+    from rlm_ci.loop.outputs import pytest
+
+    lines = tuple(lines)
+    whole = Printout(lines, root, lambda _path: True)
+    others = Printout(pytest.without_failures(lines), root, lambda _path: True)
+    told: dict[tuple[str, str, str], Outcome] = {}
+    complete = []
+    for name in names():
+        family = load(name)
+        printout = whole if name == "pytest" else others
+        tally = family.tally(printout) if hasattr(family, "outcomes") else None
+        if name in without or tally is None:
+            continue
+        own: dict[tuple[str, str, str], Outcome] = {}
+        for one in islice(family.outcomes(printout), _MOST_OUTCOMES):
+            _keep_worst(own, one)
+        known = sum(1 for one in own.values() if one.state == PASSED)
+        complete.append(known >= tally.passed)
+        for one in own.values():
+            _keep_worst(told, one)
+    return Outcomes(tuple(told.values()), complete=bool(complete) and all(complete))
+
+
+def _keep_worst(told: dict[tuple[str, str, str], Outcome], one: Outcome) -> None:
+    """Keep one outcome of each case: a failure before a success, and the first message."""
+    key = (one.place, one.name, one.case)
+    known = told.get(key)
+    if known is None or _WORST[one.state] > _WORST[known.state]:
+        told[key] = one.replace(message=one.message or (known.message if known else ""))
+    elif one.message and not known.message:
+        told[key] = known.replace(message=one.message)

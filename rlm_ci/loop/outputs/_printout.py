@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from itertools import pairwise
 
 from rlm_ci.findings import Finding, Location, Severity
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 LONGEST_LINE = 2000
 MOST_FINDINGS = 200
 LONGEST_MESSAGE = 500
+#: Characters of what one test failed with.
+LONGEST_SAID = 4000
+#: Lines of source as jest and vitest show them around a failure.
+_SOURCE = re.compile(r" *(?:> *)?\d* ?\|")
+_DEEPEST = 50
 #: Different paths that are looked up on disk: an output may name any number.
 _MOST_LOOKUPS = 5000
 #: Code that is there and is nobody's to mend.
@@ -30,6 +36,31 @@ class Tally(Value):
 
     passed: int
     failed: int = 0
+
+
+class Outline:
+    """Titles that enclose what stands deeper, as reporters for people indent them."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, str]] = []
+
+    def enter(self, depth: int, title: str) -> None:
+        """A title: it encloses all that is deeper, until something is not."""
+        self.leave(depth)
+        self._open.append((depth, title))
+
+    def leave(self, depth: int) -> str:
+        """End all that is as deep or deeper; gives the title that was open at this very depth."""
+        ended = ""
+        while self._open and self._open[-1][0] >= depth:
+            at, title = self._open.pop()
+            ended = title if at == depth else ""
+        return ended
+
+    def name(self, depth: int, title: str) -> str:
+        """The name of a test, with the titles that enclose it."""
+        self.leave(depth)
+        return "::".join([*(one for _, one in self._open[-_DEEPEST:]), title])
 
 
 class Printout:
@@ -106,6 +137,30 @@ def sentence(said: str, more: str) -> str:
     if not said or not more:
         return said or more
     return f"{said} {more}" if said.endswith(":") else said
+
+
+def blocks(
+    lines: Iterable[str], begin: re.Pattern[str], end: re.Pattern[str]
+) -> Iterator[tuple[re.Match[str], str]]:
+    """What stands below each line that ``begin`` matches, to the next one or one of ``end``.
+
+    Quoted source is left out: what a failure says is what it was told to say.
+    """
+    head: re.Match[str] | None = None
+    said: list[str] = []
+    size = 0
+    for line in lines:
+        first = begin.match(line)
+        if head and (first or end.match(line)):
+            yield head, "\n".join(said).strip("\n")
+            head = None
+        if first:
+            head, said, size = first, [], 0
+        elif head and size < LONGEST_SAID and not _SOURCE.match(line):
+            said.append(line)
+            size += len(line)
+    if head:
+        yield head, "\n".join(said).strip("\n")
 
 
 def finding(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.outputs._printout import Tally, cut, finding, numbers
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
+from rlm_ci.loop.outputs._printout import Tally, blocks, cut, finding, numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,44 @@ _AFTERWARDS = (
 )  # fmt: skip
 _TARGETS = re.compile(r"\d+ targets? failed")
 _RESULT = re.compile(r"test result: (?:ok|FAILED)\. (.*)$")
+
+_TARGET = re.compile(r" +Running (?:(?:unittests )?(\S+\.rs) |unittests )?\(|   Doc-tests ")
+_TEST = re.compile(
+    r"test (\S+?(?: - .+?)??)(?: - should panic)? \.\.\. (ok|FAILED|ignored)(?:,.*)?$"
+)
+_ENDED = {"ok": PASSED, "FAILED": FAILED, "ignored": SKIPPED}
+_SAID = re.compile(r"(?:---- (\S.*) stdout ----| +Running (?:unittests )?(\S+\.rs) \(.*)$")
+_LISTED = re.compile(r"failures:$|test result: ")
+
+
+def outcomes(printout: Printout) -> Iterator[Outcome]:
+    """All tests of all targets; what a failing one said stands below the list of its target."""
+    place = ""
+    for line in printout.lines:
+        if target := _TARGET.match(line):
+            place = _place(target[1])
+        elif test := _TEST.match(line):
+            yield _outcome(place, test[1], _ENDED[test[2]])
+    place = ""
+    for block, said in blocks(printout.lines, _SAID, _LISTED):
+        if block[1] is None:
+            place = _place(block[2])
+        else:
+            yield _outcome(place, block[1], FAILED, said)
+
+
+def _place(target: str | None) -> str:
+    """The file that a target begins with, or the folder that all its modules lie in."""
+    folder, _, name = (target or "").rpartition("/")
+    return folder if name in ("lib.rs", "main.rs") else target or ""
+
+
+def _outcome(place: str, name: str, state: str, said: str = "") -> Outcome:
+    path, parting, rest = name.partition(" - ")
+    if not parting:
+        return Outcome(place, name, state, message=said)
+    item, _, line = rest.rpartition("(line ")  # an example in documentation
+    return Outcome(path, item.strip(), state, f"line {line.rstrip(')')}", said)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:

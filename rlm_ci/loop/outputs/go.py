@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.outputs._printout import Tally, finding
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
+from rlm_ci.loop.outputs._printout import LONGEST_SAID, Tally, finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,30 @@ _LOG = re.compile(r" +(\S+\.go):(\d+): (.*)$")
 _FRAME = re.compile(r"\t(/[^\t]*\.go):(\d+)")
 _BUILD = re.compile(r"(?:vet: )?([^\s:]+\.go):(\d+)(?::\d+)?: (.*)$")
 _PACKAGE = re.compile(r"(FAIL|ok  )\t(\S+)")
+
+_ENDED = {"FAIL": FAILED, "PASS": PASSED, "SKIP": SKIPPED}
+_FAILED_PACKAGE = re.compile(r"FAIL\t(\S+) \[.* failed\]$")
+
+
+def outcomes(printout: Printout) -> Iterator[Outcome]:
+    """The failing tests of each package, and with -v all; a package that cannot be built."""
+    states: dict[str, str] = {}
+    said: dict[str, list[str]] = {}
+    current = ""
+    for line in printout.lines:
+        if package := _PACKAGE.match(line):
+            if _FAILED_PACKAGE.match(line):
+                yield Outcome(package[2], "", FAILED)
+            for name, state in states.items():
+                told = "\n".join(said.get(name, ()))[:LONGEST_SAID] if state == FAILED else ""
+                yield Outcome(package[2], name.replace("/", "::"), state, message=told)
+            states, said, current = {}, {}, ""
+        elif test := _TEST.match(line):
+            current = test[2]
+            if test[1]:
+                states[current] = _ENDED[test[1]]
+        elif current and line.strip():
+            said.setdefault(current, []).append(line.strip())
 
 
 class _Tests:

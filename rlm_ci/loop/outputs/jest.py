@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.outputs._printout import Tally, finding, frame, numbers
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
+from rlm_ci.loop.outputs._printout import Outline, Tally, blocks, finding, frame, numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,36 @@ _FILE = re.compile(r"FAIL (?:.* )?(\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?$")
 _TITLE = re.compile(r"  ● (\S.*)$")
 _END = re.compile(r"(?:PASS|FAIL|Test Suites:|Summary of all) ?")
 _TOLD = re.compile(r"    (?:Expected|Received)\b.*: ")
+
+_RAN = re.compile(r"(?:PASS|FAIL) (?:.* )?(\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?$")
+_LINE = re.compile(r"( +)(?:([✓✕○✎√×]) (?:skipped |todo )?)?(\S.*?)(?: \([\d.]+ m?s\))?$")
+_ENDED = {"✓": PASSED, "√": PASSED, "✕": FAILED, "×": FAILED}
+_HEAD = re.compile(rf"{_RAN.pattern[:-1]}$|{_TITLE.pattern}")
+_FRAMES = re.compile(r"      at |Test Suites: |Summary of all")
+
+
+def outcomes(printout: Printout) -> Iterator[Outcome]:
+    """The tests that failed, and with --verbose, or of a single file, all."""
+    path = ""
+    for head, said in blocks(printout.lines, _HEAD, _FRAMES):
+        if head[1]:
+            path = head[1]
+        elif path and head[2] != "Console":
+            parts = head[2].split(" › ")
+            is_file = parts == ["Test suite failed to run"]
+            yield Outcome(path, "" if is_file else "::".join(parts), FAILED, message=said)
+    path, outline = "", Outline()
+    for line in printout.lines:
+        if ran := _RAN.match(line):
+            path, outline = ran[1], Outline()
+        elif not line or line.startswith("  ● "):
+            path = ""  # what failed, and what was printed
+        elif path and (told := _LINE.match(line)):
+            if told[2]:
+                name = outline.name(len(told[1]), told[3])
+                yield Outcome(path, name, _ENDED.get(told[2], SKIPPED))
+            else:
+                outline.enter(len(told[1]), told[3])
 
 
 def parse(printout: Printout) -> Iterator[Finding]:

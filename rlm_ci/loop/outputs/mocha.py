@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.outputs._printout import Tally, finding, frame, sentence
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
+from rlm_ci.loop.outputs._printout import Outline, Tally, blocks, finding, frame, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,30 @@ TOOL = "mocha"
 
 _COUNT = re.compile(r" +(\d{1,8}) (passing|failing)\b")
 _TITLE = re.compile(r"  \d+\) (\S.*)$")
+
+_LINE = re.compile(r"(  +)(?:([✓✔-]|\d+\)) )?(\S.*?)(?: \(\d+ms\))?$")
+_PENDING = "-"
+_STOP = re.compile(r" +at |  0\) end")
+
+
+def outcomes(printout: Printout) -> Iterator[Outcome]:
+    """All tests of its reporter ``spec``, of others those that failed."""
+    outline = Outline()
+    lines = iter(printout.lines)
+    for line in lines:
+        if (count := _COUNT.match(line)) and count[2] == "failing":
+            break
+        if count:
+            outline = Outline()
+        elif (told := _LINE.match(line)) and told[2]:
+            state = PASSED if told[2] in "✓✔" else SKIPPED if told[2] == _PENDING else FAILED
+            yield Outcome("", outline.name(len(told[1]), told[3]), state)
+        elif told:
+            outline.enter(len(told[1]), told[3])
+    for head, said in blocks(lines, _TITLE, _STOP):
+        above, _, below = said.partition("\n\n") if not head[1].endswith(":") else ("", "", said)
+        titles = [head[1], *(one.strip() for one in above.split("\n"))] if above else [head[1]]
+        yield Outcome("", "::".join(titles).rstrip(":"), FAILED, message=below)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.outputs._printout import Tally, finding, frame, sentence
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
+from rlm_ci.loop.outputs._printout import Outline, Tally, blocks, finding, frame, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,39 @@ TOOL = "node"
 
 _NAME = re.compile(r"✖ (.*?)(?: \([\d.]+ms\))?( # .*)?$")
 _COUNT = re.compile(r"ℹ (pass|fail) (\d{1,8})$")
+
+_LINE = re.compile(r"( *)([▶✔✖﹣⚠]) (.*?)( \([\d.]+ms\))?( # .*)?$")
+_PLACE = re.compile(r"test at (\S.*)$")
+_ENDED = {"✔": PASSED, "✖": FAILED}
+_SCRIPT = re.compile(r"\S+\.[cm]?[jt]sx?$")
+
+
+def outcomes(printout: Printout) -> Iterator[Outcome]:
+    """All tests, a suite as well; where a failing one stands is told below, by name and time."""
+    failures: dict[str, tuple[str, str]] = {}
+    for at, said in blocks(printout.lines, _PLACE, _PLACE):
+        first, _, rest = said.partition("\n")
+        where = printout.spot(at[1])
+        message = rest.partition("\n    at ")[0].partition("\n      at ")[0]
+        failures[first.strip()] = (where.path if where else "", message)
+    outline = Outline()
+    for line in printout.lines:
+        if line == "✖ failing tests:":
+            break
+        if (told := _LINE.match(line)) is None:
+            continue
+        depth, title = len(told[1]), told[3]
+        if told[2] == "▶":
+            if not told[4]:
+                outline.enter(depth, title)
+            continue
+        name = outline.name(depth, title)
+        state = SKIPPED if told[5] else _ENDED.get(told[2], SKIPPED)
+        place, message = failures.get(line.strip(), ("", "")) if state == FAILED else ("", "")
+        if _SCRIPT.fullmatch(title) and not told[1]:  # a file that could not be run
+            yield Outcome(title, "", state, message=message)
+        else:
+            yield Outcome(place, name, state, message=message)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:

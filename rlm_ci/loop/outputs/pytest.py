@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
 from rlm_ci.loop.outputs._printout import Tally, finding, numbers
 
 TYPE_CHECKING = False
@@ -23,6 +24,16 @@ _SYNTAX = re.compile(r'E +File "([^"]+)", line (\d+)')
 _COUNT = r"\d+ (?:subtests )?[a-z]+"
 _END = re.compile(rf"(?:=+ )?({_COUNT}(?:, {_COUNT})*|no tests ran) in \d+(?:\.\d+)?s\b")
 _CONFTEST = re.compile(r"ImportError while loading conftest '(.*)'\.$")
+_FAILURES = re.compile(r"=+ (?:FAILURES|ERRORS) =+$")
+_STATE = r"(?P<state>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
+_NAMED = re.compile(rf"(?:\[gw\d+\] \[ *\d+%\] )?{_STATE} (?P<node>\S+\.\w+::.*)$")
+_VERBOSE = re.compile(rf"(?P<node>\S+\.\w+::.*?) {_STATE}(?: .*)?$")
+#: Who expects a failure judges nothing, whatever comes.
+_STATES = {
+    "PASSED": PASSED, "FAILED": FAILED, "ERROR": FAILED, "SKIPPED": SKIPPED, "XFAIL": SKIPPED,
+    "XPASS": SKIPPED,
+}  # fmt: skip
+_SAID = 40
 _CONDITIONS = {"FAILED": "pytest-failure", "ERROR": "pytest-error"}
 #: So many tracebacks of one name are compared with a row of the summary.
 _SAME = 50
@@ -37,6 +48,7 @@ class _Block:
         self.title = title
         self.places: list[Location] = []
         self.error = ""
+        self.said: list[str] = []
         self.used = False
 
     @property
@@ -97,21 +109,60 @@ class _Session:
             return {}
         return dict(zip(failed, self.loose, strict=True))
 
+    def joined(self) -> Iterator[tuple[str, str, str, _Block | None]]:
+        """Each row of the summary with its traceback, if there is one."""
+        by_name: dict[str, list[_Block]] = {}
+        for block in self.blocks:
+            by_name.setdefault(block.title.rpartition(" ")[2], []).append(block)
+        for condition, node, said in self.rows:
+            path, _, test = node.partition("::")
+            name = (test.replace("::", ".") or path).rpartition(" ")[2]
+            fit = [one for one in by_name.get(name, ())[:_SAME] if one.answers(node)]
+            own = next((one for one in fit if one.passes(path)), fit[0] if fit else None)
+            if own:
+                own.used = True
+            yield condition, node, said, own
+
+
+def outcomes(printout: Printout) -> Iterator[Outcome]:
+    """Tests of its short summary, as far as ``-r`` lets it show them, and of its lines with -v."""
+    session = _Session(printout)
+    spots = session.spots()
+    for _, node, said, block in session.joined():
+        told = "\n".join(block.said) if block else ""
+        yield _outcome(node, FAILED, told or (spots[node][1] if node in spots else "") or said)
+    for block in session.blocks:
+        if not block.used and block.said:
+            *_, name = block.title.split(" ")
+            path = next((place.path for place in block.places), "")
+            parts = [] if block.title.startswith("ERROR collecting ") else name.split(".")
+            yield _outcome("::".join([path, *parts]), FAILED, "\n".join(block.said))
+    for line in printout.lines:
+        if (row := _NAMED.match(line)) or (row := _VERBOSE.match(line)):
+            yield _outcome(_node(row["node"])[0], _STATES[row["state"]])
+
+
+def _outcome(node: str, state: str, message: str = "") -> Outcome:
+    path, _, test = node.partition("::")
+    name, _, case = test.partition("[")
+    return Outcome(path, name, state, case.removesuffix("]"), message)
+
+
+def without_failures(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines without what failing tests printed, whole test runs of their own included."""
+    begin = next((at for at, line in enumerate(lines) if _FAILURES.match(line)), None)
+    ends = (at for at in range(len(lines) - 1, -1, -1) if _END.match(lines[at]))
+    end = next(ends, None) if begin is not None else None
+    return lines[:begin] + lines[end:] if begin is not None and end and begin < end else lines
+
 
 def parse(printout: Printout) -> Iterator[Finding]:
     """The failures, as the summary lists them; without one, as the tracebacks do."""
     session = _Session(printout)
     spots = session.spots()
-    by_name: dict[str, list[_Block]] = {}
-    for block in session.blocks:
-        by_name.setdefault(block.title.rpartition(" ")[2], []).append(block)
-    for condition, node, said in session.rows:
-        path, _, test = node.partition("::")
-        name = (test.replace("::", ".") or path).rpartition(" ")[2]
-        fit = [one for one in by_name.get(name, ())[:_SAME] if one.answers(node)]
-        own = next((one for one in fit if one.passes(path)), fit[0] if fit else None)
+    for condition, node, said, own in session.joined():
+        path = node.partition("::")[0]
         if own:
-            own.used = True
             yield _found(condition, node, own.error or said, *own.ends, printout.place(path))
         elif node in spots:
             yield _found(condition, node, spots[node][1], spots[node][0])
@@ -155,6 +206,8 @@ def _take(printout: Printout, block: _Block, line: str) -> None:
     """What a line of a traceback adds to its block."""
     if line.startswith("E "):
         said = line[1:].strip()
+        if len(block.said) < _SAID:
+            block.said.append(said)
         syntax = _SYNTAX.match(line)
         place = printout.place(syntax[1], syntax[2]) if syntax else None
         if place is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.outputs._printout import Tally, finding, frame, sentence
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
+from rlm_ci.loop.outputs._printout import LONGEST_SAID, Outline, Tally, finding, frame, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,18 +19,24 @@ TOOL = "tap"
 _POINT = re.compile(r"( *)(not )?ok (?:\d+\b(?: -)?|-) ?(.*)$")
 _PLAN = re.compile(r"1\.\.\d{1,8}(?: |$)|TAP version \d")
 _WAIVED = re.compile(r"# *(?:TODO|SKIP)\b", re.IGNORECASE)
+_SUBTEST = re.compile(r"( *)# Subtest: (.*)$")
+#: Lines of diagnostics that are kept of one point.
+_LINES = 60
 _KEY = re.compile(r" +(at|code|error|failureType|location|name|stack): *(.*)$")
 _COUNT = re.compile(r"# (pass|fail|tests) +(\d{1,8})$")
 _BLOCKS = ("|-", "|", ">-", ">", "")
 _FRAMES = ("file://", "(/", "at ")
 
 
-class _Failure:
-    """One ``not ok`` and its diagnostics."""
+class _Point:
+    """One point and its diagnostics; ``path`` are the titles of the subtests that it ends."""
 
-    def __init__(self, name: str, depth: int) -> None:
+    def __init__(self, name: str, depth: int, path: str, state: str) -> None:
         self.name = name
         self.depth = depth
+        self.path = path
+        self.state = state
+        self.text: list[str] = []
         self.said = ""
         self.place: Location | None = None
         self.defined: Location | None = None
@@ -40,6 +47,8 @@ class _Failure:
     def take(self, printout: Printout, line: str) -> None:
         """What a line below adds."""
         told = line.strip()
+        if len(self.text) < _LINES and not told.startswith("at "):
+            self.text.append(told)
         if told in ("---", "..."):
             self._is_yaml = told == "---"
         elif self._is_yaml and (key := _KEY.match(line)):
@@ -56,28 +65,45 @@ class _Failure:
             self.said = sentence(self.said, told)
 
 
-def parse(printout: Printout) -> Iterator[Finding]:
-    """One finding a failed test, none for a suite that failed only by its tests."""
-    failure: _Failure | None = None
+def _points(printout: Printout) -> Iterator[_Point]:
+    """All points, those of a subtest before its own."""
+    current: _Point | None = None
+    outline = Outline()
     for line in printout.lines:
         point = _POINT.match(line)
-        if failure and (point or (line and len(line) - len(line.lstrip()) <= failure.depth)):
-            yield from _found(failure)
-            failure = None
-        if point and point[2] and not _WAIVED.search(point[3]):
-            failure = _Failure(point[3], len(point[1]))
-        elif failure:
-            failure.take(printout, line)
-    if failure:
-        yield from _found(failure)
+        if current and (point or (line and len(line) - len(line.lstrip()) <= current.depth)):
+            yield current
+            current = None
+        if point:
+            waived = _WAIVED.search(point[3])
+            name = point[3][: waived.start()].rstrip() if waived else point[3]
+            state = SKIPPED if waived else FAILED if point[2] else PASSED
+            path = outline.name(len(point[1]), name)
+            current = _Point(name, len(point[1]), path, state)
+        elif subtest := _SUBTEST.match(line):
+            outline.enter(len(subtest[1]), subtest[2])
+        elif current:
+            current.take(printout, line)
+    if current:
+        yield current
 
 
-def _found(failure: _Failure) -> Iterator[Finding]:
-    if not failure.of_subtests:
-        name = failure.name or "a test without a name"
-        message = f"{name}: {failure.said}" if failure.said else name
-        place = failure.place or failure.defined
-        yield finding(TOOL, "tap-failure", message, place, subject=name)
+def parse(printout: Printout) -> Iterator[Finding]:
+    """One finding a failed test, none for a suite that failed only by its tests."""
+    for point in _points(printout):
+        if point.state == FAILED and not point.of_subtests:
+            name = point.name or "a test without a name"
+            message = f"{name}: {point.said}" if point.said else name
+            place = point.place or point.defined
+            yield finding(TOOL, "tap-failure", message, place, subject=name)
+
+
+def outcomes(printout: Printout) -> Iterator[Outcome]:
+    """All tests."""
+    for point in _points(printout):
+        place = point.defined or point.place
+        said = "\n".join(point.text)[:LONGEST_SAID] if point.state == FAILED else ""
+        yield Outcome(place.path if place else "", point.path, point.state, message=said)
 
 
 def tally(printout: Printout) -> Tally | None:

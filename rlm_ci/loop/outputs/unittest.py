@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.outputs._printout import Tally, finding
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
+from rlm_ci.loop.outputs._printout import Tally, blocks, finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,50 @@ _FRAME = re.compile(r'  File "([^"]+)", line (\d+)')
 _RAN = re.compile(r"Ran (\d{1,8}) tests? in ")
 _END = re.compile(r"(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$")
 _COUNT = re.compile(r"((?<!expected )failures|errors|skipped|unexpected successes)=(\d{1,8})")
+
+#: ``name (module.Class.name) ... ok``, the second line of it where a test has a docstring.
+_NAMED = re.compile(r"(\w+) \(([\w.<>]+)\)(?: \(.*\)| \[.*\])*$")
+_VERBOSE = re.compile(
+    r"(.*?) ?\.\.\. (?:.* )?(ok|FAIL|ERROR|skipped .*|expected failure|unexpected success)$"
+)
+_STATES = {"ok": PASSED, "FAIL": FAILED, "ERROR": FAILED, "unexpected success": FAILED}
+_RULE = re.compile(r"={60,}$|Ran \d+ tests? in ")
+
+
+def outcomes(printout: Printout) -> Iterator[Outcome]:
+    """The tests below ``FAIL:`` and ``ERROR:``, and with -v every one."""
+    for title, said in blocks(printout.lines, _TITLE, _RULE):
+        if named := _NAMED.match(title[2]):
+            yield _outcome(named[1], named[2], FAILED, _error(said))
+    before = ""
+    for line in printout.lines:
+        if told := _VERBOSE.match(line):
+            named = _NAMED.match(told[1]) or _NAMED.match(before)
+            if named:
+                yield _outcome(named[1], named[2], _STATES.get(told[2], SKIPPED))
+        before = line
+
+
+def _error(said: str) -> str:
+    """What stands below the last frame of a traceback."""
+    lines = said.split("\n")
+    frames = [at for at, line in enumerate(lines) if _FRAME.match(line)]
+    below = lines[frames[-1] + 1 :] if frames else lines
+    return "\n".join(below[next((at for at, line in enumerate(below) if line[:1].strip()), 0) :])
+
+
+def _outcome(test: str, place: str, state: str, said: str = "") -> Outcome:
+    """A test as it is named: until Python 3.10 its class stands beside it, then itself as well."""
+    parts = place.split(".")
+    if parts[-2:] == ["_FailedTest", test] or parts[-1] == "_FailedTest":
+        return Outcome(test, "", state, message=said)  # a module that could not be imported
+    if parts[-1] == test:
+        parts.pop()
+    first = (at for at, part in enumerate(parts) if at and part[:1].isupper())
+    start = next(first, max(0, len(parts) - 1))
+    name = parts[start:] if test in ("setUpClass", "tearDownClass") else [*parts[start:], test]
+    module = ".".join(parts[:start])
+    return Outcome("" if module == "__main__" else module, "::".join(name), state, message=said)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:

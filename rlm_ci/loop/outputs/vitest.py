@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.outputs._printout import Tally, finding, frame, numbers
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
+from rlm_ci.loop.outputs._printout import Outline, Tally, blocks, finding, frame, numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,39 @@ TOOL = "vitest"
 _TITLE = re.compile(r" FAIL  (?:\|[^|]*\| )?(\S.*)$")
 _SUITE = re.compile(r"(\S+) \[ .* \]$")
 _COUNTS = re.compile(r" *(Test Files|Tests)  ")
+
+_LINE = re.compile(r"( +)([✓×❯↓]) (?:\|[^|]*\| )?(\S.*)$")
+_FILE = re.compile(r"(\S+\.[cm]?[jt]sx?) +\(\d+ tests?\b|(\S+\.[cm]?[jt]sx?) > (.*)$")
+_AFTER = re.compile(r"(?: \[skipped\]| \d+(?:\.\d+)?m?s| \(retry x\d+\)| +\d+ MB heap used)+$")
+_SUITE_END = re.compile(r" \(\d+\)$")
+_ENDED = {"✓": PASSED, "×": FAILED}
+_STOP = re.compile(r" ❯ |⎯")
+
+
+def outcomes(printout: Printout) -> Iterator[Outcome]:
+    """The tests that failed, and with the reporter ``verbose``, or of a single file, all."""
+    for title, said in blocks(printout.lines, _TITLE, _STOP):
+        if suite := _SUITE.match(title[1]):
+            yield Outcome(suite[1], "", FAILED, message=said)
+        else:
+            where, _, test = title[1].partition(" > ")
+            yield Outcome(where, test.replace(" > ", "::"), FAILED, message=said)
+    path, outline = "", Outline()
+    for line in printout.lines:
+        if (told := _LINE.match(line)) is None:
+            continue
+        depth, name = len(told[1]), _AFTER.sub("", told[3])
+        file = _FILE.match(name) if depth == 1 else None
+        if file and file[1]:
+            path, outline = file[1], Outline()
+        elif file:
+            name = file[3].replace(" > ", "::")
+            yield Outcome(file[2], name, _ENDED.get(told[2], SKIPPED))
+        elif _SUITE_END.search(name) and told[2] != "×":
+            outline.enter(depth, _SUITE_END.sub("", name))
+        elif path and depth > 1:
+            full = outline.name(depth, name.replace(" > ", "::"))
+            yield Outcome(path, full, _ENDED.get(told[2], SKIPPED))
 
 
 def parse(printout: Printout) -> Iterator[Finding]:

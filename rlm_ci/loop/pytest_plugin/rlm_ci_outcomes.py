@@ -1,0 +1,338 @@
+"""A plugin of pytest that writes down how each test ended, and which files code of tests opened.
+
+It runs in the Python of the project under test: 3.8 or later, any pytest from 6 on, and nothing
+of rlm_ci. ``reporting`` switches it on by PYTHONPATH, PYTEST_PLUGINS and ``VARIABLE``, and reads
+what it writes. Loaded, it takes all of these away again: tests and what they start see what
+they would see without it. It keeps no descriptor, prints nothing and fails no run.
+
+PYTEST_DONT_REWRITE
+"""  # noqa: INP001 - it lies alone, in a folder that is put on the path of somebody else's Python
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from json import JSONEncoder, loads
+from stat import S_ISREG
+from types import CodeType
+
+import pytest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VARIABLE = "RLM_CI_OUTCOMES"
+#: How much is written of each kind, and of one message.
+_MOST = {"test": 20_000, "opened": 5_000, "held": 20_000, "conftest": 2_000}
+_MESSAGE = 2_000
+_UNWRAPPED = 20
+_FRAMES = 300
+#: Folders of a repository in which code of others lies, and what git keeps.
+_FOREIGN = (
+    "/site-packages/", "/dist-packages/", "/.venv/", "/venv/", "/node_modules/", "/.tox/",
+    "/.nox/", "/.git/", "/__pycache__/", "/.pytest_cache/",
+)  # fmt: skip
+_WRITING = os.O_WRONLY | os.O_RDWR
+# Kept as they are now: a test may put others into their modules.
+_open, _write, _close, _stat, _getcwd = os.open, os.write, os.close, os.stat, os.getcwd
+_encode = JSONEncoder(separators=(",", ":")).encode
+
+
+class _Recorder:
+    """What is known of this session; ``settings`` are what ``reporting.environment`` set."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        root = settings["root"]
+        self.roots = tuple({root.rstrip("/") + "/", os.path.realpath(root).rstrip("/") + "/"})
+        name = f"{os.getpid()}-{os.urandom(4).hex()}.jsonl"
+        self.path = os.path.join(settings["folder"], name)
+        self.base = _getcwd()
+        self.pending: list[str] = []
+        self.told: set[tuple[str, ...]] = set()
+        self.count = dict.fromkeys(_MOST, 0)
+        self.places: dict[str, tuple[str, bool]] = {}
+        self.items: dict[str, tuple[str, str, str]] = {}
+        self.hooked: set[str] = set()
+        self.current = ""
+        self.is_busy = False
+
+    def tell(self, kind: str, *row: str) -> None:
+        """Write one line, each but that of a test once; after the last of its kind ``full``."""
+        if kind != "test" and (kind, *row) in self.told:
+            return
+        if kind in _MOST:
+            self.count[kind] += 1
+            if self.count[kind] > _MOST[kind]:
+                kind, row = "full", (kind,)
+                if (kind, *row) in self.told:
+                    return
+        if kind != "test":
+            self.told.add((kind, *row))
+        self.pending.append(_encode([kind, *row]) + "\n")
+        self.is_busy = True
+        try:
+            place = _open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                _write(place, "".join(self.pending).encode("ascii"))
+            finally:
+                _close(place)
+            del self.pending[:]
+        finally:
+            self.is_busy = False
+
+    def place(self, path: str) -> tuple[str, bool]:
+        """A path relative to the root, "" for one outside; whether it is code of others."""
+        if path not in self.places:
+            full = path if path.startswith("/") else os.path.join(_getcwd(), path)
+            full = os.path.normpath(full)
+            inside = next((full[len(one) :] for one in self.roots if full.startswith(one)), "")
+            foreign = any(part in f"/{inside or full}" for part in _FOREIGN)
+            if len(self.places) > 50_000 or not path.startswith("/"):
+                return ("" if foreign else inside), foreign
+            self.places[path] = ("" if foreign else inside), foreign
+        return self.places[path]
+
+    # -- tests ----------------------------------------------------------------------------------
+
+    def collected(self, item: Any) -> None:
+        """Keep where a test is defined, and tell of the files that hold it."""
+        place = self.place(str(getattr(item, "path", None) or item.fspath))[0]
+        function = getattr(item, "function", None)
+        if function is None:  # an example in a text, a file of data, a linter
+            self.items[item.nodeid] = place, item.name, ""
+            if place and not place.endswith((".py", ".pyi")):
+                self.tell("held", place)
+            return
+        short = getattr(item, "originalname", None) or item.name.partition("[")[0]
+        outer = getattr(getattr(item, "cls", None), "__qualname__", "").rpartition("<locals>.")[2]
+        name = "::".join([*outer.split("."), short] if outer else [short])
+        case = item.name[len(short) :]
+        found = place, name, case[1:-1] if case[:1] == "[" else case
+        if place:
+            self.tell("held", place)
+        defined = self.definition(function, short)
+        if defined and defined != (place, name):
+            found = (*defined, item.nodeid)
+            if "::" in defined[1]:  # inherited; a function that is only imported may be source
+                self.tell("held", defined[0])
+        self.items[item.nodeid] = found
+
+    def definition(self, function: Any, short: str) -> tuple[str, str] | None:
+        """File and name of the code of a test, below its decorators."""
+        for _ in range(_UNWRAPPED):
+            inner = getattr(getattr(function, "hypothesis", None), "inner_test", None)
+            inner = inner or getattr(function, "__wrapped__", None)
+            inner = inner or getattr(function, "__func__", None)
+            if inner is None:
+                break
+            function = inner
+        code, name = getattr(function, "__code__", None), getattr(function, "__qualname__", "")
+        if not isinstance(code, CodeType) or not isinstance(name, str):
+            return None
+        place = self.place(code.co_filename)[0]
+        _, is_local, tail = name.rpartition("<locals>.")
+        known = tail.rpartition(".")[2] == short if is_local else "<" not in tail
+        return (place, tail.replace(".", "::")) if place and known else None
+
+    def ended(self, nodeid: str, state: str, message: str = "") -> None:
+        known = self.items.get(nodeid) or self.items.get(nodeid.rpartition("@")[0])
+        if known is None:
+            file, _, rest = nodeid.partition("::")
+            name, _, case = rest.partition("[")
+            place = self.place(os.path.join(self.base, file))[0] if file else ""
+            known = place, name, case[:-1]
+        self.tell("test", *known, state, message)
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def heard(self, event: str, args: tuple[Any, ...]) -> None:
+        """An audit hook: a regular file of the repository is opened to be read."""
+        if event != "open" or self.is_busy:
+            return
+        with suppress(Exception):
+            path, _, flags = args
+            if isinstance(path, int) or (isinstance(flags, int) and flags & _WRITING):
+                return
+            path = os.fsdecode(path)
+            if path.endswith((".py", ".pyc")):
+                return
+            place = self.place(path)[0]
+            if not place or self.count["opened"] > _MOST["opened"]:
+                return
+            opener, through = self.opener()
+            is_new = opener and ("opened", place, opener, through) not in self.told
+            if is_new and S_ISREG(_stat(path).st_mode):
+                self.tell("opened", place, opener, through)
+
+    def opener(self) -> tuple[str, str]:
+        """The nearest code of the repository, and "library" where code of others is between."""
+        through = ""
+        frame = sys._getframe(2)  # noqa: SLF001 - the only way to ask who opens
+        for _ in range(_FRAMES):
+            place, foreign = self.place(frame.f_code.co_filename)
+            if place:
+                return place, through
+            if foreign:
+                through = "library"
+            if frame.f_back is None:
+                break
+            frame = frame.f_back
+        return self.current, "library"
+
+
+def _started() -> _Recorder | None:
+    """The recorder of this process, if it is asked for."""
+    with suppress(Exception):
+        recorder = _Recorder(loads(os.environ[VARIABLE]))
+        _restore(recorder.settings)
+        recorder.tell("begun")
+        sys.addaudithook(recorder.heard)
+        return recorder
+    return None
+
+
+def _restore(settings: dict[str, Any]) -> None:
+    """Take away what switched this on."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    os.environ.pop(VARIABLE, None)
+    for variable, own in (("PYTHONPATH", folder), ("PYTEST_PLUGINS", __name__)):
+        parting = os.pathsep if variable == "PYTHONPATH" else ","
+        parts = os.environ.get(variable, "").split(parting)
+        left = parting.join(part for part in parts if part != own)
+        if left or settings["before"].get(variable) is not None:
+            os.environ[variable] = left
+        else:
+            os.environ.pop(variable, None)
+    if settings.get("hide"):
+        os.environ.pop("PYTEST_VERSION", None)
+    sys.path[:] = [one for one in sys.path if one != folder]
+    sys.path_importer_cache.pop(folder, None)
+
+
+_RECORDER: _Recorder | None = _started()
+
+
+# -- hooks of pytest ------------------------------------------------------------------------------
+
+
+def pytest_plugin_registered(plugin: Any) -> None:
+    """Note conftest files; where this plugin itself is registered, take the last traces away."""
+    recorder = _RECORDER
+    if recorder is None:
+        return
+    with suppress(Exception):
+        file = getattr(plugin, "__file__", None)
+        is_this = getattr(plugin, "_RECORDER", None) is recorder
+        if is_this:
+            _restore(recorder.settings)
+        elif isinstance(file, str) and os.path.basename(file) == "conftest.py":
+            place = recorder.place(file)[0]
+            if place:
+                recorder.tell("conftest", place)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: Any) -> None:
+    """Fail short, where that is asked for, and hide what tells a test that it is one."""
+    sys.modules.pop(__name__, None)
+    if _RECORDER is None:
+        return
+    with suppress(Exception):
+        _RECORDER.base = str(getattr(config, "rootpath", None) or config.rootdir)
+        if _RECORDER.settings.get("short"):
+            quiet = {"maxfail": 0, "lf": False, "stepwise": False, "fulltrace": False}
+            for option, value in {"tbstyle": "line", **quiet}.items():
+                if hasattr(config.option, option):
+                    setattr(config.option, option, value)
+        if _RECORDER.settings.get("hide"):
+            from _pytest import runner
+
+            runner._update_current_test_var = _leave_alone  # noqa: SLF001 - it has no option
+
+
+def _leave_alone(item: Any, when: Any) -> None:
+    """In place of what sets PYTEST_CURRENT_TEST."""
+
+
+def pytest_itemcollected(item: Any) -> None:
+    if _RECORDER is not None:
+        with suppress(Exception):
+            _RECORDER.collected(item)
+
+
+def pytest_collectreport(report: Any) -> None:
+    """Note a file that cannot be read: it is to hold tests, and none of them can pass."""
+    if _RECORDER is not None and report.failed:
+        with suppress(Exception):
+            _RECORDER.ended(report.nodeid, "failed", _message(report))
+            place = _RECORDER.place(os.path.join(_RECORDER.base, report.nodeid.partition("::")[0]))
+            if place[0].endswith(".py"):
+                _RECORDER.tell("held", place[0])
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    if _RECORDER is not None:
+        known = _RECORDER.items.get(nodeid)
+        _RECORDER.current = known[0] if known else ""
+
+
+def pytest_runtest_logfinish() -> None:
+    if _RECORDER is not None:
+        _RECORDER.current = ""
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Note how a test ended; of a worker's tests only that one at which it broke down."""
+    if _RECORDER is None:
+        return
+    with suppress(Exception):
+        state = "skipped" if hasattr(report, "wasxfail") else report.outcome
+        is_told = report.when not in ("setup", "teardown")
+        is_told = is_told or state == "failed" or (report.when == "setup" and state != "passed")
+        worker = getattr(getattr(report, "node", None), "gateway", None)
+        if worker is not None and worker.id in _RECORDER.hooked:
+            is_told = report.when == "???"
+        if is_told and state in ("passed", "failed", "skipped"):
+            message = _message(report) if state == "failed" else ""
+            _RECORDER.ended(report.nodeid, state, message)
+
+
+def _message(report: Any) -> str:
+    """What a test failed with: its ends, where it is long."""
+    text = getattr(getattr(report.longrepr, "reprcrash", None), "message", None)
+    if not text:
+        lines = str(report.longrepr or "").splitlines()
+        text = "\n".join([line for line in lines if line.startswith("E ")] or lines)
+    text = str(text)
+    return text if len(text) <= _MESSAGE else f"{text[: _MESSAGE - 500]}\n…\n{text[-500:]}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Load this into a worker of xdist, which is a child on the same machine."""
+    if _RECORDER is None or not getattr(node.gateway.spec, "popen", False):
+        return
+    with suppress(Exception):
+        with open(__file__, encoding="utf-8") as file:
+            source = file.read()
+        settings = {**_RECORDER.settings, "before": dict(_RECORDER.settings["before"])}
+        settings["before"]["PYTEST_PLUGINS"] = os.environ.get("PYTEST_PLUGINS")
+        orders = _encode([__name__, __file__, source, VARIABLE, _encode(settings)])
+        node.gateway.remote_exec(_IN_WORKER.format(orders=orders)).waitclose(60)
+        _RECORDER.hooked.add(node.gateway.id)
+
+
+_IN_WORKER = """
+import json, os, sys, types
+name, file, source, variable, settings = json.loads({orders!r})
+os.environ[variable] = settings
+module = types.ModuleType(name)
+module.__file__ = file
+exec(compile(source, file, "exec"), module.__dict__)
+sys.modules[name] = module
+before = os.environ.get("PYTEST_PLUGINS")
+os.environ["PYTEST_PLUGINS"] = name + ("," + before if before else "")
+"""

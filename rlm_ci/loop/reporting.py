@@ -1,0 +1,178 @@
+"""How a validator tells the outcome of each test: a plugin inside of pytest, else what it prints.
+
+For a run: make an empty folder, put ``environment(folder, root, base)`` into the variables of the
+job and ``mounts(folder)`` into its mounts, and keep ``collect(folder)`` with the record of the
+run: a list of texts. ``read(printed, lines, root)`` makes Outcomes of these and of what was
+printed. Where ``refused(output)``, the plugin could not be imported (a Makefile that sets
+PYTHONPATH, a ``python -I``), nothing ran, and the run has to be made again with ``plugin=False``:
+pytest then prints each test in its short summary.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+
+from rlm_ci import files
+from rlm_ci.loop import outputs, testnames
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome, Outcomes
+from rlm_ci.loop.transcript import plain
+from rlm_ci.sandbox import Mount
+from rlm_ci.texts import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+#: The folder that the plugin lies in, alone.
+PLUGIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pytest_plugin")
+_NAME = "rlm_ci_outcomes"
+_VARIABLE = "RLM_CI_OUTCOMES"
+#: Bounds of what is read back: files, bytes of one, lines of all, characters of one.
+_FILES = 256
+_SIZE = 32 << 20
+_LINES = 60_000
+_LINE = 20_000
+_TEXT = 4_000
+_REFUSED = re.compile(
+    rf"^(?:E +|ERROR: )?(?:[\w.]*ImportError: )?Error importing plugin \"{_NAME}\": ", re.MULTILINE
+)
+_WORST = {FAILED: 2, PASSED: 1, SKIPPED: 0}
+
+
+def environment(
+    folder: str,
+    root: str,
+    base: Mapping[str, str],
+    *,
+    plugin: bool = True,
+    short: bool = False,
+    hide: bool = False,
+) -> dict[str, str]:
+    """The variables of a job that tells its outcomes, to be laid over ``base``, its own.
+
+    ``folder`` is where the plugin writes, ``root`` the repository, both as the job sees them.
+    ``short`` keeps tracebacks to a line and runs every test, whatever ``-x`` or ``--lf`` say;
+    ``hide`` takes away the variables by which pytest tells a test that it is one.
+    """
+    if not plugin:
+        more = ["-rA", *(["--tb=line", "--maxfail=0"] if short else [])]
+        return {"PYTEST_ADDOPTS": " ".join([base.get("PYTEST_ADDOPTS", ""), *more]).strip()}
+    own = {"PYTHONPATH": (PLUGIN, os.pathsep), "PYTEST_PLUGINS": (_NAME, ",")}
+    before = {name: base.get(name) for name in own}
+    settings = {"folder": folder, "root": root, "short": short, "hide": hide, "before": before}
+    return {
+        _VARIABLE: json.dumps(settings),
+        **{
+            name: value if before[name] is None else f"{value}{parting}{before[name]}"
+            for name, (value, parting) in own.items()
+        },
+    }
+
+
+def mounts(folder: str) -> tuple[Mount, ...]:
+    """What the job must see for it, each in its own place."""
+    return Mount(PLUGIN, PLUGIN), Mount(folder, folder, writable=True)
+
+
+def collect(folder: str) -> list[str]:
+    """The lines that were written into ``folder``, for the record of a run. It never raises."""
+    lines: dict[str, None] = {}
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    for name in names[:_FILES]:
+        try:
+            data = files.read(os.path.join(folder, name), _SIZE)
+        except files.UnreadableError:
+            continue
+        for line in data.decode("ascii", "replace").split("\n"):
+            if line and len(line) <= _LINE and len(lines) < _LINES:
+                lines[line] = None
+    return list(lines)
+
+
+def refused(output: str) -> bool:
+    """Whether pytest says that it could not import the plugin."""
+    return _REFUSED.search(plain(output)) is not None
+
+
+def read(printed: Iterable[str], lines: Iterable[str], root: str) -> Outcomes:
+    """How each test ended: by the ``lines`` of the plugin, and by what other runners printed.
+
+    ``printed`` are the lines of a transcript, ``root`` is the repository as the job saw it.
+    """
+    rows = [row for line in lines if (row := _row(line))]
+    if not any(row[0] == "begun" for row in rows):
+        return outputs.outcomes(printed, root)
+    others = outputs.outcomes(printed, root, without=("pytest",))
+    told = list(_merged(row[1:] for row in rows if row[0] == "test" and len(row) == 6))
+    held = {row[1] for row in rows if row[0] == "held"}
+    conftests = {row[1] for row in rows if row[0] == "conftest"}
+    opened = (row[1:] for row in rows if row[0] == "opened" and len(row) == 4)
+    is_full = any(row[0] == "full" and row[1] == "test" for row in rows)
+    return Outcomes(
+        tests=(*told, *others.tests),
+        complete=not is_full and (others.complete or not others.tests),
+        held=frozenset(filter(_is_path, held | conftests)),
+        opened=frozenset(_opened(opened, held | conftests)),
+    )
+
+
+def _row(line: str) -> list[str]:
+    """One line as it was written; empty where it is none."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(row, list) or not row or not all(isinstance(one, str) for one in row):
+        return []
+    if row[0] not in ("begun", "test", "held", "conftest", "opened", "full"):
+        return []
+    if row[0] != "begun" and len(row) < 2:
+        return []
+    return [one[:_TEXT].encode("utf-8", "replace").decode() for one in row]
+
+
+def _merged(rows: Iterable[list[str]]) -> Iterator[Outcome]:
+    """One outcome of each case, for all its phases and for all times that it ran: the worst."""
+    states: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for place, name, case, state, message in rows:
+        key = (place if _is_path(place) else "", name, case)
+        if state in _WORST and _WORST[state] > _WORST.get(states.get(key, ("", ""))[0], -1):
+            states[key] = state, message
+    for (place, name, case), (state, message) in states.items():
+        yield Outcome(place, name, state, case, "\n".join(map(printable, message.split("\n"))))
+
+
+def _opened(rows: Iterable[list[str]], deciding: set[str]) -> Iterator[str]:
+    """The files that code of tests opened: itself, or by a library where they lie among tests.
+
+    Code of tests are the files that held some, conftest files, and all in a folder that is named
+    like one of tests and has such files in it.
+    """
+    folders = {folder for path in deciding for folder in _folders_of_tests(path)}
+
+    def is_among(path: str) -> bool:
+        return not folders.isdisjoint(_folders_of_tests(path))
+
+    for path, opener, through in rows:
+        is_of_tests = opener in deciding or is_among(opener)
+        if is_of_tests and _is_path(path) and (not through or is_among(path)):
+            yield path
+
+
+def _folders_of_tests(path: str) -> Iterator[str]:
+    parts = path.split("/")
+    for at, part in enumerate(parts[:-1], 1):
+        if testnames.is_folder(part):
+            yield "/".join(parts[:at])
+
+
+def _is_path(path: str) -> bool:
+    """Whether a text is a normal relative path."""
+    parts = path.split("/")
+    return "\0" not in path and posixpath.normpath(path) == path and parts[0] not in ("", ".", "..")
