@@ -1,0 +1,223 @@
+"""Tests in Python: functions of pytest, methods of unittest."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from rlm_ci.loop.canary import forms
+from rlm_ci.loop.canary.forms import Changed, Made, Test, UnreadableError
+from rlm_ci.loop.canary.python_claims import Claim, claims_of, literals, statements
+from rlm_ci.loop.canary.python_source import (
+    COMPOUND,
+    PAD,
+    Function,
+    Source,
+    Words,
+    bases,
+    functions,
+)
+from rlm_ci.loop.canary.python_writing import Writer
+from rlm_ci.loop.canary.splicing import Edit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from random import Random
+
+
+ENDINGS = (".py",)
+#: What parameterized and ddt append to the name of a test.
+_NUMBERED = re.compile(r"_\d+(?:_\w*)?$")
+
+
+def tests(
+    path: str,
+    text: str,
+    names: Collection[str] | None = None,  # noqa: PT028 - no test itself
+) -> list[Test]:
+    """The tests in a file: functions and methods whose names begin with ``test``.
+
+    ``names``, where the runner told them for this file, are looked for instead, whatever they
+    are called, in base classes of the same file as well.
+    """
+    del path
+    try:
+        index = _Index(Source(text))
+        return [
+            Test(name, index.first(node), node.end_lineno or 0, len(claims_of(node).reversible))
+            for name, node in index.tests(names)
+        ]
+    except RecursionError:
+        raise UnreadableError("nested too deep") from None
+
+
+def change(
+    path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
+) -> Changed:
+    """The text with each test of ``wanted`` in its form, and what was made of each.
+
+    Names are those that ``tests`` gives, or that a runner told. Two names may stand for one
+    function (of a base class): both get the form of the first. ``altered`` alters every claim
+    that has a literal, and the test fails only if all of those fail.
+    """
+    del path
+    try:
+        source = Source(text)
+        index = _Index(source)
+        found: dict[int, list[str]] = {}
+        nodes: dict[int, Function] = {}
+        for name, node in index.tests(wanted):
+            found.setdefault(id(node), []).append(name)
+            nodes[id(node)] = node
+        changes = []
+        words = Words(chance, source.raw)
+        for key, names in found.items():
+            changes.append(
+                (names, _Change(source, words, plain=plain).of(nodes[key], wanted[names[0]]))
+            )
+        return _applied(source, changes)
+    except RecursionError:
+        raise UnreadableError("nested too deep") from None
+
+
+def _applied(source: Source, changes: list[tuple[list[str], tuple[Made, list[Edit]]]]) -> Changed:
+    """All changes, or where that is no Python those that are each."""
+    text = source.edited(edit for _, (_, edits) in changes for edit in edits)
+    if text is None:
+        changes = [one for one in changes if source.edited(one[1][1]) is not None]
+        text = source.edited(edit for _, (_, edits) in changes for edit in edits)
+    if text is None:  # each for itself, but not together: one function in another
+        changes, text = [], source.edited(())
+    told: dict[str, Made] = {}
+    for names, (made, _) in changes:
+        for name in names:  # a function may be defined twice
+            earlier = told[name].tokens if name in told else ()
+            told[name] = made.replace(tokens=earlier + made.tokens)
+    return Changed(text or "", told)
+
+
+class _Index:
+    """The functions of a file by their names."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._all: dict[str, list[Function]] = {}
+        self._usual: list[tuple[str, Function]] = []
+        self._bases = bases(source.tree)
+        for name, node, usual in functions(source.tree):
+            self._all.setdefault(name, []).append(node)
+            if usual and node.name.startswith("test"):
+                self._usual.append((name, node))
+
+    def first(self, node: Function) -> int:
+        """The line that a function begins on, with its decorators."""
+        return min(one.lineno for one in [node, *node.decorator_list])
+
+    def tests(self, names: Collection[str] | None) -> list[tuple[str, Function]]:
+        """Tests by their usual names, or those of ``names``, in the order of the text."""
+        if names is None:
+            return self._usual
+        found = [(name, node) for name in names for node in self._named(name)]
+        return sorted(found, key=lambda one: (one[1].lineno, one[1].col_offset))
+
+    def _named(self, name: str) -> list[Function]:
+        enclosing, _, own = name.rpartition("::")
+        waiting, seen = [enclosing], set()
+        while waiting:
+            place = waiting.pop(0)
+            joined = f"{place}::{own}" if place else own
+            if joined in self._all:
+                return self._all[joined]
+            seen.add(place)
+            waiting += [base for base in self._bases.get(place, ()) if base not in seen]
+        shorter = _NUMBERED.sub("", name)
+        return [node for node in self._all.get(shorter, ()) if node.decorator_list]
+
+
+class _Change:
+    """The edits that bring one test into a form."""
+
+    def __init__(self, source: Source, words: Words, *, plain: bool) -> None:
+        self._source = source
+        self._token = forms.token(words.chance)
+        self._words = words
+        self._writer = Writer(source, words, self._token, plain=plain)
+
+    def of(self, test: Function, form: str) -> tuple[Made, list[Edit]]:
+        """What became of the test, and the edits."""
+        edits: list[Edit] = []
+        if form == forms.ALTERED:
+            form, edits = self._altered(test)
+        elif form == forms.INVERTED:
+            edits = [
+                it for claim in claims_of(test).reversible for it in self._writer.reversed(claim)
+            ]
+        elif form == forms.REWORDED:
+            edits = [
+                edit for claim in claims_of(test).found for edit in self._writer.reworded(claim)
+            ]
+            edits = edits or [self._opening(test, self._words.decoy())]
+        elif form == forms.REACHED:
+            found = claims_of(test).reversible
+            edits = [self._writer.before(claim.node, self._writer.fail) for claim in found]
+        else:
+            first = "return" if form == forms.IDLE else self._writer.fail
+            edits = [self._opening(test, first)]
+        if not edits:
+            form, edits = forms.STOPPED, self._ending(test)
+        made = Made(form, () if form in {forms.REWORDED, forms.IDLE} else (self._token,))
+        return made, self._kept_lines(test, edits)
+
+    def _reversed(self, test: Function) -> list[Edit]:
+        claims = claims_of(test).reversible
+        return [edit for claim in claims for edit in self._writer.reversed(claim)]
+
+    def _altered(self, test: Function) -> tuple[str, list[Edit]]:
+        """Other literals; the form is ``inverted`` where there are none."""
+        claims, writer = claims_of(test), self._writer
+        able = [claim for claim in claims.found if self._alterable(claim)]
+        if claims.nested or not all(self._source.alone(claim.node) for claim in able):
+            edits = []
+            for claim in claims.reversible:
+                if claim in able:
+                    edits += writer.altered(claim, goes_on=False)
+                else:
+                    edits += writer.reversed(claim)
+            return (forms.ALTERED if able else forms.INVERTED), edits
+        if not able:
+            return forms.INVERTED, self._reversed(test)
+        returns = any(isinstance(node, ast.Return) for node, _ in statements(test))
+        if len(able) == 1 and able[0].straight and not returns and self._words.chance.randrange(2):
+            return forms.ALTERED, writer.altered(able[0], goes_on=False)
+        edits = [edit for claim in able for edit in writer.altered(claim, goes_on=True)]
+        return forms.ALTERED, [*edits, *self._ending(test)]
+
+    def _alterable(self, claim: Claim) -> bool:
+        # A call needs a block around it for its message.
+        able = claim.kind != "call" or self._source.alone(claim.node)
+        return able and claim.shield < 2 and bool(literals(claim))
+
+    def _opening(self, test: Function, statement: str) -> Edit:
+        """A statement at the start of a test."""
+        body = test.body
+        if ast.get_docstring(test, clean=False) is not None:
+            if len(body) == 1 or isinstance(body[1], COMPOUND):
+                end = self._source.span(body[0])[1]
+                return Edit(end, end, f"; {statement.replace(PAD, '')}")
+            body = body[1:]
+        return self._writer.before(body[0], statement)
+
+    def _ending(self, test: Function) -> list[Edit]:
+        """A failure wherever a test ends well."""
+        returns = [node for node, _ in statements(test) if isinstance(node, ast.Return)]
+        edits = [self._writer.returned(node) for node in returns]
+        if not isinstance(test.body[-1], ast.Return):
+            edits.append(self._writer.after(test.body[-1], self._writer.failing()))
+        return edits
+
+    def _kept_lines(self, test: Function, edits: list[Edit]) -> list[Edit]:
+        """As many blank lines fewer behind the test as it has more lines."""
+        more = sum(self._source.more_lines(edit) for edit in edits)
+        gone = self._source.blank_lines(test.end_lineno or 0, more) if more > 0 else None
+        return [*edits, gone] if gone else edits

@@ -1,0 +1,273 @@
+"""What a Python test claims: asserts, calls that assert, blocks that must raise, guards."""
+
+from __future__ import annotations
+
+import ast
+
+from rlm_ci.loop.canary.python_source import SCOPES, Function, blocks, callee
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ASSERT, CALL, BLOCK, GUARD = "assert", "call", "block", "guard"
+#: Whether a failure of a statement fails the test: always; only behind what else a block around it
+#: checks; not for sure, as something around it may catch the failure.
+OPEN, CHECKED, SHUT = 0, 1, 2
+_RAISES = ("raises", "assertRaises", "assertRaisesRegex", "assertRaisesRegexp", "RaisesGroup")
+_CHECKING = (*_RAISES, "warns", "deprecated_call")
+_CATCHES = {"AssertionError", "Exception", "BaseException", "failureException"}
+#: Calls of unittest whose meaning is an expression of their arguments.
+MEANINGS = {
+    "assertEqual": "{0} == {1}",
+    "assertEquals": "{0} == {1}",
+    "assertTrue": "{0}",
+    "assertFalse": "not {0}",
+    "assertIn": "{0} in {1}",
+    "assertNotIn": "{0} not in {1}",
+    "assertIs": "{0} is {1}",
+    "assertIsNot": "{0} is not {1}",
+    "assertIsNone": "{0} is None",
+    "assertIsNotNone": "{0} is not None",
+    "assertGreater": "{0} > {1}",
+    "assertGreaterEqual": "{0} >= {1}",
+    "assertLess": "{0} < {1}",
+    "assertLessEqual": "{0} <= {1}",
+}
+#: Calls that compare their first two arguments.
+_COMPARING = {
+    "assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual",
+    "assertSetEqual", "assertSequenceEqual", "assertCountEqual", "assertMultiLineEqual",
+    "assertAlmostEqual", "assert_equal", "assert_equals", "assert_allclose", "assert_array_equal",
+    "assert_almost_equal",
+}  # fmt: skip
+#: Calls that compare what a mock was called with.
+_CALLED = {
+    "assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with",
+    "assert_awaited_once_with", "assert_any_await",
+}  # fmt: skip
+
+
+class Claim(Value):
+    """A statement that fails the test where what it says is not so."""
+
+    node: ast.stmt
+    kind: str
+    shield: int
+    #: Whether it stands right in the test's own block.
+    straight: bool
+
+
+class Claims(Value):
+    """What a test claims; ``nested``: all of it in functions inside, which the test calls."""
+
+    found: tuple[Claim, ...]
+    nested: bool = False
+
+    @property
+    def reversible(self) -> tuple[Claim, ...]:
+        """Those whose reversal fails the test."""
+        return tuple(claim for claim in self.found if claim.shield == OPEN)
+
+
+def claims_of(test: Function) -> Claims:
+    """What a test claims, in the order of the text."""
+    direct = Claims(tuple(_claims(test)))
+    if direct.reversible:
+        return direct
+    inside = tuple(claim for inner in _called(test) for claim in _claims(inner))
+    return Claims(inside, nested=True) if inside else direct
+
+
+def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:
+    """The statements of a function, each with what stands around it, in the order of the text."""
+    waiting = [(node, OPEN) for node in reversed(test.body)]
+    while waiting:
+        node, shield = waiting.pop()
+        yield node, shield
+        if isinstance(node, SCOPES):
+            continue
+        around = max(shield, _shield(node))
+        held = []
+        for at, block in enumerate(blocks(node)):
+            # What stands behind the body of a `try` is not caught by it.
+            held += [(child, shield if at else around) for child in block]
+        waiting += reversed(held)
+
+
+def meaning(call: ast.AST) -> str:
+    """What a call of unittest claims, its arguments as {0} and {1}; "" for others."""
+    said = MEANINGS.get(callee(call), "")
+    if not said or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return ""
+    needed = 2 if "{1}" in said else 1
+    plain = not any(isinstance(argument, ast.Starred) for argument in call.args)
+    messages = all(word.arg == "msg" for word in call.keywords)
+    own = isinstance(call.func.value, ast.Name) and call.func.value.id == "self"
+    return said if own and plain and messages and needed <= len(call.args) <= needed + 1 else ""
+
+
+def literals(claim: Claim) -> list[ast.expr]:
+    """Literals of a claim of which another one must make it fail."""
+    if isinstance(claim.node, ast.Assert):
+        return _of_test(claim.node.test)
+    call = call_of(claim.node)
+    if claim.kind != CALL or call is None:
+        return []
+    name = callee(call)
+    if name in _CALLED:
+        return [it for one in [*call.args, *(w.value for w in call.keywords)] for it in _of(one)]
+    if len(call.args) < 2 or any(isinstance(one, ast.Starred) for one in call.args[:2]):
+        return []
+    if name in _COMPARING:
+        return _of_pair(call.args[0], call.args[1])
+    return _words(call.args[0]) if name == "assertIn" else []
+
+
+def raising(node: ast.With | ast.AsyncWith) -> bool:
+    """Whether a block claims that an exception is raised in it."""
+    return any(callee(item.context_expr) in _RAISES for item in node.items)
+
+
+def _claims(test: Function) -> Iterator[Claim]:
+    own = set(map(id, test.body))
+    elifs = {
+        id(node.orelse[0])
+        for node, _ in statements(test)
+        if isinstance(node, ast.If) and len(node.orelse) == 1
+    }
+    for node, shield in statements(test):
+        kind = kind_of(node)
+        # An `elif` looks like an `if` that is alone in an `else`.
+        if kind and not (kind == GUARD and id(node) in elifs):
+            yield Claim(node, kind, shield, id(node) in own)
+
+
+def kind_of(node: ast.stmt) -> str:
+    """What kind of claim a statement is, "" for none."""
+    if isinstance(node, ast.Assert):
+        return ASSERT
+    if isinstance(node, ast.With | ast.AsyncWith):
+        return BLOCK if any(_checks(item.context_expr) for item in node.items) else ""
+    if isinstance(node, ast.If):
+        return GUARD if len(node.body) == 1 and not node.orelse and _fails(node.body[0]) else ""
+    call = call_of(node)
+    name = callee(call)
+    if call is None or not (name.startswith("assert") or name == "raises"):
+        return ""
+    # With the exception alone it is for a `with`.
+    return "" if name in _CHECKING and len(call.args) + len(call.keywords) < 2 else CALL
+
+
+def call_of(node: ast.stmt) -> ast.Call | None:
+    """The call, awaited or not, that is all of a statement."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    value = value.value if isinstance(value, ast.Await) else value
+    return value if isinstance(value, ast.Call) else None
+
+
+def _checks(node: ast.expr) -> bool:
+    name = callee(node)
+    return name in _CHECKING or name.startswith("assert")
+
+
+def _fails(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Raise):
+        made = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        return isinstance(made, ast.Name) and made.id == "AssertionError"
+    return callee(call_of(node)) == "fail"
+
+
+def _shield(node: ast.stmt) -> int:
+    if isinstance(node, ast.With | ast.AsyncWith):
+        names = [callee(item.context_expr) for item in node.items]
+        if raising(node) or "suppress" in names:
+            return SHUT
+        return CHECKED if kind_of(node) else OPEN
+    if isinstance(node, ast.Try | ast.TryStar):
+        return SHUT if any(_catches(handler.type) for handler in node.handlers) else OPEN
+    return OPEN
+
+
+def _catches(kind: ast.expr | None) -> bool:
+    if isinstance(kind, ast.Tuple):
+        return any(map(_catches, kind.elts))
+    name = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", "")
+    return kind is None or name in _CATCHES
+
+
+def _called(test: Function) -> list[Function]:
+    """Functions inside that are called by the test, and given to nothing else."""
+    named: dict[str, int] = {}
+    for node in ast.walk(test):
+        if isinstance(node, ast.Name):
+            named[node.id] = named.get(node.id, 0) + 1
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            named[node.func.id] = named.get(node.func.id, 0) - 1
+    called = {name for name, others in named.items() if not others}
+    return [
+        node
+        for node, _ in statements(test)
+        if isinstance(node, Function) and not node.decorator_list and node.name in called
+    ]
+
+
+def _of_test(test: ast.expr) -> list[ast.expr]:
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return [one for value in test.values for one in _of_test(value)]
+    if not isinstance(test, ast.Compare):
+        return []
+    operands = [test.left, *test.comparators]
+    if len(test.ops) > 1 and not all(isinstance(one, ast.Eq) for one in test.ops):
+        return []  # another operand is compared with both its neighbours
+    found = []
+    for at, operator in enumerate(test.ops):
+        if isinstance(operator, ast.Eq):
+            found += _of_pair(operands[at], operands[at + 1])
+        elif isinstance(operator, ast.Is):
+            found += [one for one in operands[at : at + 2] if _constant(one) is bool]
+        elif isinstance(operator, ast.In):
+            found += _words(operands[at])
+    return found
+
+
+def _of_pair(left: ast.expr, right: ast.expr) -> list[ast.expr]:
+    return _of(right) or ([] if _matches(right) else _of(left))
+
+
+def _matches(node: ast.expr) -> bool:
+    """Whether a literal may be compared with an object whose business is to compare."""
+    name = callee(node) or getattr(node, "attr", getattr(node, "id", ""))
+    return name[:1].isupper()
+
+
+def _words(node: ast.expr) -> list[ast.expr]:
+    return [node] if _constant(node) in (str, bytes) else []
+
+
+def _constant(node: ast.expr) -> type | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        kind = _constant(node.operand)
+        return kind if kind in (int, float, complex) else None
+    kind = type(node.value) if isinstance(node, ast.Constant) else None
+    return kind if kind in (bool, int, float, complex, str, bytes) else None
+
+
+def _of(node: ast.expr) -> list[ast.expr]:
+    """The literals of an operand: itself, or those that a list, tuple, set or dict is made of."""
+    waiting, found = [node], []
+    while waiting:
+        one = waiting.pop()
+        if _constant(one):
+            found.append(one)
+        elif isinstance(one, ast.List | ast.Tuple | ast.Set):
+            waiting += one.elts
+        elif isinstance(one, ast.Dict):
+            keys = [key.value for key in one.keys if isinstance(key, ast.Constant)]
+            # One entry may stand in for another where not all keys are known.
+            if len(keys) == len(one.keys) and len(set(keys)) == len(keys):
+                waiting += [part for part in [*one.keys, *one.values] if part]
+        elif callee(one) == "approx" and isinstance(one, ast.Call):
+            waiting += one.args[:1]
+    return found

@@ -1,0 +1,216 @@
+"""Python source with its tree: where nodes stand in it, and which functions it has."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import keyword
+import re
+import tokenize
+import warnings
+
+from rlm_ci.loop.canary.forms import UnreadableError, token
+from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from random import Random
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+COMPOUND = (
+    *SCOPES, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try,
+    ast.TryStar, ast.Match,
+)  # fmt: skip
+#: As the tokenizer counts lines; no other character ends one.
+_NEWLINE = re.compile(rb"\r\n|\r|\n")
+_BLANKS = b" \t\x0c"
+#: Where a statement may be given the line breaks that it had before.
+PAD = "\0"
+
+
+class Source:
+    """A text, its tree, and the bytes that the positions of the tree count."""
+
+    def __init__(self, text: str) -> None:
+        self._mark = "\ufeff" if text.startswith("\ufeff") else ""
+        self._codec = ""
+        text = text.removeprefix(self._mark)
+        try:
+            if not text.isprintable() and re.search("[\udc80-\udcff]", text):
+                self._codec = tokenize.detect_encoding(io.BytesIO(encoded(text)).readline)[0]
+                text = encoded(text).decode(self._codec)
+            self.tree = parsed(text)
+            self.raw = text.encode()
+        except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
+            raise UnreadableError(f"no Python of this version: {error}") from None
+        self._starts = [0, *(match.end() for match in _NEWLINE.finditer(self.raw))]
+        self.newline = found[0].decode() if (found := _NEWLINE.search(self.raw)) else "\n"
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        """The bytes of a node; a decorated one begins with its first decorator."""
+        first = min([node, *getattr(node, "decorator_list", ())], key=lambda it: it.lineno)
+        start = self._starts[first.lineno - 1] + first.col_offset
+        if first is not node:
+            start = self.raw.rindex(b"@", 0, start)
+        end = self._starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
+        return start, end
+
+    def text(self, node: ast.AST, edits: Iterable[Edit] = ()) -> str:
+        """The text of a node with edits in it."""
+        start, end = self.span(node)
+        moved = [Edit(edit.start - start, edit.end - start, edit.text) for edit in edits]
+        return spliced(self.raw[start:end], moved)
+
+    def indent(self, node: ast.AST) -> str:
+        """What stands before a node on its line, where that is white space."""
+        start = self.span(node)[0]
+        before = self.raw[self._starts[self._line(start)] : start]
+        return before.decode() if not before.strip(_BLANKS) else ""
+
+    def alone(self, node: ast.stmt) -> bool:
+        """Whether no other statement stands on the lines of a node, so that it may be a block."""
+        start, end = self.span(node)
+        line = self._line(start)
+        above = self.raw[self._starts[max(line - 1, 0)] : self._starts[line]].rstrip(b"\r\n")
+        if self.raw[self._starts[line] : start].strip(_BLANKS) or above.endswith(b"\\"):
+            return False
+        return self.raw[end : self.line_end(end)].strip(_BLANKS)[:1] in {b"", b"#"}
+
+    def line_end(self, place: int) -> int:
+        """Where the line ends that ``place`` stands on."""
+        found = _NEWLINE.search(self.raw, place)
+        return found.start() if found else len(self.raw)
+
+    def blank_lines(self, line: int, most: int) -> Edit | None:
+        """Take out the blank lines behind a line, ``most`` at most."""
+        count = 0
+        while count < most and line + count < len(self._starts) - 1:
+            start, end = self._starts[line + count], self._starts[line + count + 1]
+            if self.raw[start:end].strip():
+                break
+            count += 1
+        return Edit(self._starts[line], self._starts[line + count], "") if count else None
+
+    def replaced(self, node: ast.AST, new: str) -> Edit:
+        """``new`` in the place of a node, with as many line breaks as it had if that can be."""
+        start, end = self.span(node)
+        gone = lines(self.raw[start:end]) - lines(encoded(new))
+        new = new.replace(PAD, self.newline * max(gone, 0), 1).replace(PAD, "")
+        return Edit(start, end, new)
+
+    def more_lines(self, edit: Edit) -> int:
+        """How many lines an edit adds."""
+        return lines(encoded(edit.text)) - lines(self.raw[edit.start : edit.end])
+
+    def edited(self, edits: Iterable[Edit]) -> str | None:
+        """The whole text with edits, as it was handed in; None where that is no Python."""
+        try:
+            text = spliced(self.raw, edits)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(text, "<changed>", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        if self._codec:
+            text = text.encode(self._codec).decode("utf-8", "surrogateescape")
+        return self._mark + text
+
+    def _line(self, place: int) -> int:
+        low, high = 0, len(self._starts)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._starts[middle] <= place else (low, middle)
+        return low
+
+
+def parsed(text: str) -> ast.Module:
+    """The tree of a text; what Python warns of in it is its owner's affair."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def lines(raw: bytes) -> int:
+    """How many line breaks a text has."""
+    return sum(1 for _ in _NEWLINE.finditer(raw))
+
+
+def blocks(node: ast.stmt) -> list[list[ast.stmt]]:
+    """The statements that a statement holds, block by block in the order of the text."""
+    found = [getattr(node, "body", [])]
+    found += [part.body for part in getattr(node, "handlers", ())]
+    found += [part.body for part in getattr(node, "cases", ())]
+    return [*found, getattr(node, "orelse", []), getattr(node, "finalbody", [])]
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[str, Function, bool]]:
+    """Every function by its name with all that enclose it, and whether those are classes only."""
+    waiting: list[tuple[ast.stmt, str, bool]] = [(node, "", True) for node in reversed(tree.body)]
+    while waiting:
+        node, before, usual = waiting.pop()
+        inner = before
+        if isinstance(node, SCOPES):
+            inner = f"{before}{node.name}::"
+        if isinstance(node, Function):
+            yield inner[:-2], node, usual
+            usual = False
+        held = [child for block in blocks(node) for child in block]
+        waiting += [(child, inner, usual) for child in reversed(held)]
+
+
+def bases(tree: ast.Module) -> dict[str, list[str]]:
+    """The classes of a module at its top, with the names of those that each comes from."""
+    return {
+        node.name: [base.id for base in node.bases if isinstance(base, ast.Name)]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def callee(node: ast.AST | None) -> str:
+    """The last part of the name that a call goes to, "" for what is no such call."""
+    function = node.func if isinstance(node, ast.Call) else None
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+class Words:
+    """Names and constants that no text has, all from one source of chance."""
+
+    def __init__(self, chance: Random, raw: bytes) -> None:
+        self.chance = chance
+        self._taken = set(re.findall(r"\w+", raw.decode())) | set(dir(builtins))
+
+    def name(self) -> str:
+        """A name that nothing in the text has."""
+        while True:
+            length = self.chance.randrange(2, 5)
+            found = "".join(
+                self.chance.choice("bcdfghjklmnprstvwz") + self.chance.choice("aeiou")
+                for _ in range(length)
+            )[self.chance.randrange(2) :]
+            if found not in self._taken and not keyword.iskeyword(found):
+                self._taken.add(found)
+                return found
+
+    def quoted(self) -> str:
+        """A literal that holds a word nobody can foresee."""
+        return f'"{token(self.chance)}"'
+
+    def constant(self) -> str:
+        """Any constant."""
+        pick = self.chance.randrange(5)
+        number = self.chance.randrange(2, 10**6)
+        if pick == 0:
+            return self.quoted()
+        if pick == 1:
+            return f"[{number}, {self.chance.randrange(100)}]"
+        return str(number % 100) if pick == 2 else str(number)
+
+    def decoy(self) -> str:
+        """A statement that does nothing for the test."""
+        return f"{self.name()} = {self.constant()}"

@@ -1,0 +1,312 @@
+"""A claim of a Python test in other words, reversed, or with another literal expected."""
+
+from __future__ import annotations
+
+import ast
+
+from rlm_ci.loop.canary.forms import token
+from rlm_ci.loop.canary.python_claims import Claim, call_of, kind_of, literals, meaning, raising
+from rlm_ci.loop.canary.python_source import COMPOUND, PAD, Source, Words, callee
+from rlm_ci.loop.canary.splicing import Edit
+
+_IDENTITY = (ast.Is, ast.IsNot)
+_OPERATORS = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
+#: Operators whose negation is another one, whatever the operands are.
+_FLIPPED = {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
+
+
+class Writer:
+    """Writes the claims of one test; what fails has ``token`` as its message."""
+
+    def __init__(self, source: Source, words: Words, word: str, *, plain: bool) -> None:
+        self._source = source
+        self._words = words
+        self._chance = words.chance
+        self._plain = plain
+        self._said = f'"{word}"'
+        self.fail = f"raise AssertionError({self._said}{PAD})"
+
+    def failing(self) -> str:
+        """A statement that fails, in one of several ways."""
+        low, high = sorted(self._chance.sample(range(1000), 2))
+        ways = (
+            f"assert {high} < {low}, {self._said}",
+            f"assert not {self._words.constant()}, {self._said}",
+            f"assert {self._words.quoted()} == {self._words.quoted()}, {self._said}",
+        )
+        return self.fail if self._plain else self._chance.choice((self.fail, *ways))
+
+    def reversed(self, claim: Claim) -> list[Edit]:
+        """The claim fails where it held."""
+        node = claim.node
+        if isinstance(node, ast.Assert):
+            return [self._source.replaced(node, self._denied(node, node.test))]
+        if isinstance(node, ast.If):
+            return self._guard(node, f"not ({self._source.text(node.test)})", self.fail)
+        if isinstance(node, ast.With | ast.AsyncWith):
+            return self._block(node)
+        return [self._source.replaced(node, self._denied_call(node))]
+
+    def altered(self, claim: Claim, *, goes_on: bool) -> list[Edit]:
+        """Another literal. ``goes_on``: the test ends well where that holds, else goes on."""
+        node = claim.node
+        chosen = self._chance.choice(literals(claim))
+        edit = self._source.replaced(chosen, self._other(chosen))
+        if isinstance(node, ast.Assert):
+            new = self._expected(node, self._source.text(node.test, [edit]), goes_on=goes_on)
+            return [self._source.replaced(node, new)]
+        call = self._source.text(node, [edit])
+        if goes_on:
+            rest = self._lines(node, "except Exception: pass", "else: return")
+        else:
+            rest = self._lines(node, f"except Exception: {self.fail} from None")
+        return [self._source.replaced(node, f"try: {call}{rest}")]
+
+    def reworded(self, claim: Claim) -> list[Edit]:
+        """The same claim."""
+        node = claim.node
+        if isinstance(node, ast.If):
+            again = f"not (not ({self._source.text(node.test)}))"
+            return self._guard(node, None if self._plain else again, None)
+        if isinstance(node, ast.With | ast.AsyncWith):
+            return self._reworded_block(node)
+        if self._plain:
+            whole = self._source.text(node)
+            new = f"{self._words.decoy()}; {whole}; {self._words.decoy()}"
+        elif isinstance(node, ast.Assert):
+            new = self._reworded_assert(node)
+        else:
+            new = self._reworded_call(node)
+        return [self._source.replaced(node, new)]
+
+    def before(self, node: ast.stmt, statement: str) -> Edit:
+        """A statement right in front of another."""
+        start = self._source.span(node)[0]
+        gap = "; "
+        if isinstance(node, COMPOUND):
+            gap = self._source.newline + self._source.indent(node)
+        return Edit(start, start, statement.replace(PAD, "") + gap)
+
+    def after(self, node: ast.stmt, statement: str) -> Edit:
+        """A statement right behind another."""
+        end = self._source.span(node)[1]
+        statement = statement.replace(PAD, "")
+        if not isinstance(node, COMPOUND) and not self._source.alone(node):
+            return Edit(end, end, f"; {statement}")
+        end = self._source.line_end(end)
+        return Edit(end, end, self._lines(node, statement))
+
+    def returned(self, node: ast.Return) -> Edit:
+        """A failure where a test returns."""
+        value = f"({self._source.text(node.value)}); " if node.value else ""
+        return self._source.replaced(node, value + self.fail)
+
+    def _lines(self, node: ast.stmt, *statements: str) -> str:
+        """More lines at the depth of a node."""
+        start = self._source.newline + self._source.indent(node)
+        return "".join(start + statement.replace(PAD, "") for statement in statements)
+
+    def _denied(self, node: ast.stmt, test: ast.expr) -> str:
+        """A statement that fails where an expression is true, or a call of unittest passes."""
+        said, words, text = self._said, self._words, self._truth(test)
+        if self._plain:
+            return f"assert not ({text}{PAD}), {said}"
+        value = words.name()
+        ways = [
+            f"assert not ({text}{PAD}), {said}",
+            f"assert (not ({text}{PAD})) is True, {said}",
+            f"assert False if ({text}{PAD}) else True, {said}",
+            f"{value} = ({text}{PAD}); {words.decoy()}; assert not {value}, {said}",
+        ]
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            one, other = words.name(), words.name()
+            left, right = self._source.text(test.left), self._source.text(test.comparators[0])
+            operator = _OPERATORS[type(test.ops[0])]
+            if flipped := _FLIPPED.get(type(test.ops[0])):
+                ways.append(f"assert (({left}) {flipped} ({right}){PAD}), {said}")
+            ways.append(
+                f"{one} = ({left}); {words.decoy()}; {other} = ({right});"
+                f" assert not ({one} {operator} {other}{PAD}), {said}"
+            )
+        if self._source.alone(node):
+            ways.append(f"if ({text}{PAD}): {self.fail}")
+            ways.append(f"if ({text}{PAD}): {words.decoy()}; {self.fail}")
+        return self._chance.choice(ways)
+
+    def _denied_call(self, node: ast.stmt) -> str:
+        """A statement that fails where a call passes."""
+        call, text = call_of(node), self._source.text(node)
+        ways = [f"{text}; {self.failing()}"]
+        if call is None or self._plain:
+            return ways[0]
+        if meaning(call) and not isinstance(getattr(node, "value", None), ast.Await):
+            return self._chance.choice((*ways, self._denied(node, call)))
+        ways.append(f"assert not [{text}{PAD}], {self._said}")
+        if self._source.alone(node):
+            ways.append(f"if [{text}{PAD}]: {self.fail}")
+            if callee(call) != "raises":
+                rest = ("except AssertionError: pass", f"else: {self.failing()}")
+                ways.append(f"try: {text}{self._lines(node, *rest)}")
+        return self._chance.choice(ways)
+
+    def _truth(self, test: ast.expr) -> str:
+        """An expression that is true where a claim holds."""
+        if isinstance(test, ast.Call) and (said := meaning(test)):
+            return said.format(*(f"({self._source.text(one)})" for one in test.args))
+        return self._source.text(test)
+
+    def _guard(self, node: ast.If, test: str | None, body: str | None) -> list[Edit]:
+        edits = [self._source.replaced(node.test, f"({test}{PAD})")] if test else []
+        if body:
+            return [*edits, self._source.replaced(node.body[0], body)]
+        return [*edits, self.before(node.body[0], self._words.decoy())]
+
+    def _block(self, node: ast.With | ast.AsyncWith) -> list[Edit]:
+        """A block in which nothing must be raised, or with a failure behind it."""
+        behind = [self.after(node, self.failing())]
+        call = node.items[0].context_expr
+        if (
+            self._plain
+            or len(node.items) > 1
+            or not raising(node)
+            or not isinstance(call, ast.Call)
+        ):
+            return behind
+        given = call.args[0] if len(call.args) == 1 else None
+        names = {word.arg for word in call.keywords}
+        inner = () if given is None else ast.walk(given)
+        if (
+            given is None
+            or callee(call) == "RaisesGroup"
+            or not names <= {"match", "msg"}
+            or any(isinstance(one, ast.Await | ast.NamedExpr | ast.Starred) for one in inner)
+            or isinstance(node, ast.AsyncWith)
+        ):
+            return behind
+        start, first = self._source.span(node)[0], self._source.span(node.body[0])[0]
+        items = self._source.span(node.items[0].optional_vars or call)[1]
+        colon = self._source.raw.find(b":", items, first)
+        if colon < 0 or set(self._source.raw[start:colon]) & set(b"\r\n#"):
+            return behind
+        caught = f"except ({self._source.text(given)}): {self.fail} from None"
+        end = self._source.line_end(self._source.span(node)[1])
+        header = [Edit(start, colon, "try"), Edit(end, end, self._lines(node, caught))]
+        return self._chance.choice((behind, header))
+
+    def _expected(self, node: ast.Assert, test: str, *, goes_on: bool) -> str:
+        """A check of another expectation."""
+        value = self._words.name()
+        rest: tuple[str, ...]
+        if goes_on:
+            if self._plain:
+                rest = (f"except Exception: {value} = False", f"if {value}: return")
+                return f"try: {value} = ({test})" + self._lines(node, *rest)
+            if self._chance.randrange(3):
+                return f"if ({test}{PAD}): return"
+            rest = ("except AssertionError: pass", "else: return")
+            return f"try: assert ({test})" + self._lines(node, *rest)
+        ways = [
+            f"assert ({test}{PAD}), {self._said}",
+            f"{value} = ({test}{PAD}); {self._words.decoy()}; assert {value}, {self._said}",
+        ]
+        if self._source.alone(node):
+            if self._plain:
+                rest = (f"except Exception: {self.fail} from None",)
+                return f"try: assert ({test})" + self._lines(node, *rest)
+            ways.append(f"if not ({test}{PAD}): {self.fail}")
+        return ways[0] if self._plain else self._chance.choice(ways)
+
+    def _reworded_assert(self, node: ast.Assert) -> str:
+        words, said, test = self._words, self._said, node.test
+        one, other = words.name(), words.name()
+        if self._source.alone(node) and not self._chance.randrange(3):
+            text = self._source.text(test)
+            return f"if not ({text}{PAD}): {words.decoy()}; {self.fail}"
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            operator, right = test.ops[0], test.comparators[0]
+            values = isinstance(operator, _IDENTITY) and any(
+                isinstance(side, ast.Constant) and side.value not in (None, True, False)
+                for side in (test.left, right)
+            )
+            if not values:
+                rewritten = not isinstance(operator, _IDENTITY)
+                return (
+                    f"{one} = ({self._same(test.left, rewritten=rewritten)}); {words.decoy()};"
+                    f" {other} = ({self._same(right, rewritten=rewritten)});"
+                    f" assert ({one} {_OPERATORS[type(operator)]} {other}{PAD}), {said};"
+                    f" del {one}, {other}"
+                )
+        text = self._source.text(test)
+        return f"{one} = ({text}{PAD}); {words.decoy()}; assert {one}, {said}; del {one}"
+
+    def _reworded_call(self, node: ast.stmt) -> str:
+        """A call with its arguments in variables, up to the first that is unpacked."""
+        call, function = call_of(node), self._words.name()
+        if call is None:
+            return self._source.text(node)
+        parts, moved, given = [f"{function} = ({self._source.text(call.func)})"], [function], []
+        whole = False
+        arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+        for one in arguments:
+            inner: ast.expr = one.value if isinstance(one, ast.keyword) else one
+            whole = whole or isinstance(inner, ast.Starred) or getattr(one, "arg", "") is None
+            if whole:
+                given.append(self._source.text(one))
+                continue
+            name = self._words.name()
+            moved.append(name)
+            parts.append(f"{name} = ({self._same(inner, rewritten=True)})")
+            given.append(f"{one.arg}={name}" if isinstance(one, ast.keyword) else name)
+        parts.insert(self._chance.randrange(len(parts) + 1), self._words.decoy())
+        awaits = "await " if isinstance(getattr(node, "value", None), ast.Await) else ""
+        called = f"{awaits}{function}({', '.join(given)}{PAD})"
+        return "; ".join([*parts, called, f"del {', '.join(moved)}"])
+
+    def _reworded_block(self, node: ast.With | ast.AsyncWith) -> list[Edit]:
+        """Other constants in the block, and strings of what checks it put together."""
+        edits = []
+        if not isinstance(node.body[0], COMPOUND) and not kind_of(node.body[0]):
+            edits.append(self.before(node.body[0], self._words.decoy()))
+        for item in node.items:
+            call = item.context_expr
+            for word in call.keywords if isinstance(call, ast.Call) and not self._plain else ():
+                if isinstance(word.value, ast.Constant) and isinstance(word.value.value, str):
+                    text = f"({self._same(word.value, rewritten=True)}{PAD})"
+                    edits.append(self._source.replaced(word.value, text))
+        return edits
+
+    def _same(self, node: ast.expr, *, rewritten: bool) -> str:
+        """An expression, or another one for the same constant."""
+        value = node.value if isinstance(node, ast.Constant) else None
+        if rewritten and type(value) is int and value < 10**15:
+            part = self._chance.randrange(1, 1000)
+            return f"{value - part} + {part}"
+        if rewritten and isinstance(value, str | bytes) and len(value) > 1:
+            cut = self._chance.randrange(1, len(value))
+            return f"{value[:cut]!a} + {value[cut:]!a}"
+        return self._source.text(node)
+
+    def _other(self, node: ast.expr) -> str:
+        """Another literal of the kind that a literal has."""
+        value = ast.literal_eval(node)
+        chance = self._chance
+        if isinstance(value, bool):
+            return str(not value)
+        if isinstance(value, str | bytes):
+            # Bytes are written as the text of Latin 1 that has them.
+            known = value if isinstance(value, str) else value.decode("latin-1")
+            cut = chance.randrange(len(known) + 1)
+            start, end = chance.choice(((known[:cut], known[cut:]), ("", "")))
+            new = start + token(chance) + end
+            literal = ascii(new if isinstance(value, str) else new.encode("latin-1"))
+            return f"({literal}{PAD})"
+        while True:
+            number = chance.randrange(10**5, 10**7)
+            if abs(value - number) > 10**4 or value != value:  # noqa: PLR0124 - nan
+                break
+        if isinstance(value, int):
+            return f"({number}{PAD})"
+        return f"({complex(number, 1) if isinstance(value, complex) else number + 0.5!r}{PAD})"
