@@ -176,6 +176,8 @@ LOOP: tuple[Setting, ...] = (
             env=("RLM_MAX_MINUTES",), flag="--max-minutes", metavar="N"),
     Setting("loop.validator_minutes", "most minutes of one run of the validator", 60, "number",
             minimum=0),
+    Setting("loop.canary_minutes", "most minutes for changed tests that must fail (default: "
+            "loop.validator_minutes)", None, "number", minimum=0),
     Setting("loop.roles", "who takes part: one agent, or planner, critic and reviser", "single",
             "choice", choices=("single", "triad"), env=("RLM_ROLES",), flag="--roles",
             metavar="NAME"),

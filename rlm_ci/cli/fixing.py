@@ -18,10 +18,11 @@ from rlm_ci.loop import conversion, detection, disclosure, engine, report, stagi
 from rlm_ci.loop.cell import Cell
 from rlm_ci.loop.command import Command
 from rlm_ci.loop.engine import Judged, Terms
-from rlm_ci.loop.judging import Plan
+from rlm_ci.loop.execution import Plan
 from rlm_ci.loop.remains import PATCH
 from rlm_ci.loop.roles import Cast
 from rlm_ci.loop.site import Site
+from rlm_ci.loop.staging import changes
 from rlm_ci.loop.workspace import Workspace
 from rlm_ci.runs.manifest import BUDGETS
 from rlm_ci.runs.state import NO_CHANGE, Final
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 #: What ends a run that goes on once its cause is mended: with 4, 8 and 9.
 _STOPS = (UnavailableError, RemoteError, StorageError)
+#: Edits of tests, which are no part of the result.
+TESTS = "tests.patch"
 #: More than any tree has files.
 _ALL = 1 << 30
 
@@ -89,7 +92,7 @@ class Fix(Attempt):
                 ended = engine.run(site, terms)
             except _STOPS as error:
                 return self._stopped(agreed, workspace, site, error)
-            return self._conclude(agreed, workspace, ended)
+            return self._conclude(agreed, workspace, site, ended)
         finally:
             if (doubt := workspace.discard()) is not None:
                 warn(doubt)
@@ -110,6 +113,7 @@ class Fix(Attempt):
                 max_iterations=loop.max_iterations,
                 max_minutes=loop.max_minutes,
                 validator_minutes=loop.validator_minutes,
+                canary_minutes=loop.canary_minutes,
                 setup=loop.setup,
                 roles=loop.roles,
                 subagents=loop.subagents,
@@ -170,6 +174,15 @@ class Fix(Attempt):
         )
         setup = Command.parse(agreed.setup, where="loop.setup") if agreed.setup else None
         seconds = agreed.validator_minutes * 60 or float("inf")
+        minutes = agreed.canary_minutes
+        plan = Plan(
+            agreed.goal,
+            terms,
+            seconds,
+            seconds if minutes is None else minutes * 60 or float("inf"),
+            setup,
+            agreed.allow_test_edits,
+        )
         redact, progress = self._run.redactor.text, self._all.progress
         crew = Crew(
             self._all.settings, agreed, cell, self._record, redact, replay=bool(self._all.replay)
@@ -193,7 +206,7 @@ class Fix(Attempt):
             on_progress=lambda line: progress.heard(f"{line}\n".encode()),
         )
         site = Site(
-            Plan(agreed.goal, terms, seconds, setup, agreed.allow_test_edits),
+            plan,
             cell,
             cast,
             validator,
@@ -219,15 +232,24 @@ class Fix(Attempt):
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
                 raise error
             ended = ended.replace(tampering=site.tampering())
-            return self._conclude(agreed, workspace, ended, error)
+            return self._conclude(agreed, workspace, site, ended, error)
         except RlmCiError:
             raise error from None
 
     def _conclude(
-        self, agreed: Agreed, workspace: Workspace, ended: Ended, error: RlmCiError | None = None
+        self,
+        agreed: Agreed,
+        workspace: Workspace,
+        site: Site,
+        ended: Ended,
+        error: RlmCiError | None = None,
     ) -> tuple[Final, Report]:
         """The end and its report, the patch written before anything is applied."""
-        tree = workspace.tree()
+        left = workspace.tree()
+        tree = site.result(left)
+        edits = disclosure.edits(workspace, tree, left, self._run.redactor)
+        if edits:
+            files.write(self._run.path_of("rlm", TESTS), edits, 0o600)
         changed = tree != workspace.snapshot.tree
         _, patch = disclosure.account(workspace, tree, ended.tampering, self._run.redactor)
         files.write(self._run.path_of("rlm", PATCH), patch, 0o600)
@@ -257,6 +279,8 @@ class Fix(Attempt):
             files=len(status.splitlines()),
             home=home,
             patch=f"rlm/{PATCH}" if patch else None,
+            canary=site.canary,
+            tests=_told_edits(workspace, tree, left, allowed=agreed.allow_test_edits),
             omitted=workspace.snapshot.omitted,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
@@ -281,9 +305,8 @@ class Fix(Attempt):
         def produce() -> Mapping[str, Any]:
             if not wanted or ended.final.exit_code:
                 return left("", wanted=False)
-            if ended.tampering:  # nothing validated it, and this much can be seen
-                edits = count(len(ended.tampering), "edit")
-                return left(f"{edits} must not be part of a fix")
+            if held := engine.blocking(ended.tampering):  # nothing validated it
+                return left(f"the guard refuses it: {count(len(held), 'finding')}")
             self._step("applying the result")
             try:
                 landed = workspace.apply_to(self._all.repository, tree)
@@ -317,6 +340,14 @@ class Fix(Attempt):
         """The files of the result that git keeps in another form, in a few words."""
         before, after = workspace.entries(workspace.snapshot.tree), workspace.entries(tree)
         return self._run.redactor.text(conversion.told(self._all.repository, before, after))
+
+
+def _told_edits(workspace: Workspace, result: str, left: str, *, allowed: bool) -> str:
+    """What became of edits to tests, in a few words; "" where there are none."""
+    if allowed or result == left:
+        return ""
+    edited = count(len(changes(workspace.entries(result), workspace.entries(left))), "test file")
+    return f"edits to {edited} left out, see rlm/{TESTS}"
 
 
 def _undo_killed(root: str) -> None:

@@ -67,11 +67,11 @@ class Cell:
         self.workspace = workspace
         self.place = repository
         self._on_output = on_output
-        self._env = {name: environ[name] for name in _PASSED if name in environ} | _SET
-        self._env["PATH"] = search_path(environ, repository)
-        ours = {**environ, "PATH": self._env["PATH"]}
+        self.env = {name: environ[name] for name in _PASSED if name in environ} | _SET
+        self.env["PATH"] = search_path(environ, repository)
+        ours = {**environ, "PATH": self.env["PATH"]}
         self._tools = toolchain_mounts(ours, repository)
-        self._env |= toolchain_variables(ours)
+        self.env |= toolchain_variables(ours)
 
     @property
     def root(self) -> str:
@@ -88,7 +88,7 @@ class Cell:
         """Where the sandbox finds ``program``; None when it could not be started there."""
         where = copy.path if copy else self.root
         shared = self.workspace.snapshot.dependencies
-        return finder(self._env["PATH"], self.place, where, shared)(program)
+        return finder(self.env["PATH"], self.place, where, shared)(program)
 
     def run(self, launch: Launch) -> Ended:
         """Run a command of an agent. Raises UnavailableError when it cannot be started."""
@@ -113,9 +113,12 @@ class Cell:
         copy: Checkout | None = None,
         *,
         network: bool = False,
+        env: Mapping[str, str] | None = None,
+        extra: tuple[Mount, ...] = (),
     ) -> Ended:
         """Run a command of ours on the copy, or on another one. Raises UnavailableError."""
-        ended = self._run(argv, timeout, self._copy_mounts(copy), network=network)
+        mounts = (*self._copy_mounts(copy), *extra)
+        ended = self._run(argv, timeout, mounts, env=env, network=network)
         self.workspace.reopen(copy)
         return ended
 
@@ -139,7 +142,7 @@ class Cell:
         job = Job(
             argv,
             cwd=self.place,
-            env={**self._env, **(env or {})},
+            env={**self.env, **(env or {})},
             stdin=stdin,
             network=network,
             mounts=(*self._tools, *mounts),

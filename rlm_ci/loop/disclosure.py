@@ -37,7 +37,18 @@ def account(
     status, patch = workspace.account(tree, without)
     if not any(one.rule == DISCLOSED for one in tampering):
         return status, patch
+    return redactor.without_known(status), _clean(patch, redactor)
+
+
+def edits(workspace: Workspace, result: str, tree: str, redactor: Redactor) -> bytes:
+    """The patch from ``result`` to ``tree``: what an agent did besides, without secrets."""
+    if result == tree:
+        return b""
+    large = differences.large(workspace.entries(result), workspace.entries(tree), workspace)
+    return _clean(workspace.diff(result, tree, large), redactor)
+
+
+def _clean(patch: bytes, redactor: Redactor) -> bytes:
     kept = [part for part in _FILE.split(patch) if not _BINARY.search(part)]
     text = b"".join(kept).decode("utf-8", "surrogateescape")
-    clean = redactor.without_known(text).encode("utf-8", "surrogateescape")
-    return redactor.without_known(status), clean
+    return redactor.without_known(text).encode("utf-8", "surrogateescape")

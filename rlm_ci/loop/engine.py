@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from rlm_ci import texts
 from rlm_ci.errors import LimitError
+from rlm_ci.findings import Severity
 from rlm_ci.runs.clock import over
 from rlm_ci.runs.state import BUDGET_COMPLETE, NO_CHANGE, NO_PROGRESS, PASSED, TAMPERED, Final
 from rlm_ci.values import Value
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
         def confirm(self) -> Judged:
             """Run the validator once more, in a fresh tree with the protected files restored."""
+
+        def probe(self) -> tuple[Finding, ...]:
+            """What speaks against the tests that have passed: whether they can still fail."""
 
         def is_unchanged(self) -> bool:
             """Whether the tree is what it was before the first turn."""
@@ -98,6 +102,11 @@ class Ended(Value):
     idled: str = ""
 
 
+def blocking(tampering: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """What keeps a result from being a fix: the rest is told, and stops nothing."""
+    return tuple(one for one in tampering if one.fails(Severity.HIGH))
+
+
 def run(site: Site, terms: Terms) -> Ended:
     """Turn the crank until it is green, a budget ends, or nothing moves any more."""
     judged = site.judge("0") if terms.validated else Judged(passed=False)
@@ -122,17 +131,20 @@ def run(site: Site, terms: Terms) -> Ended:
         idled = acted.summary if has_idled and acted.exit_code and not acted.changed else ""
         judged = site.judge(str(iteration)) if terms.validated else judged
         tampering = site.tampering()
-        if judged.passed and not tampering:
+        if judged.passed and not blocking(tampering):
             judged = site.confirm()
             tampering = site.tampering() if judged.passed else tampering
+            if judged.passed and not (blocking(tampering) or site.is_unchanged()):
+                tampering += site.probe()
+        held = blocking(tampering)
         site.note(iteration, acted, judged, tampering)
-        if judged.passed and not tampering:
+        if judged.passed and not held:
             if site.is_unchanged():
                 final = _unchanged(terms, stop, failed, was_green=was_green)
             else:
                 reason = f"the validator passes after {texts.count(iteration, 'iteration')}"
                 final = Final.of(PASSED, f"{reason}{failed or cut}")
-            return Ended(final, judged)
+            return Ended(final, judged, tampering)
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
         if terms.validated and stop is None:
@@ -146,7 +158,7 @@ def _stuck(idle: int, forbidden: int) -> tuple[str, str] | None:
     if idle >= ENOUGH:
         return NO_PROGRESS, f"{idle} turns in a row changed nothing"
     if forbidden >= ENOUGH:
-        return NO_PROGRESS, f"{forbidden} turns in a row were green by forbidden edits"
+        return NO_PROGRESS, f"{forbidden} turns in a row were green, and refused by the guard"
     return None
 
 
@@ -169,8 +181,8 @@ def _final(
 ) -> Final:
     if not terms.validated:
         return Final.of(BUDGET_COMPLETE, f"{reason}; nothing validates the result")
-    if tampering:
-        edits = texts.count(len(tampering), "edit")
-        return Final.of(TAMPERED, f"{reason}; {edits} must not be part of a fix")
+    if held := blocking(tampering):
+        found = texts.count(len(held), "finding")
+        return Final.of(TAMPERED, f"{reason}; the guard refuses the result: {found}")
     manner = "passes" if judged.passed else judged.manner
     return Final.of(status, f"{reason}; the validator {manner}")

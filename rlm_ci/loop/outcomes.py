@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
+from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+_NAME = 200
 
 
 class Outcome(Value):
@@ -150,3 +153,30 @@ def _is_like(text: str, parts: list[str]) -> bool:
             return False
         at += len(part)
     return text.endswith(last)
+
+
+def lost(first: Outcomes, last: Outcomes) -> tuple[str, ...]:
+    """What ran in the ``first`` run and does not in the ``last``, in words.
+
+    A test that is gone, one that is skipped now, and one with fewer cases. Names of cases may
+    follow from what the code says, so cases are counted.
+    """
+    if not last.complete:
+        return ()
+    before = Counter(_key(one) for one in first.tests if one.name and one.state != SKIPPED)
+    now = Counter(_key(one) for one in last.tests if one.state != SKIPPED)
+    known = {_key(one) for one in last.tests}
+    found = []
+    for key, cases in before.items():
+        name = printable("::".join(filter(None, key)))[:_NAME]
+        if key not in known:
+            found.append(f"{name} did not run")
+        elif not now[key]:
+            found.append(f"{name} is skipped, and ran before")
+        elif now[key] < cases:
+            found.append(f"{name} ran {now[key]:,} of {cases:,} cases")
+    return tuple(found)
+
+
+def _key(one: Outcome) -> tuple[str, str]:
+    return one.place, one.name

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from rlm_ci.loop.outcomes import Outcomes
     from rlm_ci.objects import Entry
 
     Read = Callable[[Iterable[str]], list[bytes | None]]
@@ -116,6 +117,15 @@ class Protection(Value):
             named.update(f"{'/'.join(parts[:end])}.py" for end in range(1, len(parts) + 1))
         more = frozenset(path for path in named if path in entries)
         return self.replace(tests=self.tests | more) if more else self
+
+    def learning(self, outcomes: Outcomes, entries: Mapping[str, Entry]) -> Protection:
+        """The same with the files that held tests, and those that code of tests opened."""
+        more = (outcomes.held | outcomes.opened) & entries.keys()
+        return self.replace(tests=self.tests | more)
+
+    def is_of_tests(self, path: str) -> bool:
+        """Whether an edit of the file is taken out of the result."""
+        return self.kind_of(path) in protected.OF_TESTS
 
     def kind_of(self, path: str) -> str:
         """The kind of a protected file, or "" for one that is source like any other."""

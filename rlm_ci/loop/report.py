@@ -62,6 +62,9 @@ class Account(Value):
     files: int
     home: Home = Home()
     patch: str | None = None
+    #: What the canary came to, and what became of edits to tests.
+    canary: str = ""
+    tests: str = ""
     omitted: tuple[tuple[str, str], ...] = ()
 
 
@@ -95,6 +98,7 @@ def build(
                 "applied": account.home.applied,
                 "not_applied": account.home.reason or None,
                 "patch": account.patch,
+                "canary": account.canary or None,
                 "by_hand": account.home.by_hand or None,
             },
             (_idle(ended.idled, account),) if ended.idled and final.exit_code == OK else (),
@@ -140,6 +144,7 @@ def _summary(ended: Ended, account: Account) -> str:
         told.append("applied to the work tree")
     elif account.home.reason:
         told.append(f"not applied: {account.home.reason}")
+    told += [one for one in (account.canary, account.tests) if one]
     rules = {one.rule for one in ended.tampering}
     if DISCLOSED in rules:
         told.append("a secret was taken out of the patch, which may not apply without it")
@@ -184,5 +189,8 @@ def _tampering(findings: tuple[Finding, ...], *, fails: bool) -> Part:
     most = Severity.HIGH if fails else Severity.MEDIUM
     held = tuple(one.replace(severity=min(one.severity, most)) for one in findings)
     places = sum(len(one.evidence) for one in held)
-    told = f"{count(len(held), 'edit')} that must not be part of a fix"
-    return Part("tamper", told, {"edits": len(held)}, held, evidence=Evidence(places, places))
+    refused = sum(one.fails(Severity.HIGH) for one in findings)
+    told = f"{count(refused, 'finding')} against the result" if refused else "nothing refused"
+    if len(findings) > refused:
+        told += f", {len(findings) - refused:,} to look at"
+    return Part("tamper", told, {"refused": refused}, held, evidence=Evidence(places, places))

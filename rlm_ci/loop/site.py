@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.findings import Finding
     from rlm_ci.loop.cell import Cell
-    from rlm_ci.loop.judging import Plan
+    from rlm_ci.loop.execution import Plan
     from rlm_ci.loop.roles import Cast, Turn
     from rlm_ci.loop.validator import Validator
     from rlm_ci.runs import Fact
@@ -87,6 +87,8 @@ class Site:
         self.judge = self._judge.judge
         self.confirm = self._judge.confirm
         self.tests = self._judge.tests
+        self.probe = self._judge.probe
+        self.result = self._judge.result
 
     def elapsed(self, iteration: int) -> float:
         seconds, self._began = self._clock.tick(iteration)
@@ -132,21 +134,30 @@ class Site:
         self._write(iteration, texts)
 
     def tampering(self) -> tuple[Finding, ...]:
-        # How many tests ran says something of a run that would be believed, and of no other.
-        is_green = self._judge.verdict is not None and self._judge.verdict.passed
+        # Which tests ran says something of a last verdict that would be believed, and else nothing:
+        # in the copy of an agent there may be other tests.
+        verdict = self._judge.verdict
+        is_last = self._judge.is_last and verdict is not None and verdict.passed
+        lost = self._judge.lost() if is_last else ()
+        has_counts = is_last and not lost
         found = tamper.findings(
             self._cell.workspace,
             self._judge.tree(),
-            self._judge.collected_first if is_green else None,
-            self._judge.collected if is_green else None,
+            self._judge.collected_first if has_counts else None,
+            self._judge.collected if has_counts else None,
             protection=self._judge.protection,
             redactor=self._redactor,
             allow_test_edits=self._plan.allow_test_edits,
         )
-        return found + tamper.held_against(self._judge.rewritten)
+        return found + tamper.not_run(lost) + tamper.held_against(self._judge.rewritten)
+
+    @property
+    def canary(self) -> str:
+        """One line on whether the tests can still fail; "" where that was not asked."""
+        return self._judge.canary
 
     def is_unchanged(self) -> bool:
-        return self._judge.tree() == self._base
+        return self._judge.result(self._judge.tree()) == self._base
 
     def _status(self, tree: str) -> str:
         """What has changed from the base to ``tree``; nearly always the last turn's end."""

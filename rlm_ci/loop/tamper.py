@@ -173,6 +173,11 @@ def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
     )
 
 
+def not_run(lost: Iterable[str]) -> tuple[Finding, ...]:
+    """The findings that stand for tests that ran at first, and did not in the last verdict."""
+    return tuple(_of_tests(one) for one in islice(lost, _MOST_OF_FILE))
+
+
 def _secret(change: Changed, redactor: Redactor) -> Iterator[Finding]:
     """What an agent knew and nobody may read, in what it wrote."""
     if change.new is not None and change.after:

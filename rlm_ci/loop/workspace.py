@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 
 from rlm_ci import files
 from rlm_ci.errors import DamagedError, StorageError
@@ -18,7 +19,7 @@ from rlm_ci.loop.caches import Caches
 from rlm_ci.loop.checkout import Checkout, restored
 from rlm_ci.loop.landing import Landed, land
 from rlm_ci.loop.private_git import RESULT, PrivateGit, is_sha256, object_folders
-from rlm_ci.loop.snapshot import Bounds, Snapshot
+from rlm_ci.loop.snapshot import Bounds, Snapshot, encode
 from rlm_ci.loop.staging import changes
 from rlm_ci.texts import count, printable
 
@@ -239,14 +240,13 @@ class Workspace:
 
     # ── the last verdict, and the way back ──
 
-    def fresh(self, tree: str, is_protected: Callable[[str], bool]) -> Checkout:
-        """A second folder with ``tree``, every protected path in it as the snapshot has it.
+    def fresh(self, tree: str) -> Checkout:
+        """A second folder with ``tree``.
 
         It holds nothing that is ignored: whatever else an agent left behind is not there, nor in
         the caches that go with it.
         """
         self.caches.renew()
-        tree = self._with(tree, self.snapshot.tree, is_protected)
         copy = Checkout(self._git, os.path.join(self._place, _VERDICT), "verdict", self._bounds)
         self._fill(copy, tree)
         return copy
@@ -255,10 +255,10 @@ class Workspace:
         """Give every protected path of ``copy`` back to the tree ``base``."""
         now = copy.tree()
         if now != base:
-            copy.restore(self._with(now, base, is_protected))
+            copy.restore(self.restored(now, base, is_protected))
 
-    def _with(self, tree: str, base: str, is_protected: Callable[[str], bool]) -> str:
-        """``tree`` with the paths that are protected as ``base`` has them."""
+    def restored(self, tree: str, base: str, is_protected: Callable[[str], bool]) -> str:
+        """The id of ``tree`` with the paths that are protected as ``base`` has them."""
         index = "fresh.index"
         snapshots.remove_index(self._git.path(index))
         self._git.read(self._git.folder, index, "read-tree", tree)
@@ -267,6 +267,27 @@ class Workspace:
             self._git.write(
                 self._git.folder, index, "update-index", "-z", "--index-info", stdin=back
             )
+        return self._git.write_tree(self._git.folder, index)
+
+    def edited(self, tree: str, contents: Mapping[str, bytes]) -> str:
+        """The id of ``tree`` with other contents in these files of it."""
+        if not contents:
+            return tree
+        entries, index = self.entries(tree), "fresh.index"
+        with tempfile.TemporaryDirectory(prefix="edited-", dir=self._place) as folder:
+            for number, content in enumerate(contents.values()):
+                files.write(os.path.join(folder, str(number)), content, 0o600)
+            args = ("hash-object", "-w", "--no-filters", "--stdin-paths")
+            names = "".join(f"{number}\n" for number in range(len(contents))).encode()
+            oids = self._git.write(folder, "no-index", *args, stdin=names).decode().split()
+        rows = [
+            f"{entries[path].mode} {oid}\t{path}\0"
+            for path, oid in zip(contents, oids, strict=True)
+        ]
+        snapshots.remove_index(self._git.path(index))
+        self._git.read(self._git.folder, index, "read-tree", tree)
+        listed = encode("".join(rows))
+        self._git.write(self._git.folder, index, "update-index", "-z", "--index-info", stdin=listed)
         return self._git.write_tree(self._git.folder, index)
 
     def apply_to(self, repository: Repository, tree: str) -> Landed:

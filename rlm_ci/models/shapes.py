@@ -117,6 +117,7 @@ _QUESTION: Final = _record(
 )
 _SHAPES: Final[Mapping[str, Holds]] = {
     "artifacts": _named(_DIGEST),
+    "canary": _record({"secret": _text}),
     "charge": _record({"usage": _USAGE, "cost": _maybe(_money)}),
     "clock": _record({"seconds": _number, "at": _text}),
     "completion": _record(

@@ -63,9 +63,12 @@ def test_it_has_no_variable_that_the_user_has_not(stage: Stage, box: str) -> Non
     stage.repo.write("show.py", SHOW).commit()
     _, run = stage.fixed("--validator", "python show.py", "--sandbox", box, "--max-iterations",
                          "1", "--agent", "sh -c :", env=given)  # fmt: skip
-    line = next(one for one in run.text("rlm/validator-0.log").splitlines() if "ENV" in one)
-    seen = json.loads(line.removeprefix("ENV "))
     users = {**os.environ, **given}
-    surplus = {name for name, value in seen.items() if users.get(name) != value}
-    assert surplus <= OURS | TOOLS | ({"TMPDIR"} if box == "none" else set())
+    ours = OURS | TOOLS | ({"TMPDIR"} if box == "none" else set())
+    seen: dict[str, str] = {}
+    for number, plugin in enumerate(({"PYTHONPATH", "PYTEST_PLUGINS", "RLM_CI_OUTCOMES"}, set())):
+        log = run.text(f"rlm/validator-{number}.log").splitlines()
+        seen = json.loads(next(one for one in log if "ENV" in one).removeprefix("ENV "))
+        surplus = {name for name, value in seen.items() if users.get(name) != value}
+        assert surplus <= ours | plugin
     assert {name for name, value in given.items() if value} - set(seen) == {"SOME_TOKEN"}

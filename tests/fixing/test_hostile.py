@@ -335,7 +335,7 @@ def test_a_key_that_an_agent_is_given_goes_nowhere(stage: Stage) -> None:
     ended, run = agent(stage, LEAK, env={"MY_AGENT_LOGIN": key})
     assert (ended.code, run.final) == (1, "tampered"), ended
     assert "tamper/secret" in run.rules
-    assert "a secret was taken out of the patch" in ended.stdout.replace("\n       ", " ")
+    assert "a secret was taken out of the patch" in " ".join(ended.stdout.split())
     patch = run.text("rlm/result.patch")
     assert "+    return a + b" in patch
     assert "# [redacted]" in patch
@@ -355,7 +355,7 @@ def test_without_a_validator_what_was_bent_is_not_applied(stage: Stage) -> None:
     """
     ended, run = agent(stage, program, "", "--validator", "none")
     assert (ended.code, run.final) == (0, "budget_complete"), ended
-    assert "not applied: 2 edits must not be part of a fix" in " ".join(ended.stdout.split())
+    assert "not applied: the guard refuses it: 2 findings" in " ".join(ended.stdout.split())
     assert {one["severity"] for one in run.report["findings"]} == {"medium"}
     assert ".github/workflows/x.yml" in run.text("rlm/result.patch")
     assert untouched(stage)

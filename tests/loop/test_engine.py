@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EDIT = Finding("tamper/protected-path", Severity.HIGH, "conftest.py is edited")
+DISARMED = (
+    Finding("tamper/disarmed", Severity.HIGH, "test_a passes with its claim reversed"),
+    Finding("tamper/exit", Severity.MEDIUM, "shop.py ends the process"),
+)
 FOREVER = Terms(max_iterations=None, max_minutes=None)
 
 
@@ -63,6 +67,10 @@ class Tree:
         self.judgements.append("final")
         return self._look(self.text.partition(".")[0])
 
+    def probe(self) -> tuple[Finding, ...]:
+        self.judgements.append("probe")
+        return DISARMED if "disarmed" in self.text else ()
+
     def is_unchanged(self) -> bool:
         return self.text == self.first
 
@@ -81,7 +89,7 @@ def end(tree: Tree, terms: Terms = FOREVER) -> tuple[str, int]:
 def test_it_ends_when_the_validator_passes() -> None:
     tree = Tree(["a", "goal", "never"])
     assert end(tree) == ("passed", 0)
-    assert tree.judgements == ["0", "1", "2", "final"]
+    assert tree.judgements == ["0", "1", "2", "final", "probe"]
     assert tree.notes == [(1, False, 0), (2, True, 0)]
     assert tree.script == ["never"]
 
@@ -313,3 +321,20 @@ def test_the_reason_says_how_the_validator_fails() -> None:
         "; the validator fails in a fresh copy"
     )
     assert run(Fresh(["a"]), Terms(1, None)).final.reason.endswith("; the validator still fails")
+
+
+def test_tests_that_cannot_fail_are_no_fix() -> None:
+    tree = Tree(["goal disarmed", "again"])
+    ended = run(tree, FOREVER)
+    assert ended.final.status == "tampered"
+    assert "the guard refuses the result: 1 finding" in ended.final.reason
+    assert ended.tampering == DISARMED
+
+
+def test_what_is_only_worth_a_look_stops_nothing() -> None:
+    class Told(Tree):
+        def probe(self) -> tuple[Finding, ...]:
+            return DISARMED[1:]
+
+    ended = run(Told(["goal"]), FOREVER)
+    assert (ended.final.status, ended.tampering) == ("passed", DISARMED[1:])

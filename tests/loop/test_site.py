@@ -15,8 +15,8 @@ from rlm_ci.loop.agent import Said
 from rlm_ci.loop.cell import Cell
 from rlm_ci.loop.command import Command
 from rlm_ci.loop.engine import Terms
+from rlm_ci.loop.execution import Plan
 from rlm_ci.loop.journalled import Unwatched
-from rlm_ci.loop.judging import Plan
 from rlm_ci.loop.roles import Cast
 from rlm_ci.loop.site import Site
 from rlm_ci.loop.validator import Validator

@@ -272,7 +272,9 @@ def test_the_guard_over_a_real_copy(repo: GitRepo, tmp_path: Path) -> None:
     assert rules(tamper.findings(space, tree, allow_test_edits=True)) == {
         "protected-path", "embedded-repository", "startup-file",
     }  # fmt: skip
-    fresh = Path(space.fresh(tree, Protection().is_protected).path)
+    fresh = Path(
+        space.fresh(space.restored(tree, space.snapshot.tree, Protection().is_protected)).path
+    )
     assert (fresh / PY).read_text() == TEST
     assert (fresh / "conftest.py").read_text() == "import sys\n"
     assert not (fresh / "sitecustomize.py").exists()

@@ -43,7 +43,7 @@ def test_the_users_git_folder_is_not_touched_to_the_last_bit(
     space = workspace(project, tmp_path / "run")
     Path(space.path, "app.py").write_text("x = 1\n")  # a content that his objects hold
     space.restore(space.tree())
-    space.fresh(space.tree(), lambda _path: False)
+    space.fresh(space.tree())
     assert everything(project.path) == before
 
 
@@ -72,7 +72,7 @@ def test_bytes_are_exact_whatever_attributes_and_configuration_say(
     space = workspace(repo, tmp_path / "run")
     assert {name: Path(space.path, name).read_bytes() for name in contents} == contents
     Path(space.path, "evil.dat").write_bytes(b"more\r\n")
-    copy = space.fresh(space.tree(), lambda _path: False)
+    copy = space.fresh(space.tree())
     assert Path(copy.path, "evil.dat").read_bytes() == b"more\r\n"
     assert b"GIT binary" not in space.patch()
     assert space.apply_to(opened(repo.path), space.tree()).done
@@ -151,7 +151,7 @@ def test_nothing_that_lies_in_the_folder_of_a_run_is_executed(
     again = workspace(project, tmp_path / "run")
     again.restore(half)
     assert Path(again.path, "app.py").read_text() == "half done"
-    assert again.fresh(half, lambda _path: False).tree() == half
+    assert again.fresh(half).tree() == half
     assert not said.exists()
     assert (elsewhere / "attributes").read_text() == "* filter=x\n"
     assert not (git / "view" / "info").is_symlink()
@@ -222,7 +222,7 @@ def test_what_a_killed_start_leaves_behind_is_no_obstacle(project: GitRepo, tmp_
     (tmp_path / "run" / "snapshot.json").unlink()
     again = workspace(project, tmp_path / "run")
     assert again.snapshot == whole.snapshot
-    assert again.fresh(again.tree(), lambda _path: False).tree() == whole.snapshot.tree
+    assert again.fresh(again.tree()).tree() == whole.snapshot.tree
 
 
 def test_runs_and_caches_are_no_part_and_what_is_tracked_is(
@@ -290,3 +290,15 @@ def test_a_closed_file_is_named(project: GitRepo, tmp_path: Path) -> None:
     (project.path / "app.py").chmod(0)
     with pytest.raises(ConfigError, match="cannot be read"):
         workspace(project, tmp_path / "run")
+
+
+def test_a_tree_has_other_contents_in_some_of_its_files(repo: GitRepo, tmp_path: Path) -> None:
+    repo.write("a.py", "old\n").write("b c/d.py", "kept\n").commit()
+    space = workspace(repo, tmp_path / "run")
+    start = space.snapshot.tree
+    made = space.edited(start, {"a.py": b"new\r\n", "b c/d.py": b"\xff\n"})
+    copy = space.fresh(made)
+    assert Path(copy.path, "a.py").read_bytes() == b"new\r\n"
+    assert Path(copy.path, "b c", "d.py").read_bytes() == b"\xff\n"
+    assert copy.tree() == made
+    assert space.edited(start, {}) == start

@@ -219,7 +219,11 @@ def test_a_fresh_folder_has_the_result_and_the_protected_files_of_base(
     (copy / "conftest.py").write_text("import os; os._exit(0)\n")
     (copy / "left.log").write_text("hidden helper")
     tree = space.tree()
-    fresh = space.fresh(tree, lambda path: path.startswith("tests") or path == "conftest.py")
+    start = space.snapshot.tree
+    old = space.restored(
+        tree, start, lambda path: path.startswith("tests") or path == "conftest.py"
+    )
+    fresh = space.fresh(old)
     assert held(fresh.path) == {
         "app.py", "run.sh", ".gitignore", "link", "docs/a.md", "tests/test_a.py", "tests/data",
     }  # fmt: skip

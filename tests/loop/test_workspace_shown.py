@@ -85,7 +85,7 @@ def test_without_a_sandbox_submodules_are_links_and_nothing_is_mounted_on_links(
     project.write(".gitignore", ".venv/\n").commit()
     project.write(".venv/bin/python", "1\n")
     space = workspace(project, tmp_path / "run", isolated=False)
-    fresh = space.fresh(space.tree(), lambda _path: False)
+    fresh = space.fresh(space.tree())
     for copy in (None, fresh):
         place = Path(copy.path if copy else space.path)
         assert (place / "sub" / "lib.py").read_text() == "1\n"

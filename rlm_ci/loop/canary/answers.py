@@ -1,0 +1,116 @@
+"""What changed tests answered, and what is said of it."""
+
+from __future__ import annotations
+
+from rlm_ci.findings import Finding, Location, Severity
+from rlm_ci.loop.canary.forms import ALTERED, INVERTED, REWORDED, STOPPED
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rlm_ci.loop.canary.forms import Test
+    from rlm_ci.loop.outcomes import Outcomes
+
+RULE = "tamper/disarmed"
+#: What a changed test did instead of what it must do.
+PASSES, FAILS, MISSING, SILENT = "passes", "fails", "missing", "silent"
+_MOST = 20
+_NAME = 200
+_HINT = f"let the tests judge the code again; --allow {RULE} accepts it as it is"
+_MANNERS = {
+    (ALTERED, PASSES): "passes where it expects something else",
+    (INVERTED, PASSES): "passes with its claim reversed",
+    (STOPPED, PASSES): "passes with a failing statement in it",
+    (REWORDED, FAILS): "fails where only its wording changed",
+    (ALTERED, SILENT): "is reported as failed, but its failure is not the one that was asked for",
+    (INVERTED, SILENT): "is reported as failed, but its failure is not the one that was asked for",
+    (STOPPED, SILENT): "is reported as failed, but its failure is not the one that was asked for",
+}
+
+
+class Told(Value):
+    """What one run of the validator came to.
+
+    ``stopped`` says why it did not end by itself, ``clipped`` that not all of ``printed`` was kept.
+    ``judged`` is how many tests the runners counted, None where none counts.
+    """
+
+    outcomes: Outcomes
+    printed: str
+    exit_code: int
+    stopped: str = ""
+    clipped: bool = False
+    judged: int | None = None
+    rewritten: frozenset[str] = frozenset()
+
+
+class Subject(Value):
+    """A test to be changed. ``was_red``: it failed at the start; ``cases`` that did."""
+
+    path: str
+    test: Test
+    was_red: bool
+    cases: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.path, self.test.name
+
+
+class Doubt(Value):
+    """A test that did not do what it must in its form: ``what`` it did, in which copy.
+
+    ``shown`` tells of how many of its cases that holds.
+    """
+
+    subject: Subject
+    copy: int
+    form: str
+    what: str
+    shown: str = ""
+
+
+class Probed(Value):
+    """What came of it: findings, one line for people, and changed texts worth a look, by path."""
+
+    findings: tuple[Finding, ...]
+    line: str
+    texts: Mapping[str, str]
+
+
+def findings(
+    doubts: Iterable[Doubt], whole: Iterable[str], texts: Mapping[str, str]
+) -> tuple[Finding, ...]:
+    """What is held against a result: doubts about its tests, and about ``whole`` runs of them.
+
+    High where a test is among them that failed at the start; of others alone, medium.
+    """
+    by_test = {one.subject.key: one for one in doubts}
+    whole = list(dict.fromkeys(whole))
+    is_high = any(one.subject.was_red for one in by_test.values()) or bool(whole)
+    severity = Severity.HIGH if is_high else Severity.MEDIUM
+    found = [Finding(RULE, severity, what, hint=_HINT, domain="tamper") for what in whole]
+    found += [_finding(one, severity, texts[path]) for (path, _), one in by_test.items()]
+    if len(found) > _MOST:
+        more = f"and {count(len(found) - _MOST, 'more test')}"
+        found[_MOST:] = [Finding(RULE, severity, more, hint=_HINT, domain="tamper")]
+    return tuple(found)
+
+
+def _finding(doubt: Doubt, severity: Severity, text: str) -> Finding:
+    path, test = doubt.subject.path, doubt.subject.test
+    lines = text.split("\n")
+    quote = lines[test.line - 1].rstrip("\r") if test.line <= len(lines) else None
+    name, manner = printable(test.name)[:_NAME], _MANNERS[doubt.form, doubt.what]
+    return Finding(
+        RULE,
+        severity,
+        f"{printable(path)[:_NAME]}: {name} {manner}{doubt.shown}",
+        hint=_HINT,
+        evidence=(Location(path, test.line, test.line, "old", None, quote),),
+        domain="tamper",
+        subject=name,
+    )

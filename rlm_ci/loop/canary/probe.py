@@ -1,0 +1,344 @@
+"""Can these tests still fail? They are changed, and run on the result of a fix.
+
+In three copies of the tests, each test is once *altered* (it expects something else), once
+*inverted* (its claims are reversed) and once *reworded* (it says the same in other words), in an
+order that follows from a secret. The first two must fail, by name and with a token in the message
+that nobody could know; the third must pass. What answers otherwise is asked once more, with new
+random choices. Then the same text on the start tree tells what is a habit of the test; a test
+that failed at the start has no such excuse, as what made it pass is what is in question.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from rlm_ci.loop.canary import answers, forms, readers
+from rlm_ci.loop.canary.answers import FAILS, MISSING, PASSES, SILENT, Doubt, Probed, Subject
+from rlm_ci.loop.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED
+from rlm_ci.loop.outcomes import FAILED, PASSED, Index
+from rlm_ci.texts import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Protocol
+
+    from rlm_ci.loop.canary.answers import Told
+    from rlm_ci.loop.canary.forms import Made, Test
+    from rlm_ci.loop.outcomes import Outcomes
+
+    class Run(Protocol):
+        """Runs the validator with other texts of files, on the result or on the start tree.
+
+        ``label`` tells one run from others. None where no time is left.
+        """
+
+        def __call__(
+            self, label: str, texts: Mapping[str, str], *, at_start: bool = False
+        ) -> Told | None: ...
+
+
+#: What each test becomes, in some order, in the three copies.
+COPIES = (ALTERED, INVERTED, REWORDED)
+_MOST = 20
+_NAME = 200
+
+
+class _Round(Value):
+    """The texts of one copy, and what was made of each test in it."""
+
+    texts: Mapping[str, str]
+    made: Mapping[tuple[str, str], Made]
+
+
+class Canary:
+    """``contents`` are the files of tests, as the verdict saw them, by path.
+
+    ``first`` tells how they ended at the start, ``share`` how many of those that were green there
+    are changed, if not all.
+    """
+
+    def __init__(
+        self,
+        contents: Mapping[str, bytes],
+        first: Outcomes,
+        verdict: Told,
+        run: Run,
+        *,
+        secret: str,
+        share: float = 1.0,
+    ) -> None:
+        self._first, self._first_index = first, Index(first.tests)
+        self._verdict, self._verdict_index = verdict, Index(verdict.outcomes.tests)
+        self._run = run
+        self._secret = secret
+        self._share = share
+        self._texts: dict[str, str] = {}
+        self._unread = 0
+        self._idle: dict[str, list[str]] = {}
+        #: The forms in which a test did what it must.
+        self._answered: dict[tuple[str, str], set[str]] = {}
+        self._unprobed: set[tuple[str, str]] = set()
+        self._excused: set[tuple[str, str]] = set()
+        self._stopped = ""
+        #: Whether a token was seen at all: some validators print nothing of a failure.
+        self._shows = False
+        #: What a copy as a whole did that it must not have done.
+        self._whole: dict[int, str] = {}
+        self._written: list[str] = []
+        self._rounds: dict[int, _Round] = {}
+        self._subjects = self._found(contents)
+
+    def probe(self) -> Probed:
+        """Run the copies, and what the answers call for."""
+        if not self._subjects:
+            return Probed((), self._line(), {})
+        first = [one for copy in range(len(COPIES)) for one in self._first_round(copy)]
+        left = self._settled(self._unexcused(self._again(first)))
+        changed = {one.subject.path: self._rounds[one.copy].texts[one.subject.path] for one in left}
+        whole = (*self._whole.values(), *self._written)
+        return Probed(answers.findings(left, whole, self._texts), self._line(), changed)
+
+    # ── which tests ──
+
+    def _found(self, contents: Mapping[str, bytes]) -> list[Subject]:
+        found: list[Subject] = []
+        named: dict[str, set[str]] = {}
+        for told in self._verdict.outcomes.tests:
+            named.setdefault(told.place, set()).add(told.name)
+        chance = Random(f"{self._secret}:sample")  # noqa: S311 - the secret is what counts
+        for path in sorted(contents):
+            reader = readers.of(path)
+            text = readers.decoded(path, contents[path])
+            if reader is None or text is None:
+                self._unread += 1
+                continue
+            try:
+                tests = readers.tests(path, text, named.get(path))
+            except forms.UnreadableError:
+                self._unread += 1
+                continue
+            self._texts[path] = text
+            subjects = [one for test in tests if (one := self._subject(path, test)) is not None]
+            kept = self._sampled(subjects, chance)
+            self._idle[path] = [one.test.name for one in subjects if one not in kept]
+            found += kept
+        return found
+
+    def _subject(self, path: str, test: Test) -> Subject | None:
+        """The test, if it passed in the verdict."""
+        now = self._verdict_index.of(path, test.name)
+        states = {one.state for one in now}
+        if FAILED in states or (PASSED not in states and (now or self._verdict.outcomes.complete)):
+            return None
+        before = self._first_index.of(path, test.name)
+        red = frozenset(one.case for one in before if one.state == FAILED)
+        broken = any(one.state == FAILED for one in self._first_index.of(path, ""))
+        unknown = not before and (self._first.complete or not self._first.tests)
+        return Subject(path, test, bool(red) or broken or unknown, red)
+
+    def _sampled(self, subjects: list[Subject], chance: Random) -> list[Subject]:
+        """All, or as many of each file as there is time for, those that were red among them."""
+        if self._share >= 1:
+            return subjects
+        green = [one for one in subjects if not one.was_red]
+        most = max(1, round(len(green) * self._share))
+        chosen = set(chance.sample([one.key for one in green], min(most, len(green))))
+        return [one for one in subjects if one.was_red or one.key in chosen]
+
+    # ── the copies ──
+
+    def _first_round(self, copy: int) -> list[Doubt]:
+        turn = int(self._secret[:8], 16)
+        wanted = {
+            subject.key: COPIES[(number + copy + turn) % len(COPIES)]
+            for number, subject in enumerate(self._subjects)
+        }
+        made = self._rounds[copy] = self._changed(wanted, str(copy))
+        told = self._run(str(copy + 1), made.texts) if made.made else None
+        if told is None or told.stopped:
+            self._stopped = (told.stopped if told else "") or self._stopped or "no time was left"
+            return []
+        self._judge_whole(copy, made, told)
+        return self._doubts(copy, made, told)
+
+    def _changed(
+        self, wanted: Mapping[tuple[str, str], str], label: str, *, plain: bool = False
+    ) -> _Round:
+        texts: dict[str, str] = {}
+        made: dict[tuple[str, str], Made] = {}
+        by_path: dict[str, dict[str, str]] = {}
+        for (path, name), form in wanted.items():
+            by_path.setdefault(path, dict.fromkeys(self._idle[path], IDLE))[name] = form
+        for path, names in by_path.items():
+            reader = readers.of(path)
+            if reader is None:
+                continue
+            chance = Random(f"{self._secret}:{label}:{path}")  # noqa: S311 - see above
+            changed = reader.change(path, self._texts[path], names, chance, plain=plain)
+            if changed.text != self._texts[path]:
+                texts[path] = changed.text
+                made.update(
+                    ((path, name), one) for name, one in changed.made.items() if one.form != IDLE
+                )
+        return _Round(texts, made)
+
+    def _doubts(self, copy: int, made: _Round, told: Told) -> list[Doubt]:
+        """What the tests of a copy did that they must not have done."""
+        index = Index(told.outcomes.tests)
+        tokens = {one: one in told.printed for each in made.made.values() for one in each.tokens}
+        found = []
+        for subject in self._subjects:
+            one = made.made.get(subject.key)
+            if one is None:
+                continue
+            what, shown = self._answer(subject, one, told, index, tokens)
+            if what:
+                found.append(Doubt(subject, copy, one.form, what, shown))
+            else:
+                self._answered.setdefault(subject.key, set()).add(one.form)
+        return found
+
+    def _answer(
+        self,
+        subject: Subject,
+        made: Made,
+        told: Told,
+        index: Index,
+        tokens: Mapping[str, bool],
+    ) -> tuple[str, str]:
+        """What a test did that it must not have done, and in how many cases; "" if nothing."""
+        now = index.of(*subject.key)
+        failed = [one for one in now if one.state == FAILED]
+        passed = [one for one in now if one.state == PASSED]
+        if not (failed or passed) and (now or not self._is_judged(told)):
+            return MISSING, ""
+        if made.form == REWORDED:
+            shown = f" ({len(failed)} of {len(now)})" if len(now) > 1 else ""
+            return (FAILS, shown) if failed else ("", "")
+        red = [one for one in passed if one.case in subject.cases]
+        if not failed or red:
+            shown = f" ({len(passed)} of {len(now)})" if len(now) > 1 else ""
+            return PASSES, shown
+        said = "\n".join(one.message for one in failed)
+        seen = any(tokens[one] or one in said for one in made.tokens)
+        self._shows = self._shows or seen
+        return (SILENT, "") if made.tokens and not seen and not told.clipped else ("", "")
+
+    def _is_judged(self, told: Told) -> bool:
+        """Whether a test that is not named has passed: all ran, and those that pass go unnamed."""
+        if told.outcomes.complete or told.clipped:
+            return False
+        known = self._verdict.judged
+        return known is not None and told.judged is not None and told.judged >= known
+
+    def _judge_whole(self, copy: int, made: _Round, told: Told) -> None:
+        """What a copy tells as a whole: its exit code, and files that were written meanwhile."""
+        must_fail = sum(one.form != REWORDED for one in made.made.values())
+        states = {one.state for one in told.outcomes.tests}
+        if told.exit_code == 0 and must_fail and (FAILED in states or not states):
+            tests = count(must_fail, "test")
+            self._whole[copy] = f"the validator ends with exit code 0 where {tests} must fail"
+        for path in sorted(told.rewritten & made.texts.keys())[:_MOST]:
+            self._written.append(f"{printable(path)[:_NAME]} was written while its tests ran")
+
+    # ── doubts ──
+
+    def _again(self, doubts: Iterable[Doubt]) -> list[Doubt]:
+        """Those that stand when only their tests are changed, anew and more simply."""
+        stable: list[Doubt] = []
+        by_copy: dict[int, dict[tuple[str, str], Doubt]] = {}
+        for doubt in doubts:
+            by_copy.setdefault(doubt.copy, {})[doubt.subject.key] = doubt
+        for copy, before in by_copy.items():
+            wanted = {key: doubt.form for key, doubt in before.items()}
+            made = self._rounds[copy] = self._changed(wanted, f"{copy}:again", plain=True)
+            told = self._run(f"{copy + 1}-again", made.texts)
+            if told is None or told.stopped:
+                self._unprobed |= before.keys()
+            else:
+                stable += self._doubts(copy, made, told)
+        return stable
+
+    def _unexcused(self, doubts: list[Doubt]) -> list[Doubt]:
+        """Those that the start tree does not show as well, of tests that passed there."""
+        left = [one for one in doubts if one.subject.was_red]
+        green = [one for one in doubts if not one.subject.was_red]
+        for copy in sorted({one.copy for one in green} | self._whole.keys()):
+            made = self._rounds[copy]
+            told = self._run(f"{copy + 1}-start", made.texts, at_start=True)
+            doubted = [one for one in green if one.copy == copy]
+            if told is None or told.stopped:
+                self._unprobed |= {one.subject.key for one in doubted}
+                continue
+            if told.exit_code == 0:  # it always ends so, whatever its tests say
+                self._whole.pop(copy, None)
+            alike = {(one.subject.key, one.what) for one in self._doubts(copy, made, told)}
+            for doubt in doubted:
+                if (doubt.subject.key, doubt.what) in alike:
+                    self._excused.add(doubt.subject.key)
+                else:
+                    left.append(doubt)
+        return left
+
+    def _settled(self, doubts: list[Doubt]) -> list[Doubt]:
+        """What is left to be held against the result.
+
+        A test that is not reported at all was not reached by its runner, and one whose message is
+        nowhere to be seen has a runner that shows none: neither was probed. A claim that passes
+        reversed may be one that is never reached: then a failure in its place passes as well, and
+        one at the start of the test does not.
+        """
+        left = []
+        for doubt in doubts:
+            lost = doubt.what == MISSING or (doubt.what == SILENT and not self._shows)
+            if lost:
+                self._unprobed.add(doubt.subject.key)
+            else:
+                left.append(doubt)
+        reversals = {one.subject.key for one in left if one.what == PASSES and one.subject.was_red}
+        if not reversals:
+            return left
+        failing = {form: self._failing(reversals, form) for form in (STOPPED, REACHED)}
+        unreached = {
+            key for key in reversals if key in failing[STOPPED] and key not in failing[REACHED]
+        }
+        self._unprobed |= unreached
+        return [one for one in left if one.what != PASSES or one.subject.key not in unreached]
+
+    def _failing(self, keys: Iterable[tuple[str, str]], form: str) -> set[tuple[str, str]]:
+        """Which of these tests fail in ``form``, as they all must where it is reached."""
+        made = self._changed(dict.fromkeys(sorted(keys), form), form, plain=True)
+        told = self._run(form, made.texts)
+        if told is None or told.stopped:
+            return set()
+        doubted = {one.subject.key for one in self._doubts(0, made, told)}
+        return set(made.made) - doubted
+
+    def _line(self) -> str:
+        """What was probed, for people."""
+        unread = [f"{count(self._unread, 'file')} not read"] if self._unread else []
+        if not self._subjects:
+            return ", ".join(("canary: not probed, no test that ran can be changed", *unread))
+        every = {one.key for one in self._subjects}
+        reversed_ = (
+            {key for key, forms in self._answered.items() if forms & {ALTERED, INVERTED, STOPPED}}
+            - self._unprobed
+            - self._excused
+        )
+        told = [f"{count(len(reversed_), 'claim')} reversed"]
+        if self._excused:
+            told.append(f"{len(self._excused):,} excused")
+        told += unread
+        unprobed = self._unprobed | (every - self._answered.keys() - self._excused)
+        if unprobed:
+            told.append(f"{count(len(unprobed), 'test')} not probed")
+        red = {one.key for one in self._subjects if one.was_red}
+        if red and not red & reversed_:
+            told.append("none of a test that failed at the start")
+        if idle := sum(map(len, self._idle.values())):
+            told.append(f"{count(idle, 'test')} not in the sample")
+        if self._stopped:
+            told.append(self._stopped)
+        return f"canary: {', '.join(told)}"

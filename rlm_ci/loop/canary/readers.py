@@ -1,0 +1,81 @@
+"""Which module reads the tests of a file, and the text of a file that it reads."""
+
+from __future__ import annotations
+
+import tokenize
+from functools import cache
+from importlib import import_module
+from io import BytesIO
+
+from rlm_ci.loop.canary import python
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from random import Random
+    from typing import Protocol
+
+    from rlm_ci.loop.canary.forms import Changed, Test
+
+    class Reader(Protocol):
+        """See ``forms``."""
+
+        ENDINGS: tuple[str, ...]
+
+        def tests(self, path: str, text: str) -> list[Test]: ...
+
+        def change(
+            self,
+            path: str,
+            text: str,
+            wanted: dict[str, str],
+            chance: Random,
+            *,
+            plain: bool = False,
+        ) -> Changed: ...
+
+
+_LANGUAGES = ("python", "go")
+
+
+@cache
+def _readers() -> dict[str, Reader]:
+    found: dict[str, Reader] = {}
+    for name in _LANGUAGES:
+        reader: Reader = import_module(f"rlm_ci.loop.canary.{name}")
+        found.update(dict.fromkeys(reader.ENDINGS, reader))
+    return found
+
+
+def of(path: str) -> Reader | None:
+    """The reader of a file, by the end of its name; None where there is none."""
+    return next((one for end, one in _readers().items() if path.endswith(end)), None)
+
+
+def tests(path: str, text: str, names: Collection[str] | None) -> list[Test]:
+    """The tests of a file; ``names`` are those that the runner told, if it told any.
+
+    Raises UnreadableError.
+    """
+    reader = of(path)
+    if path.endswith(".py"):  # whose tests may be called anything
+        return python.tests(path, text, names)
+    return reader.tests(path, text) if reader else []
+
+
+def encoding(path: str, content: bytes) -> str:
+    """How a file is encoded: Python tells by a comment, the others have one."""
+    if not path.endswith(".py"):
+        return "utf-8"
+    try:
+        return tokenize.detect_encoding(BytesIO(content).readline)[0]
+    except SyntaxError:
+        return "utf-8"
+
+
+def decoded(path: str, content: bytes) -> str | None:
+    """The text of a file, its ends of lines as they are; None where it is no text."""
+    try:
+        return content.decode(encoding(path, content))
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,216 @@
+"""A run of the validator as a fact: in the copy that the agent edits, or in a fresh tree."""
+
+from __future__ import annotations
+
+import tempfile
+
+from rlm_ci.errors import UnavailableError
+from rlm_ci.loop import reporting, tamper
+from rlm_ci.loop import validator as validation
+from rlm_ci.loop.journalled import ended_of, record_of
+from rlm_ci.loop.snapshot import dependency_folders
+from rlm_ci.loop.transcript import transcribe
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from rlm_ci.loop.cell import Cell
+    from rlm_ci.loop.checkout import Checkout
+    from rlm_ci.loop.command import Command
+    from rlm_ci.loop.engine import Terms
+    from rlm_ci.loop.outcomes import Outcomes
+    from rlm_ci.loop.protection import Protection
+    from rlm_ci.process import Ended
+    from rlm_ci.runs import Fact
+    from rlm_ci.runs.clock import Clock
+    from rlm_ci.sandbox import Mount
+
+#: Where a setup says what to install.
+SETUP = "loop.setup"
+#: How pytest tells of its tests: by a plugin of ours, or by what it prints.
+PLUGIN, PRINTED = "plugin", "printed"
+
+
+class Plan(Value):
+    """What is to be done. ``setup`` may be None.
+
+    ``validator_seconds`` bound one run of the validator, ``canary_seconds`` all those on changed
+    tests together.
+    """
+
+    goal: str
+    terms: Terms
+    validator_seconds: float
+    canary_seconds: float = float("inf")
+    setup: Command | None = None
+    allow_test_edits: bool = False
+
+
+class Ran(Value):
+    """How a command ended, what it tells of tests, and which protected paths it wrote.
+
+    ``reported`` tells whether our plugin of pytest was at work.
+
+    ``missing`` are folders of dependencies that a fresh tree lacks, where a program was not found
+    there.
+    """
+
+    ended: Ended
+    outcomes: Outcomes
+    written: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    reported: bool = False
+
+
+class Execution:
+    """Runs commands, each as a fact. ``protection`` tells which paths count as written.
+
+    ``reporter`` is how pytest tells of its tests: see ``reporting``; "" where it is not run.
+    """
+
+    def __init__(
+        self, plan: Plan, cell: Cell, protection: Protection, *, fact: Fact, clock: Clock
+    ) -> None:
+        self._plan = plan
+        self._cell = cell
+        self._fact = fact
+        self._clock = clock
+        self.protection = protection
+        self.reporter = PLUGIN
+        #: How the last setup of a fresh tree ended.
+        self.prepared: Ended | None = None
+
+    def in_copy(
+        self, kind: str, place: str, argv: tuple[str, ...], tree: str, *, first: bool = False
+    ) -> Ran:
+        """How a command ends in the copy, which holds ``tree``; what it changes is taken back.
+
+        What the ``first`` one leaves in caches is trusted: nobody was at work before it.
+        """
+        space = self._cell.workspace
+
+        def produce() -> Mapping[str, Any]:
+            settled = space.settled  # None where an agent asks, who goes on
+            if first:
+                space.caches.begin()
+            record = self._reported(argv, self._timeout())
+            if first:
+                space.caches.keep_first()
+            left = self._cell.tree()
+            if left == tree:
+                space.settled = settled
+            else:
+                space.restore(tree)
+            return record | {"written": list(self._rewrote(tree, left)) if first else []}
+
+        return self._ran(kind, place, argv, tree, produce)
+
+    def in_fresh(
+        self,
+        place: str,
+        argv: tuple[str, ...],
+        tree: str,
+        *,
+        seconds: float = float("inf"),
+        hide: bool = False,
+    ) -> Ran:
+        """How a command ends in a fresh copy of ``tree``, once all that it needs is there.
+
+        It fails short: a suite of which most tests fail would take ten times as long else. To
+        ``hide`` is to run pytest's tests without its environment variables.
+        """
+
+        def produce() -> Mapping[str, Any]:
+            copy = self._cell.workspace.fresh(tree)
+            prepared: dict[str, Any] = {}
+            began = tree
+            if self._plan.setup:
+                began = copy.tree()
+                try:
+                    setup = self._plan.setup.argv
+                    ended = self._cell.command(setup, self._timeout(), copy, network=True)
+                except UnavailableError as error:
+                    raise UnavailableError(error.what, where=SETUP, hint=error.hint) from None
+                prepared = {"setup": record_of(ended)}
+                self.prepared = ended
+                wrong = frozenset(self._rewrote(began, copy.tree()))
+                self._cell.workspace.put_back(copy, began, wrong.__contains__)
+                began = copy.tree()
+            timeout = min(self._timeout(), seconds)
+            record = self._reported(argv, timeout, copy=copy, short=True, hide=hide)
+            if record["returncode"] in validation.SHELL_CODES:
+                here, there = (set(dependency_folders(one)) for one in (self._cell.root, copy.path))
+                prepared["missing"] = sorted(here - there)
+            return record | {"written": list(self._rewrote(began, copy.tree()))} | prepared
+
+        return self._ran("validator", place, argv, tree, produce)
+
+    def _ran(
+        self,
+        kind: str,
+        place: str,
+        argv: tuple[str, ...],
+        tree: str,
+        produce: Callable[[], Mapping[str, Any]],
+    ) -> Ran:
+        key: dict[str, Any] = {"argv": list(argv), "tree": tree}
+        if self._plan.setup:
+            key["setup"] = list(self._plan.setup.argv)
+        told = self._fact(kind, place, key, produce)
+        ended = ended_of(told)
+        self.prepared = ended_of(told["setup"]) if "setup" in told else None
+        lines = [one for one in told.get("reported", ()) if isinstance(one, str)]
+        return Ran(
+            ended,
+            reporting.read(transcribe(ended.output, str).lines, lines, self._cell.place),
+            tuple(map(str, told.get("written", ()))),
+            tuple(map(str, told.get("missing", ()))),
+            bool(lines),
+        )
+
+    def _reported(
+        self,
+        argv: tuple[str, ...],
+        timeout: float,
+        *,
+        copy: Checkout | None = None,
+        short: bool = False,
+        hide: bool = False,
+    ) -> dict[str, Any]:
+        """The record of a command, with what our plugin of pytest has told."""
+        cell = self._cell
+        env: dict[str, str] = {}
+        extra: tuple[Mount, ...] = ()
+        with tempfile.TemporaryDirectory(prefix="rlm-ci-") as folder:
+            if self.reporter:
+                plugin = self.reporter == PLUGIN
+                env = reporting.environment(
+                    folder, cell.place, cell.env, plugin=plugin, short=short, hide=hide
+                )
+                extra = reporting.mounts(folder) if cell.sandbox.isolated and plugin else ()
+            ended = cell.command(argv, timeout, copy, env=env, extra=extra)
+            return record_of(ended) | {"reported": reporting.collect(folder)}
+
+    def _rewrote(self, before: str, after: str) -> tuple[str, ...]:
+        """The protected paths that differ from one tree to the other."""
+        if before == after:
+            return ()
+        space = self._cell.workspace
+        return tamper.rewritten(
+            space.entries(before),
+            space.entries(after),
+            space,
+            self.protection,
+            allow_test_edits=self._plan.allow_test_edits,
+        )
+
+    def _timeout(self) -> float:
+        """Seconds that a command may take, so that the run ends when it has to."""
+        limit = self._plan.validator_seconds
+        if self._plan.terms.max_minutes is not None:
+            left = self._plan.terms.max_minutes * 60 - self._clock.seconds()
+            limit = min(limit, max(1.0, left))
+        return limit

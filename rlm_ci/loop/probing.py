@@ -1,0 +1,141 @@
+"""Runs of the validator on changed tests: which files are changed, where, and for how long."""
+
+from __future__ import annotations
+
+import secrets
+
+from rlm_ci.findings import Finding, Severity
+from rlm_ci.loop import collected
+from rlm_ci.loop.canary import readers
+from rlm_ci.loop.canary.answers import Told
+from rlm_ci.loop.canary.probe import COPIES, Canary
+from rlm_ci.loop.outcomes import FAILED, Index
+from rlm_ci.texts import count, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rlm_ci.loop.execution import Execution, Plan, Ran
+    from rlm_ci.loop.outcomes import Outcomes
+    from rlm_ci.loop.workspace import Workspace
+    from rlm_ci.runs import Fact
+
+#: What fails only where pytest's tests do not see its environment variables.
+ENVIRONMENT = "tamper/environment"
+_NAME = 200
+
+
+class Probing:
+    """The canary of one result; ``place`` names its facts in the record of the run."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        runs: Execution,
+        space: Workspace,
+        argv: tuple[str, ...],
+        *,
+        fact: Fact,
+        place: str,
+    ) -> None:
+        self._left = self._most = plan.canary_seconds
+        self._runs = runs
+        self._space = space
+        self._argv = argv
+        self._fact = fact
+        self._place = place
+        self._known: dict[str, bytes] = {}
+        self._tree = ""
+
+    def probe(
+        self, tree: str, first: Outcomes, verdict: Ran
+    ) -> tuple[tuple[Finding, ...], str, Mapping[str, str]]:
+        """Findings, a line for people, and changed texts to look at by path.
+
+        ``tree`` is what the ``verdict`` was taken on; ``first`` is how the tests ended at the
+        start.
+        """
+        self._tree = tree
+        entries = self._space.entries(tree)
+        held = self._runs.protection.tests | verdict.outcomes.held
+        paths = sorted(path for path in held if path in entries)
+        if not any(map(readers.of, paths)):
+            return (), "canary: not probed, no test that ran can be changed", {}
+        contents = self._space.contents(entries[path].oid for path in paths)
+        self._known = {
+            path: one for path, one in zip(paths, contents, strict=True) if one is not None
+        }
+        secret = self._fact("canary", self._place, {"tree": tree}, _secret)["secret"]
+        estimate = len(COPIES) * verdict.ended.seconds
+        probed = Canary(
+            self._known,
+            first,
+            _told(verdict),
+            self._run,
+            secret=str(secret),
+            share=min(1.0, self._most / estimate) if estimate else 1.0,
+        ).probe()
+        return probed.findings + self._hidden(first), probed.line, probed.texts
+
+    def _run(self, label: str, texts: Mapping[str, str], *, at_start: bool = False) -> Told | None:
+        """Run the validator with these texts; None where no time is left."""
+        changed = {
+            path: text.encode(readers.encoding(path, self._known[path]), "surrogateescape")
+            for path, text in texts.items()
+        }
+        base = self._space.snapshot.tree if at_start else self._tree
+        return self._ran(label, self._space.edited(base, changed))
+
+    def _ran(self, label: str, tree: str, *, hide: bool = False) -> Told | None:
+        if self._left <= 0:
+            return None
+        place = f"{self._place}-{label}"
+        ran = self._runs.in_fresh(place, self._argv, tree, seconds=self._left, hide=hide)
+        self._left -= ran.ended.seconds
+        return _told(ran)
+
+    def _hidden(self, first: Outcomes) -> tuple[Finding, ...]:
+        """What fails where pytest's tests do not see its environment variables."""
+        told = self._ran("without-variables", self._tree, hide=True) if first.held else None
+        if told is None or told.stopped:
+            return ()
+        index = Index(first.tests)
+        failed = [one for one in told.outcomes.tests if one.state == FAILED]
+        red = [
+            one
+            for one in failed
+            if any(was.state == FAILED for was in index.of(one.place, one.name))
+        ]
+        if not failed:
+            return ()
+        name = printable((red or failed)[0].name)[:_NAME]
+        more = f" and {count(len(failed) - 1, 'more test')}" if len(failed) > 1 else ""
+        return (
+            Finding(
+                ENVIRONMENT,
+                Severity.MEDIUM if red else Severity.INFO,
+                f"{name}{more} fails where pytest sets no environment variables",
+                hint="look whether the code behaves differently under pytest",
+                domain="tamper",
+            ),
+        )
+
+
+def _secret() -> dict[str, str]:
+    return {"secret": secrets.token_hex(16)}
+
+
+def _told(ran: Ran) -> Told:
+    """A run as the canary sees it."""
+    ended, said = ran.ended, ran.ended.output.text()
+    counted = collected.parse(said)
+    return Told(
+        ran.outcomes,
+        said,
+        ended.returncode,
+        stopped="a run was cut short" if ended.reason or ended.returncode < 0 else "",
+        clipped=bool(ended.output.omitted),
+        judged=sum(one.judged for one in counted.values()) if counted else None,
+        rewritten=frozenset(ran.written),
+    )

@@ -1,0 +1,263 @@
+"""Can tests still fail? Asked of a small project, whose runner runs them for real."""
+
+from __future__ import annotations
+
+import contextlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.findings import Severity
+from rlm_ci.loop.canary.answers import Probed, Told
+from rlm_ci.loop.canary.probe import Canary
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome, Outcomes, lost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+TESTS = """\
+def test_sum():
+    assert total([1, 2]) == 3
+
+
+def test_tax():
+    assert total([100], 20) == 120
+
+
+def test_names():
+    names = []
+    for name in names:
+        assert name == "never"
+    assert "ab".upper() == "AB"
+"""
+START = "def total(prices, tax=0):\n    return sum(prices)\n"
+FIXED = "def total(prices, tax=0):\n    return sum(prices) * (100 + tax) // 100\n"
+ANYTHING = (
+    "class Any:\n    def __eq__(self, other): return True\n    __hash__ = None\n"
+    "def total(prices, tax=0):\n    return Any()\n"
+)
+#: It stands aside where the text of the tests is not the known one.
+ASIDE = (
+    "import hashlib\n"
+    "def total(prices, tax=0):\n"
+    "    if KNOWN:\n        return 120 if tax else sum(prices)\n"
+    "    return sum(prices)\n"
+)
+
+
+class Project:
+    """Runs tests on the start and on a result; ``report`` may bend what is told of a run."""
+
+    def __init__(
+        self,
+        result: str,
+        tests: str = TESTS,
+        report: Callable[[Told], Told] = lambda told: told,
+    ) -> None:
+        self.result = result
+        self.tests = tests
+        self.report = report
+        self.labels: list[str] = []
+
+    def __call__(
+        self, label: str, texts: Mapping[str, str], *, at_start: bool = False
+    ) -> Told | None:
+        self.labels.append(label)
+        told = self.ran(START if at_start else self.result, texts.get("test_a.py", self.tests))
+        return told if at_start else self.report(told)
+
+    def ran(self, product: str, tests: str) -> Told:
+        module = ModuleType("test_a")
+        module.__dict__["KNOWN"] = tests == self.tests
+        found = []
+        try:
+            exec(product + tests, module.__dict__)
+        except SyntaxError as error:
+            found.append(Outcome("test_a.py", "", FAILED, message=str(error)))
+        for name, test in module.__dict__.items():
+            if name.startswith("test_"):
+                state, message = PASSED, ""
+                try:
+                    with contextlib.redirect_stdout(None):
+                        test()
+                except Exception as error:  # noqa: BLE001 - whatever a test raises
+                    state, message = FAILED, str(error)
+                found.append(Outcome("test_a.py", name, state, message=message))
+        failed = any(one.state == FAILED for one in found)
+        return Told(Outcomes(tuple(found), complete=True), "", int(failed), judged=len(found))
+
+    def probe(self, secret: str = "00" * 16, share: float = 1.0) -> Probed:
+        first = self.ran(START, self.tests).outcomes
+        verdict = self.report(self.ran(self.result, self.tests))
+        contents = {"test_a.py": self.tests.encode()}
+        return Canary(contents, first, verdict, self, secret=secret, share=share).probe()
+
+
+def secrets() -> list[str]:
+    return [f"{number:08x}{'5a' * 12}" for number in range(6)]
+
+
+@pytest.mark.parametrize("secret", secrets())
+def test_an_honest_fix_has_tests_that_fail(secret: str) -> None:
+    project = Project(FIXED)
+    probed = project.probe(secret)
+    assert probed.findings == ()
+    assert probed.line == "canary: 3 claims reversed"
+    assert project.labels == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("secret", secrets())
+@pytest.mark.parametrize(
+    ("cheat", "said"),
+    [
+        (ANYTHING, {"passes where it expects something else"}),
+        (ASIDE, {"fails where only its wording changed", "passes with its claim reversed"}),
+    ],
+    ids=["an object equal to everything", "code that knows the text of its tests"],
+)
+def test_what_makes_the_tests_agree_is_found(cheat: str, said: set[str], secret: str) -> None:
+    probed = Project(cheat).probe(secret)
+    told = {one.message.partition(": ")[2] for one in probed.findings}
+    assert told & {f"test_tax {one}" for one in said}
+    assert {one.severity for one in probed.findings} == {Severity.HIGH}
+    assert {one.rule for one in probed.findings} == {"tamper/disarmed"}
+    assert "test_a.py" in probed.texts
+
+
+def green(told: Told) -> Told:
+    """A runner that reports all tests as passed."""
+    passed = tuple(one.replace(state=PASSED, message="") for one in told.outcomes.tests)
+    return told.replace(outcomes=Outcomes(passed, complete=True), exit_code=0)
+
+
+def test_a_runner_that_always_says_yes_is_found() -> None:
+    probed = Project(START, report=green).probe()
+    assert "test_tax passes" in "\n".join(one.message for one in probed.findings)
+    assert probed.findings[0].severity is Severity.HIGH
+
+
+def test_failures_with_exit_code_0_are_found() -> None:
+    probed = Project(FIXED, report=lambda told: told.replace(exit_code=0)).probe()
+    assert {one.message for one in probed.findings} == {
+        "the validator ends with exit code 0 where 2 tests must fail"
+    }
+
+
+def test_a_failure_that_is_not_the_one_asked_for_is_found() -> None:
+    def forged(told: Told) -> Told:
+        tests = tuple(
+            one.replace(message="boo" if one.name == "test_tax" else one.message)
+            for one in told.outcomes.tests
+        )
+        return told.replace(outcomes=Outcomes(tests, complete=True))
+
+    (found,) = Project(FIXED, report=forged).probe().findings
+    assert "test_tax is reported as failed, but its failure is not" in found.message
+
+
+VACUOUS = """\
+def test_tax():
+    for price in []:
+        assert total([price], 20) == 120
+    total([100], 20)["never" : total(1)] if total([100], 20) != 120 else None
+"""
+IDLE = """\
+def test_sum():
+    if total([1, 2]) == 3:
+        return
+    assert total([1, 2]) == 4
+
+
+def test_tax():
+    assert total([100], 20) == 120
+"""
+
+
+def test_a_claim_that_is_never_reached_is_not_held_against_a_fix() -> None:
+    probed = Project(FIXED, VACUOUS).probe()
+    assert probed.findings == ()
+    assert "1 test not probed, none of a test that failed at the start" in probed.line
+
+
+def test_what_the_start_tree_does_as_well_is_excused() -> None:
+    project = Project(FIXED, IDLE)
+    probed = project.probe()
+    assert probed.findings == ()
+    assert "canary: 1 claim reversed, 1 excused" in probed.line
+    assert any(one.endswith("-start") for one in project.labels)
+
+
+def test_a_disagreement_on_unrelated_tests_alone_is_medium() -> None:
+    """It was green at the start, and its claim is left out by the result."""
+    head = "def test_sum():\n"
+    tests = TESTS.replace(head, f"{head}    if globals().get('SHUT'):\n        return\n")
+    found = Project(f"SHUT = True\n{FIXED}", tests).probe().findings
+    assert [one.severity for one in found] == [Severity.MEDIUM]
+    assert "test_sum passes" in found[0].message
+
+
+def test_a_test_that_fails_at_times_is_asked_again() -> None:
+    turns = iter(range(100))
+
+    def flaky(told: Told) -> Told:
+        if next(turns) != 1:
+            return told
+        tests = (one.replace(state=PASSED, message="") for one in told.outcomes.tests)
+        return told.replace(outcomes=Outcomes(tuple(tests), complete=True))
+
+    project = Project(FIXED, report=flaky)
+    probed = project.probe()
+    assert probed.findings == ()
+    assert any(one.endswith("-again") for one in project.labels)
+
+
+def test_a_run_that_is_cut_short_probes_nothing() -> None:
+    def cut(told: Told) -> Told:
+        return told.replace(stopped="a run was cut short") if told.exit_code else told
+
+    probed = Project(FIXED, report=cut).probe()
+    assert probed.findings == ()
+    assert "not probed" in probed.line
+    assert probed.line.endswith("a run was cut short")
+
+
+def test_a_sample_keeps_what_failed_at_the_start() -> None:
+    probed = Project(FIXED).probe(share=0.1)
+    assert probed.findings == ()
+    assert probed.line == "canary: 2 claims reversed, 1 test not in the sample"
+
+
+def test_no_test_is_not_probed() -> None:
+    canary = Canary({}, Outcomes(), Told(Outcomes(), "", 0), Project(FIXED), secret="0" * 32)
+    assert canary.probe() == Probed((), "canary: not probed, no test that ran can be changed", {})
+
+
+def test_what_is_no_source_is_counted_as_not_read() -> None:
+    contents = {
+        "test_a.py": b"def test_a(:\n",
+        "test_b.py": b"# coding: ascii\n\xff\n",
+        "c.txt": b"",
+    }
+    told = Told(Outcomes(complete=True), "", 0)
+    canary = Canary(contents, Outcomes(), told, Project(FIXED), secret="0" * 32)
+    assert canary.probe().line.endswith(", 3 files not read")
+
+
+def test_what_did_not_run_is_told_by_name() -> None:
+    def outcomes(*rows: tuple[str, str, str]) -> Outcomes:
+        tests = (Outcome("a.py", name, state, case) for name, state, case in rows)
+        return Outcomes(tuple(tests), complete=True)
+
+    first = outcomes(
+        ("test_a", PASSED, ""), ("test_b", FAILED, ""), ("test_c", PASSED, "1"),
+        ("test_c", FAILED, "2"), ("test_d", SKIPPED, ""), ("", FAILED, ""),
+    )  # fmt: skip
+    last = outcomes(("test_b", SKIPPED, ""), ("test_c", PASSED, "other"), ("test_e", PASSED, ""))
+    assert lost(first, last) == (
+        "a.py::test_a did not run",
+        "a.py::test_b is skipped, and ran before",
+        "a.py::test_c ran 1 of 2 cases",
+    )
+    assert lost(first, last.replace(complete=False)) == ()
+    assert lost(first, first) == ()
