@@ -1,0 +1,209 @@
+"""Tests in JavaScript and TypeScript that must fail, or must pass.
+
+For the runner of node, jest, vitest, mocha and what looks like them: a test is a call of ``test``
+or ``it`` with a function; a claim is a chain from ``expect``, a call of ``assert``, or of a method
+of the ``t`` that tap and ava hand over.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.loop.canary import javascript_literals as literals
+from rlm_ci.loop.canary.forms import (
+    ALTERED,
+    IDLE,
+    INVERTED,
+    REACHED,
+    REWORDED,
+    STOPPED,
+    Changed,
+    Made,
+    Test,
+    token,
+)
+from rlm_ci.loop.canary.javascript_forms import Forms, is_changeable, thrown
+from rlm_ci.loop.canary.javascript_syntax import DIALECTS, SCOPES, Branch, Source
+from rlm_ci.loop.canary.javascript_tests import Found, find
+from rlm_ci.loop.canary.splicing import Edit, spliced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from random import Random
+
+    from rlm_ci.loop.canary.javascript_claims import Claim
+
+ENDINGS = tuple(DIALECTS)
+
+
+def tests(path: str, text: str) -> list[Test]:
+    """The tests of a file in the order of the text.
+
+    A test with others in it is taken for a suite; skipped ones, and ones meant to fail, are left
+    out. Raises UnreadableError for a text that is not of its language.
+    """
+    return [
+        Test(one.name, one.call.line, one.call.last, len(_reversible(one)))
+        for one in find(Source(path, text))
+    ]
+
+
+def change(
+    path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
+) -> Changed:
+    """The text with each of the ``wanted`` tests in its form; all of one name have the same."""
+    source = Source(path, text)
+    changes = _Changes(source, chance, plain=plain)
+    made: dict[str, Made] = {}
+    for one in find(source):
+        if one.name in wanted:
+            new = changes.make(one, wanted[one.name])
+            made[one.name] = _both(made[one.name], new) if one.name in made else new
+    return Changed(spliced(source.content, changes.all()), made)
+
+
+def _both(one: Made, other: Made) -> Made:
+    """What two tests of one name have become."""
+    is_told = one.tokens and other.tokens
+    form = one.form if one.form == other.form else INVERTED
+    return Made(form, one.tokens + other.tokens if is_told else ())
+
+
+def _reversible(test: Found) -> list[Claim]:
+    return [one for one in test.claims if one.is_reversible and is_changeable(one)]
+
+
+class _Changes:
+    """The edits of a text, one test after the other."""
+
+    def __init__(self, source: Source, chance: Random, *, plain: bool) -> None:
+        self._source, self._chance = source, chance
+        self._forms = Forms(source, chance, plain=plain)
+        self._edits: list[Edit] = []
+
+    def all(self) -> list[Edit]:
+        """All edits; nobody checks the types of a changed text."""
+        if not (self._edits and self._source.is_typed):
+            return self._edits
+        first = next(one for one in self._source.root.inner() if one.kind != "hash_bang_line")
+        # Behind other comments: some are for the runner if they are the first thing in a file.
+        at, comment = first.start, "// @ts-nocheck"
+        if self._source.content[:at].endswith(b"\n\n"):
+            return [Edit(at - 1, at - 1, comment), *self._edits]
+        return [Edit(at, at, f"{comment}\n"), *self._edits]
+
+    def make(self, test: Found, form: str) -> Made:
+        """Change one test."""
+        word = token(self._chance)
+        claims = _reversible(test)
+        if form == IDLE:
+            self._idle(test.function)
+            return Made(form)
+        if form == REWORDED:
+            self._reword(test)
+            return Made(form)
+        if form == STOPPED:
+            self._begin(test.function, thrown(word))
+            return Made(form, (word,))
+        if form == ALTERED:
+            found = [literals.altered(self._source, one, self._chance) for one in claims]
+            if any(found):
+                self._edits += [one[0] for one in found if one]
+                return Made(form, tuple(one[1] for one in found if one))
+            form = INVERTED
+        if not claims:
+            self._end(test.function, word)
+            return Made(STOPPED if form == INVERTED else form, (word,))
+        if form == REACHED:
+            self._edits += [self._forms.reached(one, word) for one in claims]
+        else:
+            self._invert(claims, word)
+        return Made(form, (word,))
+
+    def _invert(self, claims: list[Claim], word: str) -> None:
+        done = set()
+        for one in claims:
+            statement = one.repeated
+            if statement is None:
+                self._edits.append(self._forms.inverted(one, word))
+            elif statement.start not in done:
+                done.add(statement.start)
+                if statement.kind == "expression_statement":
+                    self._insert(statement.start, "{ ")
+                    self._insert(statement.end, f"; {thrown(word)} }}")
+                else:
+                    self._insert(statement.end, f"; {thrown(word)}")
+
+    def _reword(self, test: Found) -> None:
+        edits = [edit for one in test.claims for edit in self._forms.reworded(one)]
+        self._edits += edits
+        if edits:
+            return
+        body = _body(test.function)
+        if body.kind != "statement_block":
+            self._insert(body.start, f"({self._void()}, ")
+            self._insert(body.end, ")")
+            return
+        first = _directive(test.function)
+        at = body.start + 1 if first is None else first.end
+        self._insert(at, f"; {self._void()};")
+
+    def _void(self) -> str:
+        return f"void {self._chance.randrange(1, 10**6)}"
+
+    def _begin(self, function: Branch, statement: str) -> None:
+        body = _body(function)
+        if body.kind == "statement_block":
+            self._insert(body.start + 1, f" {statement}")
+        else:
+            self._insert(body.start, f"{{ {statement} return ")
+            self._insert(body.end, "; }")
+
+    def _end(self, function: Branch, word: str) -> None:
+        """Make a test without a claim fail at its end, however it gets there."""
+        body = _body(function)
+        if body.kind == "statement_block":
+            returns = any(one.kind == "return_statement" for one in body.below(SCOPES))
+            if returns:
+                self._insert(body.start + 1, " try {")
+            close = f"}} finally {{ {thrown(word)} }} " if returns else f"; {thrown(word)} "
+            self._insert(body.end - 1, close)
+        elif function.has("async"):
+            self._insert(body.start, "{ await ")
+            self._insert(body.end, f"; {thrown(word)} }}")
+        else:
+            value, fail = token(self._chance), token(self._chance)
+            self._insert(body.start, f"{{ const {value} = ")
+            self._insert(
+                body.end,
+                f"; const {fail} = () => {{ {thrown(word)} }}; return {value} && "
+                f'typeof {value}.then === "function" ? {value}.then({fail}) : {fail}(); }}',
+            )
+
+    def _idle(self, function: Branch) -> None:
+        """Let a test return at once; without a first parameter no runner waits for a callback."""
+        single, listed = function.part("parameter"), function.part("parameters")
+        if single is not None:
+            self._insert(single.start, "(")
+            self._insert(single.end, " = undefined)")
+        for one in listed.inner()[:1] if listed is not None and not _directive(function) else ():
+            named = one if one.kind == "identifier" else one.part("pattern")
+            is_name = named is not None and named.kind == "identifier"
+            if is_name and one.kind != "optional_parameter" and not one.has("="):
+                self._insert(one.end, " = undefined")
+        self._begin(function, "return;")
+
+    def _insert(self, at: int, text: str) -> None:
+        self._edits.append(Edit(at, at, text))
+
+
+def _body(function: Branch) -> Branch:
+    body = function.part("body")
+    return function if body is None else body
+
+
+def _directive(function: Branch) -> Branch | None:
+    """``"use strict"`` at the start of a function: it is one only where it is first."""
+    for one in _body(function).inner()[:1]:
+        if one.kind == "expression_statement" and one.inner()[0].kind == "string":
+            return one
+    return None

@@ -1,0 +1,325 @@
+"""The claims of tests in JavaScript: chains from ``expect``, calls of ``assert``, of ``t.is``."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.loop.canary.javascript_syntax import SCOPES, Branch, Link, Source
+from rlm_ci.values import Value
+
+#: Where a claim stands: a statement, what is returned, the body of an arrow, within an expression.
+STATEMENT, RETURNED, BODY, INNER = "statement", "returned", "body", "inner"
+#: What it is: matchers of jest, words of chai, methods of assert, of the ``t`` of tap and ava, a
+#: comparison with a snapshot, or something that is only known to claim.
+EXPECT, CHAI, ASSERT, TAP, SNAPSHOT, OTHER = "expect", "chai", "assert", "tap", "snapshot", "other"
+
+_ASSERT = frozenset({"assert", "node:assert", "assert/strict", "node:assert/strict"})
+_RUNNERS = frozenset({"node:test", "test", "ava", "tape", "tap"})
+_KNOWN = frozenset({
+    "test", "it", "specify", "fit", "describe", "suite", "context", "expect", "assert", "chai",
+})  # fmt: skip
+#: Methods and their opposites, both ways.
+OPPOSITES = {
+    ASSERT: (
+        ("equal", "notEqual"), ("strictEqual", "notStrictEqual"), ("deepEqual", "notDeepEqual"),
+        ("deepStrictEqual", "notDeepStrictEqual"), ("match", "doesNotMatch"),
+        ("throws", "doesNotThrow"), ("rejects", "doesNotReject"), ("isTrue", "isNotTrue"),
+        ("isFalse", "isNotFalse"), ("isNull", "isNotNull"), ("isUndefined", "isDefined"),
+        ("include", "notInclude"), ("isOk", "isNotOk"), ("instanceOf", "notInstanceOf"),
+        ("isArray", "isNotArray"), ("property", "notProperty"), ("exists", "notExists"),
+        ("eql", "notEql"), ("isEmpty", "isNotEmpty"), ("isString", "isNotString"),
+    ),
+    TAP: (
+        ("is", "not"), ("equal", "notEqual"), ("deepEqual", "notDeepEqual"), ("same", "notSame"),
+        ("strictSame", "strictNotSame"), ("true", "false"), ("truthy", "falsy"), ("ok", "notOk"),
+        ("throws", "notThrows"), ("throwsAsync", "notThrowsAsync"), ("regex", "notRegex"),
+        ("match", "notMatch"), ("like", "unlike"),
+    ),
+}  # fmt: skip
+OPPOSITE = {
+    kind: {one: other for a, b in pairs for one, other in ((a, b), (b, a))}
+    for kind, pairs in OPPOSITES.items()
+}
+_CHAI_WORDS = frozenset({
+    "to", "be", "been", "is", "that", "which", "and", "has", "have", "with", "at", "of", "same",
+    "but", "does", "still", "also", "not", "deep", "nested", "own", "ordered", "any", "all",
+    "itself", "eventually",
+})  # fmt: skip
+_BEFORE_EXPECT = frozenset({"expect", "soft", "poll", "element"})
+_PROMISES = frozenset({
+    "resolves", "rejects", "doesNotReject", "throwsAsync", "notThrowsAsync", "poll", "element",
+    "eventually", "rejected", "rejectedWith", "fulfilled",
+})  # fmt: skip
+#: A function that is called again until its claims hold.
+_RETRIES = re.compile(r"wait|retry|eventually|poll|until", re.IGNORECASE)
+_AROUND = frozenset({"await_expression", "parenthesized_expression"})
+_STATEMENTS = frozenset({"expression_statement", "lexical_declaration", "variable_declaration"})
+
+
+class Claim(Value):
+    """A chain that claims something, and where.
+
+    ``whole`` is the statement, or the expression with its ``await``. ``subject`` is what a chain
+    of ``expect`` begins with, ``given`` what its last call, or the method, has. ``repeated`` is the
+    statement that repeats the claim until it holds. Where it ``is_caught``, by a handler with
+    claims of its own, only those can tell.
+    """
+
+    call: Branch
+    whole: Branch
+    site: str
+    kind: str
+    method: str
+    links: list[Link]
+    subject: tuple[Branch, ...]
+    given: tuple[Branch, ...]
+    is_awaited: bool
+    is_promise: bool
+    repeated: Branch | None = None
+    is_caught: bool = False
+
+    @property
+    def is_reversible(self) -> bool:
+        return not self.is_caught
+
+    def names(self) -> set[str]:
+        return {link.name for link in self.links}
+
+
+class Names:
+    """What names of a file stand for: imports, and variants of ``test`` that it makes."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._words: dict[str, str] = {}
+        #: Functions of assert that are called without it.
+        self.methods: dict[str, str] = {}
+        for node in source.root.below():
+            if node.kind == "import_statement":
+                self._import(node)
+            elif node.kind == "variable_declarator":
+                self._declared(node)
+
+    def word(self, root: Branch) -> str:
+        """What an identifier stands for: itself, unless the file says otherwise."""
+        if root.kind != "identifier":
+            return ""
+        name = self._source.text(root)
+        return self._words.get(name, name)
+
+    def _import(self, node: Branch) -> None:
+        module = node.part("source")
+        if module is None:
+            return
+        for one in node.below():
+            if one.kind == "import_specifier":
+                name, alias = one.part("name"), one.part("alias")
+                self._bind(module, name, alias or name)
+            elif one.kind in ("import_clause", "namespace_import"):
+                self._bind(
+                    module, None, next((x for x in one.parts if x.kind == "identifier"), None)
+                )
+
+    def _bind(self, module: Branch, name: Branch | None, local: Branch | None) -> None:
+        if local is None:
+            return
+        origin, bound = self._source.text(module)[1:-1], self._source.text(local)
+        imported = "default" if name is None else self._source.text(name)
+        if imported in ("default", "strict") and origin in _ASSERT:
+            self._words[bound] = "assert"
+        elif origin in _ASSERT:
+            self.methods[bound] = imported
+        elif imported == "default" and origin in _RUNNERS:
+            self._words[bound] = "test"
+        elif imported in _KNOWN:
+            self._words[bound] = imported
+
+    def _declared(self, node: Branch) -> None:
+        name, value = node.part("name"), node.part("value")
+        if name is None or value is None:
+            return
+        variants = value.inner()[1:] if value.kind == "ternary_expression" else [value]
+        for one in variants:
+            root, links = self._source.chain(one)
+            word, given = self.word(root), links[0].given if links else ()
+            if word == "require" and given and given[0].kind == "string":
+                self._required(given[0], name)
+            elif name.kind == "identifier" and word in _KNOWN - {"expect", "chai"} and links:
+                self._words.setdefault(self._source.text(name), word)
+
+    def _required(self, module: Branch, name: Branch) -> None:
+        if name.kind == "identifier":
+            self._bind(module, None, name)
+        for one in name.inner() if name.kind == "object_pattern" else ():
+            if one.kind == "shorthand_property_identifier_pattern":
+                self._bind(module, one, one)
+            elif one.kind == "pair_pattern":
+                self._bind(module, one.part("key"), one.part("value"))
+
+    def claims(self, function: Branch) -> list[Claim]:
+        """The claims in a function, in the order of the text; none is within another."""
+        context = self._context(function)
+        found = []
+        waiting = [function]
+        while waiting:
+            node = waiting.pop()
+            claim = self._claim(node, context) if _is_top(node) else None
+            if claim is None:
+                waiting += node.parts[::-1]
+                continue
+            found.append(claim)
+        handlers = {one for claim in found if (one := _handled(claim.call)) is not None}
+        placed = []
+        for claim in found:
+            is_caught = any(
+                one.kind == "try_statement" and below.field == "body" and one in handlers
+                for below, one in _steps(claim.call, function)
+            )
+            repeated, is_known = self._repeated(claim.call, function)
+            if is_known:
+                placed.append(claim.replace(repeated=repeated, is_caught=is_caught))
+        return placed
+
+    def _context(self, function: Branch) -> str:
+        """The name of the first parameter of a test: ``t``."""
+        listed = function.part("parameters")
+        first = listed.inner()[:1] if listed is not None else [function.part("parameter")]
+        for one in first:
+            named = one if one is None or one.kind == "identifier" else one.part("pattern")
+            if named is not None and named.kind == "identifier":
+                return self._source.text(named)
+        return ""
+
+    def _claim(self, node: Branch, context: str) -> Claim | None:
+        root, links = self._source.chain(node)
+        word = self.word(root)
+        if not links:
+            return None
+        kind, method, subject = self._kind(word, links, context)
+        if not kind:
+            return None
+        names = {link.name for link in links} | {method}
+        whole, site, is_awaited = _site(node)
+        is_promise = is_awaited or bool(names & _PROMISES)
+        if is_promise and not is_awaited and site == STATEMENT:
+            return None  # nobody waits for it
+        return Claim(
+            node, whole, site, kind, method, links, subject, links[-1].given, is_awaited, is_promise
+        )
+
+    def _kind(
+        self, word: str, links: list[Link], context: str
+    ) -> tuple[str, str, tuple[Branch, ...]]:
+        """What a chain claims, by which method, of what; nothing where it claims nothing."""
+        names = [link.name for link in links]
+        if word == "expect" or names[0] == "expect":
+            return _expected(links)
+        if "should" in names[:-1]:
+            return (CHAI if _is_plain(links[names.index("should") + 1 :]) else OTHER), names[-1], ()
+        if names == [""] and self._source.text(links[0].node.parts[0]) in self.methods:
+            return _asserted(self.methods[self._source.text(links[0].node.parts[0])])
+        if word != "assert" and names[0] == "assert":
+            names = names[1:]
+        elif word != "assert":
+            is_tap = word == context and len(names) == 2 and not names[1]
+            return (TAP, names[0], ()) if is_tap and names[0] in OPPOSITE[TAP] else ("", "", ())
+        names = names[1:] if names[0] == "strict" else names
+        if names == [""]:
+            return ASSERT, "ok", ()
+        return _asserted(names[0]) if len(names) == 2 and not names[1] else ("", "", ())
+
+    def _repeated(self, node: Branch, function: Branch) -> tuple[Branch | None, bool]:
+        """The statement that repeats a claim until it holds, and whether that is known."""
+        for _, one in _steps(node, function):
+            if one.kind not in SCOPES or one.above is None or one.above.kind != "arguments":
+                continue
+            caller = one.above.above
+            if caller is None or one is function:
+                continue
+            root, links = self._source.chain(caller)
+            word = next((link.name for link in reversed(links) if link.name), self.word(root))
+            if _RETRIES.search(word):
+                around = next((x for x in caller.up() if x.kind in _STATEMENTS | SCOPES), None)
+                is_known = around is not None and around.kind in _STATEMENTS
+                return (around, True) if is_known else (None, False)
+        return None, True
+
+
+def _is_top(node: Branch) -> bool:
+    """Whether a chain of calls and members ends here."""
+    if node.kind not in ("call_expression", "member_expression"):
+        return False
+    above = node.above
+    if above is None or node.field not in ("function", "object"):
+        return True
+    return above.kind not in ("call_expression", "member_expression", "non_null_expression")
+
+
+def _steps(node: Branch, function: Branch) -> list[tuple[Branch, Branch]]:
+    """The way up from a node to a function around it: each branch with the one that holds it."""
+    found = []
+    for one in node.up():
+        found.append((node, one))
+        if one is function:
+            break
+        node = one
+    return found
+
+
+def _handled(node: Branch) -> Branch | None:
+    """The ``try`` in whose handler a node stands."""
+    for one in node.up():
+        if one.kind in SCOPES:
+            return None
+        if one.kind == "catch_clause":
+            return one.above
+    return None
+
+
+def _site(call: Branch) -> tuple[Branch, str, bool]:
+    whole, is_awaited = call, False
+    above = call.above
+    while above is not None and (above.kind in _AROUND or above.has("void")):
+        is_awaited |= above.kind == "await_expression"
+        whole, above = above, above.above
+    if above is None:
+        return whole, INNER, is_awaited
+    if above.kind == "expression_statement":
+        return above, STATEMENT, is_awaited
+    if above.kind == "return_statement":
+        return above, RETURNED, is_awaited
+    is_body = above.kind == "arrow_function" and whole.field == "body"
+    return whole, BODY if is_body else INNER, is_awaited
+
+
+def _expected(links: list[Link]) -> tuple[str, str, tuple[Branch, ...]]:
+    at = next((i for i, link in enumerate(links) if not link.name), -1)
+    rest = links[at + 1 :]
+    if at < 0 or not rest or {link.name for link in links[:at]} - _BEFORE_EXPECT:
+        return "", "", ()
+    subject = links[at].given
+    names = [link.name for link in rest]
+    method = next((name for name in reversed(names) if name), "")
+    if "snapshot" in method.lower():
+        return SNAPSHOT, method, subject
+    is_matcher = method.endswith("CalledWith") or (method[:2] == "to" and method[2:3].isupper())
+    if is_matcher and names[-2:] == [method, ""]:
+        known = {*names[:-2]} <= {"not", "resolves", "rejects"}
+        return (EXPECT if known else OTHER), method, subject
+    return (CHAI if _is_plain(rest) else OTHER), method, subject
+
+
+def _is_plain(rest: list[Link]) -> bool:
+    """Whether words of chai say one thing only, so that ``not`` reverses it."""
+    words = [link.name for link in rest]
+    words = words[:-2] if words and not words[-1] else words[:-1]
+    return {*words} <= _CHAI_WORDS
+
+
+def _asserted(method: str) -> tuple[str, str, tuple[Branch, ...]]:
+    if method == "fail":
+        return "", "", ()
+    if "snapshot" in method.lower():
+        return SNAPSHOT, method, ()
+    is_known = method == "ok" or method in OPPOSITE[ASSERT]
+    return (ASSERT if is_known else OTHER), method, ()

@@ -1,0 +1,216 @@
+"""Claims in JavaScript as other forms have them: reversed, taken apart, or never reached."""
+
+from __future__ import annotations
+
+from rlm_ci.loop.canary import javascript_literals as literals
+from rlm_ci.loop.canary.forms import token
+from rlm_ci.loop.canary.javascript_claims import (
+    ASSERT,
+    BODY,
+    CHAI,
+    EXPECT,
+    INNER,
+    OPPOSITE,
+    OTHER,
+    RETURNED,
+    SNAPSHOT,
+    STATEMENT,
+    TAP,
+)
+from rlm_ci.loop.canary.javascript_syntax import FUNCTIONS, SCOPES
+from rlm_ci.loop.canary.splicing import Edit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from random import Random
+
+    from rlm_ci.loop.canary.javascript_claims import Claim
+    from rlm_ci.loop.canary.javascript_syntax import Branch, Source
+
+#: Their expected value can be one that nothing equals.
+_EQUAL = {
+    EXPECT: frozenset({"toBe", "toEqual", "toStrictEqual"}),
+    ASSERT: frozenset({"equal", "strictEqual", "deepEqual", "deepStrictEqual"}),
+}
+_CANNOT = "class", "spread_element"
+
+
+def thrown(word: str) -> str:
+    return f'throw new Error("{word}");'
+
+
+class Forms:
+    """Edits of single claims of one text."""
+
+    def __init__(self, source: Source, chance: Random, *, plain: bool) -> None:
+        self._source, self._chance, self._plain = source, chance, plain
+
+    def inverted(self, claim: Claim, word: str) -> Edit:
+        """The claim reversed: it throws ``word`` where the claim holds."""
+        reversed_ = self._negated(claim, word)
+        expression = self._source.text(_expression(claim), reversed_ or ())
+        wait = "await " if claim.is_promise and not claim.is_awaited else ""
+        if reversed_ is None:
+            held = token(self._chance)
+            steps = (f"let {held} = false; try {{ {wait}{expression}; {held} = true; }} catch {{}}"
+                     f" if ({held}) {thrown(word)}")  # fmt: skip
+        else:
+            steps = f"try {{ {wait}{expression}; }} catch {{ {thrown(word)} }}"
+        return self._edit(claim, self._placed(claim, steps))
+
+    def reached(self, claim: Claim, word: str) -> Edit:
+        """It throws where the claim stands."""
+        wait = "await " if claim.is_promise and not claim.is_awaited else ""
+        expression = self._source.text(_expression(claim))
+        return self._edit(claim, self._placed(claim, f"{thrown(word)} {wait}{expression};"))
+
+    def reworded(self, claim: Claim) -> list[Edit]:
+        """The claim taken apart: what it compares has names, other constants stand in between."""
+        if claim.kind == SNAPSHOT:
+            return []
+        if claim.site == INNER:
+            return self._rewritten(claim.given[-1:]) if _takes_value(claim) else []
+        edits, parts = [], []
+        for node in self._operands(claim) if not self._plain else ():
+            name = token(self._chance)
+            value = self._source.text(node, self._rewritten((node,)))
+            parts += [f"const {name} = {value};", self.constant()]
+            edits.append(Edit(node.start, node.end, name))
+        expression = self._source.text(_expression(claim), edits)
+        back = "" if claim.site == STATEMENT else "return "
+        steps = " ".join([*(parts or [self.constant()]), f"{back}{expression};"])
+        return [self._edit(claim, f"{{ {steps} }}")]
+
+    def constant(self) -> str:
+        """A statement of no effect."""
+        number, name = self._chance.randrange(1, 10**6), token(self._chance)
+        ways = (f"void {number};", f'void "{name}";', f"const {name} = {number}; void {name};")
+        return self._chance.choice(ways)
+
+    def _rewritten(self, nodes: tuple[Branch, ...]) -> list[Edit]:
+        """One literal in ``nodes`` in other words."""
+        found = literals.literals(self._source, nodes)
+        self._chance.shuffle(found)
+        for node in found:
+            text = literals.same(self._source, node, self._chance)
+            if text is not None:
+                return [Edit(node.start, node.end, text)]
+        return []
+
+    def _operands(self, claim: Claim) -> list[Branch]:
+        """What a claim compares, in the order in which it is evaluated, where it can be named."""
+        if claim.kind in (ASSERT, TAP):
+            count = 1 if claim.method in ("ok", "true", "false", "truthy", "falsy", "notOk") else 2
+            nodes = list(claim.given[:count])
+        else:
+            nodes = list(claim.subject[:1])
+            nodes += claim.given[:1] if _takes_value(claim) else ()
+        found: list[Branch] = []
+        for node in nodes:
+            if node.kind in FUNCTIONS or node.kind in _CANNOT:
+                break  # what follows stays behind it
+            found.append(node)
+        if len(found) > 1 and self._chance.random() < 1 / 3:
+            found.pop()
+        return found
+
+    def _negated(self, claim: Claim, word: str) -> list[Edit] | None:
+        """The edits that reverse a claim by its own library; None where that has no way."""
+        if any(one.kind == "spread_element" for one in (*claim.subject, *claim.given)):
+            return None
+        has_not = next((link.node for link in claim.links if link.name == "not"), None)
+        softly = [_removed(link.node) for link in claim.links if link.name == "soft"]
+        is_random = not self._plain and has_not is None and self._chance.random() < 1 / 3
+        if is_random and claim.method in _EQUAL.get(claim.kind, ()):
+            return softly + _other_value(claim, word)
+        if claim.kind == EXPECT:
+            matcher = next(link.node for link in reversed(claim.links) if link.name)
+            at = _object(matcher).end
+            return [*softly, _removed(has_not) if has_not else Edit(at, at, ".not")]
+        if claim.kind == CHAI:
+            first = next(one.node for one in claim.links if one.name in ("", "should"))
+            return [_removed(has_not) if has_not else Edit(first.end, first.end, ".not")]
+        if claim.kind in (ASSERT, TAP):
+            return _opposed(claim, word)
+        return None
+
+    def _placed(self, claim: Claim, steps: str) -> str:
+        """``steps`` where the claim stands."""
+        is_open = claim.is_promise and not claim.is_awaited
+        if claim.site == STATEMENT:
+            return f"{{ {steps} }}"
+        if is_open:
+            call = f"(async () => {{ {steps} }})()"
+            return {RETURNED: f"return {call};", BODY: call}.get(claim.site, call)
+        if claim.site in (RETURNED, BODY):
+            return f"{{ {steps} }}"
+        call = (
+            f"await (async () => {{ {steps} }})()"
+            if claim.is_awaited
+            else f"(() => {{ {steps} }})()"
+        )
+        return f"({call})"
+
+    def _edit(self, claim: Claim, text: str) -> Edit:
+        node = claim.whole
+        if claim.site == INNER and _begins_statement(node):
+            text = f"0, {text}"  # a bracket would call what stands before it
+        lost = self._source.text(node).count("\n") - text.count("\n")
+        return Edit(node.start, node.end, text + "\n" * lost)
+
+
+def is_changeable(claim: Claim) -> bool:
+    """Whether a claim can be put into other statements where it stands."""
+    if claim.site == INNER:
+        return not any(one.kind == "yield_expression" for one in claim.whole.below(SCOPES))
+    return True
+
+
+def _expression(claim: Claim) -> Branch:
+    return claim.whole.inner()[0] if claim.site in (STATEMENT, RETURNED) else claim.whole
+
+
+def _takes_value(claim: Claim) -> bool:
+    """Whether the last call of a claim is given the value that it compares with."""
+    if not claim.given or claim.kind in (OTHER, SNAPSHOT):
+        return False
+    if claim.kind == CHAI:
+        return bool(claim.subject)
+    return claim.kind != EXPECT or claim.method in _EQUAL[EXPECT]
+
+
+def _object(member: Branch) -> Branch:
+    return member.parts[0]
+
+
+def _removed(member: Branch) -> Edit:
+    """``.name`` taken out of a chain."""
+    return Edit(_object(member).end, member.end, "")
+
+
+def _other_value(claim: Claim, word: str) -> list[Edit]:
+    at = 1 if claim.kind == ASSERT else 0
+    return [Edit(one.start, one.end, f'Symbol("{word}")') for one in claim.given[at : at + 1]]
+
+
+def _opposed(claim: Claim, word: str) -> list[Edit] | None:
+    if not claim.given:
+        return None
+    first, last = claim.given[0], claim.given[-1]
+    if claim.kind == ASSERT and claim.method == "ok":
+        return [Edit(first.start, first.start, "!("), Edit(first.end, first.end, ")")]
+    called = next(
+        (link.node.part("property") for link in claim.links if link.name == claim.method), None
+    )
+    if called is None:  # imported by its name: its opposite may not be
+        if claim.method in _EQUAL[ASSERT]:
+            return _other_value(claim, word) or None
+        return None
+    edits = [Edit(called.start, called.end, OPPOSITE[claim.kind][claim.method])]
+    if claim.method in ("throws", "rejects", "throwsAsync"):
+        edits.append(Edit(first.end, last.end, ""))
+    return edits
+
+
+def _begins_statement(node: Branch) -> bool:
+    return any(one.kind == "expression_statement" and one.start == node.start for one in node.up())

@@ -1,0 +1,128 @@
+"""Expected literals of claims in JavaScript: others in their place, or the same in other words."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.loop.canary.forms import token
+from rlm_ci.loop.canary.javascript_claims import ASSERT, CHAI, EXPECT, TAP
+from rlm_ci.loop.canary.splicing import Edit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from random import Random
+
+    from rlm_ci.loop.canary.javascript_claims import Claim
+    from rlm_ci.loop.canary.javascript_syntax import Branch, Source
+
+#: What fails with any other value, by which of its arguments is the expected one, or holds it.
+_EXPECTED = {
+    EXPECT: {
+        **dict.fromkeys((
+            "toBe", "toEqual", "toStrictEqual", "toMatchObject", "toHaveLength", "toContain",
+            "toContainEqual", "toMatch", "toThrow", "toThrowError", "toHaveBeenCalledTimes",
+            "toBeCalledTimes", "toHaveBeenCalledWith", "toHaveBeenLastCalledWith", "toBeCalledWith",
+            "lastCalledWith", "toHaveReturnedWith", "toBeCloseTo", "toHaveTextContent",
+            "toHaveValue", "toHaveDisplayValue",
+        ), 0),
+        **dict.fromkeys(("toHaveAttribute", "toHaveProperty"), 1),
+    },
+    CHAI: {
+        **dict.fromkeys((
+            "equal", "equals", "eq", "eql", "eqls", "include", "includes", "contain", "contains",
+            "lengthOf", "length", "members", "match", "string", "throw", "throws", "a", "an",
+        ), 0),
+        "property": 1,
+    },
+    ASSERT: dict.fromkeys((
+        "equal", "strictEqual", "deepEqual", "deepStrictEqual", "match", "include", "eql",
+        "throws", "rejects",
+    ), 1),
+    TAP: dict.fromkeys((
+        "is", "equal", "deepEqual", "same", "strictSame", "regex", "match", "like",
+    ), 1),
+}  # fmt: skip
+_SIMPLE = frozenset({
+    "string", "template_string", "number", "true", "false", "null", "undefined", "regex",
+})  # fmt: skip
+_WRAPPED = frozenset({
+    "parenthesized_expression", "as_expression", "satisfies_expression", "unary_expression",
+})  # fmt: skip
+_ESCAPED = re.compile(r"[\\\r\n]")
+_INTEGER = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+def altered(source: Source, claim: Claim, chance: Random) -> tuple[Edit, str] | None:
+    """One literal that the claim expects made another, and what its failure then prints."""
+    known = _EXPECTED.get(claim.kind, {})
+    if "not" in claim.names() or claim.method not in known:
+        return None
+    at = known[claim.method]
+    given = claim.given[at : at + 1]
+    if claim.method in ("throws", "rejects"):  # a text would be the message
+        given = tuple(one for one in given if one.kind in ("object", "regex"))
+    elif claim.kind in (ASSERT, TAP) and not literals(source, given):
+        given = claim.given[:1] if "qual" in claim.method else ()
+    found = literals(source, given)
+    if not found:
+        return None
+    node = chance.choice(found)
+    word = token(chance)
+    if node.kind == "number":
+        text = source.text(node)
+        word = str(chance.randrange(10**7, 10**8)) + "n" * text.endswith("n")
+        return Edit(node.start, node.end, word), word.rstrip("n")
+    shapes = {
+        "regex": "/{}/",
+        "array": '["{}"]',
+        "object": "{{ {}: 1 }}",
+        "template_string": "`{}`",
+    }
+    shape = shapes.get(node.kind, '"{}"')
+    if node.kind == "template_string":
+        word += "\n" * source.text(node).count("\n")
+    return Edit(node.start, node.end, shape.format(word)), word.strip()
+
+
+def literals(source: Source, nodes: tuple[Branch, ...]) -> list[Branch]:
+    """The values of literals in what is expected, but for those that code computes with."""
+    found, waiting = [], list(nodes[::-1])
+    while waiting:
+        node = waiting.pop()
+        inner = node.inner()
+        if node.kind in _SIMPLE:
+            if node.kind != "template_string" or all(i.kind == "string_fragment" for i in inner):
+                found.append(node)
+        elif node.kind in ("array", "object") and not inner:
+            found.append(node)
+        elif node.kind == "array":
+            waiting += inner[::-1]
+        elif node.kind == "object":
+            values = (one.part("value") for one in reversed(inner) if one.kind == "pair")
+            waiting += [one for one in values if one is not None]
+        elif node.kind in _WRAPPED:
+            is_sign = node.kind != "unary_expression" or node.has("-")
+            waiting += inner[:1] if is_sign else []
+        elif node.kind == "call_expression":
+            root, links = source.chain(node)
+            if source.text(root) == "expect" and "not" not in {link.name for link in links}:
+                waiting += links[-1].given[::-1]
+    return found
+
+
+def same(source: Source, node: Branch, chance: Random) -> str | None:
+    """An expression that equals a literal; None where there is no simple one."""
+    text = source.text(node)
+    if node.kind == "string" and len(text) > 3 and not _ESCAPED.search(text):
+        at = chance.randrange(2, len(text) - 1)
+        quote = text[0]
+        ways = (
+            f"({text[:at]}{quote} + {quote}{text[at:]})",
+            f'[{text[:at]}{quote}, {quote}{text[at:]}].join("")',
+            f"{text[:at]}{quote}.concat({quote}{text[at:]})",
+        )
+        return chance.choice(ways)
+    if node.kind == "number" and _INTEGER.fullmatch(text):
+        other = chance.randrange(1, 1000)
+        return f"({int(text) + other} - {other})"
+    return None

@@ -1,0 +1,140 @@
+"""The tree of a text in JavaScript or TypeScript, and chains of calls in it."""
+
+from __future__ import annotations
+
+from rlm_ci.grammars import parse
+from rlm_ci.loop.canary.forms import UnreadableError
+from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+from rlm_ci.values import Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tree_sitter import Node
+
+#: The grammars to try for a text, by the end of its name: types of Flow look like TypeScript's.
+DIALECTS = {
+    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), ("JavaScript", "TSX")),
+    **dict.fromkeys((".ts", ".mts", ".cts"), ("TypeScript",)),
+    ".tsx": ("TSX",),
+}
+FUNCTIONS = frozenset({"arrow_function", "function_expression", "generator_function"})
+#: Everything with statements of its own: ``return`` and ``await`` in it belong to it.
+SCOPES = FUNCTIONS | {
+    "function_declaration", "generator_function_declaration", "method_definition",
+    "class_static_block",
+}  # fmt: skip
+#: No chain of an assertion is longer.
+_LONGEST = 40
+
+
+class Branch:
+    """A node of a tree, with the way up."""
+
+    __slots__ = ("above", "end", "field", "kind", "last", "line", "named", "parts", "start")
+
+    def __init__(self, node: Node, field: str, above: Branch | None) -> None:
+        self.kind, self.field, self.above, self.named = node.type, field, above, node.is_named
+        self.start, self.end = node.start_byte, node.end_byte
+        self.line, self.last = node.start_point[0] + 1, node.end_point[0] + 1
+        self.parts: list[Branch] = []
+
+    def part(self, field: str) -> Branch | None:
+        return next((one for one in self.parts if one.field == field), None)
+
+    def inner(self) -> list[Branch]:
+        """What stands in it but for brackets, commas and comments."""
+        return [one for one in self.parts if one.named and one.kind != "comment"]
+
+    def has(self, kind: str) -> bool:
+        return any(one.kind == kind for one in self.parts)
+
+    def up(self) -> Iterator[Branch]:
+        above = self.above
+        while above is not None:
+            yield above
+            above = above.above
+
+    def below(self, without: frozenset[str] = frozenset()) -> Iterator[Branch]:
+        """All nodes below in the order of the text; those of the kinds ``without`` stay shut."""
+        waiting = self.parts[::-1]
+        while waiting:
+            one = waiting.pop()
+            yield one
+            if one.kind not in without:
+                waiting += one.parts[::-1]
+
+
+class Link(Row):
+    """A step of a chain: a member by its name, or a call with its arguments (and no name)."""
+
+    name: str
+    node: Branch
+    given: tuple[Branch, ...] = ()
+
+
+class Source:
+    """A text and its tree."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.content = encoded(text)
+        ending = path[path.rfind(".") :].lower()
+        self.is_typed = "TypeScript" in DIALECTS[ending] or ending == ".tsx"
+        for dialect in DIALECTS[ending]:
+            root = parse(dialect, self.content)
+            if root is not None and not root.has_error:
+                self.root = _grown(root)
+                return
+        raise UnreadableError(f"{path}: this is not {DIALECTS[ending][0]} that can be read")
+
+    def text(self, node: Branch, edits: Iterable[Edit] = ()) -> str:
+        """The text of a node, with ``edits`` in it."""
+        moved = [Edit(one.start - node.start, one.end - node.start, one.text) for one in edits]
+        return spliced(self.content[node.start : node.end], moved)
+
+    def chain(self, node: Branch) -> tuple[Branch, list[Link]]:
+        """``a.b(c)`` as its root ``a`` and the steps from there."""
+        links: list[Link] = []
+        while len(links) < _LONGEST:
+            if node.kind == "call_expression":
+                given, inner = node.part("arguments"), node.part("function")
+                whole = () if given is None else tuple(given.inner())
+                is_list = given is not None and given.kind == "arguments"
+                links.append(Link("", node, whole if is_list else ()))
+            elif node.kind == "member_expression":
+                named, inner = node.part("property"), node.part("object")
+                links.append(Link("" if named is None else self.text(named), node))
+            elif node.kind == "non_null_expression":
+                inner = node.parts[0]
+            else:
+                inner = None
+            if inner is None:
+                break
+            node = inner
+        return node, links[::-1]
+
+
+def _grown(root: Node) -> Branch:
+    """The tree below ``root``: made once, for the way up costs a search in the library's own."""
+    cursor = root.walk()
+    top = current = Branch(root, "", None)
+    while True:
+        if cursor.goto_first_child():
+            above = current
+        elif cursor.goto_next_sibling():
+            above = _outer(current)
+        else:
+            while cursor.goto_parent():
+                current = _outer(current)
+                if cursor.goto_next_sibling():
+                    break
+            else:
+                return top
+            above = _outer(current)
+        current = Branch(cursor.node or root, cursor.field_name or "", above)
+        above.parts.append(current)
+
+
+def _outer(branch: Branch) -> Branch:
+    return branch if branch.above is None else branch.above

@@ -1,0 +1,152 @@
+"""The tests in a text of JavaScript: calls of ``test`` and its kin, by the tree."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.loop.canary.javascript_claims import Claim, Names
+from rlm_ci.loop.canary.javascript_syntax import FUNCTIONS, SCOPES, Branch, Source
+from rlm_ci.values import Value
+
+_TESTS = frozenset({"test", "it", "specify", "fit"})
+_SUITES = frozenset({"describe", "suite", "context", "fdescribe"})
+_EACH = frozenset({"each", "for"})
+_MODIFIERS = _EACH | {"only", "concurrent", "sequential", "parallel", "serial", "skipIf", "runIf"}
+#: They do not run, or are meant to fail.
+_LEFT = frozenset({"skip", "todo", "failing", "fails", "fail", "fixme", "expectFailure"})
+_TABLE = re.compile(r"%[sdifjocOp#$%]|\$[\w.#]+")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
+
+
+class Found(Value):
+    """A test: the call that makes it, the function that it is, and the claims in that."""
+
+    name: str
+    call: Branch
+    function: Branch
+    claims: tuple[Claim, ...]
+
+
+def find(source: Source) -> list[Found]:
+    """The tests that can be changed, in the order of the text.
+
+    One that holds other tests is a suite, and one that is skipped, or meant to fail, no test.
+    """
+    return _Search(source).found()
+
+
+class _Search:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._names = Names(source)
+        #: The calls that make tests, or suites, with the title and the function of each.
+        self._tests: dict[Branch, tuple[str, Branch]] = {}
+        self._suites: dict[Branch, tuple[str, Branch]] = {}
+        for node in source.root.below():
+            if node.kind == "call_expression":
+                self._look(node)
+
+    def found(self) -> list[Found]:
+        functions = {
+            function: call
+            for kind in (self._tests, self._suites)
+            for call, (_, function) in kind.items()
+        }
+        found, outer = [], set()
+        for call in self._tests:
+            around = [functions[one] for one in call.up() if one in functions]
+            outer.update(around)
+        for call, (title, function) in self._tests.items():
+            if call in outer or any(self._is_left(one) for one in (call, *call.up())):
+                continue
+            claims = tuple(self._names.claims(function))
+            found.append(Found(self._named(call, title, functions), call, function, claims))
+        return found
+
+    def _named(self, call: Branch, title: str, functions: dict[Branch, Branch]) -> str:
+        """The titles around a call and its own, joined."""
+        parts = [title]
+        for one in call.up():
+            around = functions.get(one)
+            if around is not None:
+                parts.append((self._suites.get(around) or self._tests[around])[0])
+            elif one.kind in SCOPES and not _is_argument(one):
+                return "::".join(["*", *reversed(parts)])  # called from who knows which suites
+        return "::".join(reversed(parts))
+
+    def _look(self, call: Branch) -> None:
+        root, links = self._source.chain(call)
+        words = [self._names.word(root), *(link.name for link in links if link.name)]
+        given = links[-1].given if links else ()
+        at = next((i for i in (1, 0) if words[i : i + 1] and words[i] in _TESTS | _SUITES), -1)
+        if at < 0 or links[-1].name or {*words[at + 1 :]} - _MODIFIERS - _LEFT:
+            return
+        function = self._function(given)
+        if function is None or (at and len(given) < 2):
+            return
+        title = self._title(given[0], is_table=bool(_EACH & {*words}))
+        kind = self._tests if words[at] in _TESTS else self._suites
+        kind[call] = (title, function)
+
+    def _is_left(self, node: Branch) -> bool:
+        """Whether a call skips what it makes, or expects it to fail."""
+        if node.kind != "call_expression":
+            return False
+        root, links = self._source.chain(node)
+        words = {self._names.word(root), *(link.name for link in links)}
+        if words & _LEFT and words & (_TESTS | _SUITES):
+            return True
+        if node not in self._tests and node not in self._suites:
+            return words & {"xit", "xtest", "xdescribe", "xcontext", "xspecify"} != set()
+        for option in (
+            pair for one in links[-1].given if one.kind == "object" for pair in one.inner()
+        ):
+            key, value = option.part("key"), option.part("value")
+            if key is not None and value is not None and self._source.text(key) in _LEFT:
+                return value.kind in ("true", "string")
+        return False
+
+    @staticmethod
+    def _function(given: tuple[Branch, ...]) -> Branch | None:
+        """What a test does: the last function that is given, maybe within a call."""
+        for one in reversed(given):
+            if one.kind in FUNCTIONS:
+                return one
+            held = one.part("arguments") if one.kind == "call_expression" else None
+            for inner in reversed(held.inner() if held is not None else []):
+                if inner.kind in FUNCTIONS:
+                    return inner
+        return None
+
+    def _title(self, node: Branch, *, is_table: bool) -> str:
+        if node.kind in FUNCTIONS:
+            name = node.part("name")
+            return "<anonymous>" if name is None else self._source.text(name)
+        title = self._computed(node)
+        return re.sub(r"\*+", "*", _TABLE.sub("*", title) if is_table else title)
+
+    def _computed(self, node: Branch) -> str:
+        """What a title says, with ``*`` for what only a run tells."""
+        parts, waiting = [], [node]
+        while waiting:
+            one = waiting.pop()
+            if one.kind in ("string", "template_string"):
+                parts += [self._piece(inner) for inner in one.inner()]
+            elif one.kind == "parenthesized_expression" or one.has("+"):
+                waiting += one.inner()[::-1]
+            else:
+                parts.append("*")
+        return "".join(parts)
+
+    def _piece(self, node: Branch) -> str:
+        text = self._source.text(node)
+        if node.kind != "escape_sequence":
+            return text if node.kind == "string_fragment" else "*"
+        if text[1] in "ux":
+            number = text[2:].strip("{}")
+            return chr(int(number, 16)) if int(number, 16) < 0x110000 else "*"
+        return _ESCAPES.get(text[1], "" if text[1] in "\r\n" else text[1:])
+
+
+def _is_argument(function: Branch) -> bool:
+    return function.above is not None and function.above.kind == "arguments"
