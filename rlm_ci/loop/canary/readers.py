@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ) -> Changed: ...
 
 
-_LANGUAGES = ("python", "go")
+_LANGUAGES = ("python", "go", "javascript")
 
 
 @cache
