@@ -7,7 +7,7 @@ of the same file that takes ``t`` and makes claims: that one is copied, for othe
 from __future__ import annotations
 
 from rlm_ci.grammars import parse
-from rlm_ci.loop.canary import go_values, golang
+from rlm_ci.loop.canary import go_source, go_values
 from rlm_ci.loop.canary.forms import (
     ALTERED,
     IDLE,
@@ -21,7 +21,7 @@ from rlm_ci.loop.canary.forms import (
     UnreadableError,
     token,
 )
-from rlm_ci.loop.canary.golang import ASSERTION, CONDITION, HELPER, Function
+from rlm_ci.loop.canary.go_source import ASSERTION, CONDITION, HELPER, Function
 from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.loop.canary.golang import Claim
+    from rlm_ci.loop.canary.go_source import Claim
 
 ENDINGS = ("_test.go",)
 #: Assertions that every testify has, their opposites, and how many arguments they take.
@@ -80,18 +80,18 @@ def change(
     return Changed(changes.text(), made)
 
 
-def _read(path: str, text: str) -> golang.Source:
+def _read(path: str, text: str) -> go_source.Source:
     content = encoded(text)
     root = parse("Go", content)
     if root is None or root.has_error:
         raise UnreadableError(f"{path}: this is not Go that can be read")
-    return golang.Source(content, root)
+    return go_source.Source(content, root)
 
 
 class _Changes:
     """The edits of one file, one form after the other."""
 
-    def __init__(self, source: golang.Source, chance: Random, *, plain: bool) -> None:
+    def __init__(self, source: go_source.Source, chance: Random, *, plain: bool) -> None:
         self.source, self._chance, self._plain = source, chance, plain
         #: Insertions that end something stand before those that begin something.
         self._opened: list[Edit] = []
@@ -214,7 +214,10 @@ class _Changes:
     def _claims(self, function: Function, form: str, word: str) -> tuple[str, ...]:
         """Change all claims of a function; what the failure of one of them may print."""
         tokens = {word: None}
-        for claim in function.claims:
+        claims = function.claims
+        if form == INVERTED:  # where a goroutine ends early, others may wait, or panic
+            claims = [one for one in claims if not one.aside] or claims
+        for claim in claims:
             if claim.kind == HELPER:
                 self._replace(claim.node, self._copy(claim.node, form))
                 tokens[self._tokens[form]] = None
@@ -243,12 +246,17 @@ class _Changes:
         ways = (("!(", ")"), ("(", ") == false"), ("(", ") != true"))
         self._around(claim.node, *(ways[0] if self._plain else self._chance.choice(ways)))
         start, end = body.start_byte + 1, body.end_byte - 1
-        if claim.ends or golang.departs(body):
+        ends = claim.ends or go_source.departs(body)
+        if ends:
             self._open(start, f" {self._fatal(claim.reporter, word)};")
-            return
-        # What it would print may not exist where the claim holds.
-        self._open(start, f" {self._error(claim.reporter, word)}; if false {{")
-        self._closed.append(Edit(end, end, "}"))
+        else:  # what it would print may not exist where the claim holds
+            self._open(start, f" {self._error(claim.reporter, word)}; if false {{")
+            self._closed.append(Edit(end, end, "}"))
+        if claim.other is None and ends and claim.name == "consequence":
+            # The claim does not hold, and a test that went on might panic, and end all others.
+            self._closed.append(Edit(end + 1, end + 1, f" else {{ {claim.reporter}.SkipNow() }}"))
+        elif claim.other is not None and claim.other.type == "block":
+            self._open(claim.other.start_byte + 1, f' {claim.reporter}.Log("{word}");')
 
     def _oppose(self, claim: Claim, word: str) -> None:
         """Reverse a call of an assertion library: by its opposite, or behind it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.loop.canary.forms import token
-from rlm_ci.loop.canary.golang import ASSERTION, CONDITION, Claim, Source, below, field, named
+from rlm_ci.loop.canary.go_source import ASSERTION, CONDITION, Claim, Source, below, field, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -29,7 +29,9 @@ class Claim(Value):
     """A claim. ``node`` is the condition, or the name of what is called; ``site`` the statement.
 
     ``body`` is what runs where a condition fails the test, ``ends`` whether that ends it;
-    ``certain`` is whether every passing run of the function comes past.
+    ``certain`` is whether every passing run of the function comes past; ``aside`` whether it
+    stands in a function that is handed over, which may be run by another goroutine. ``other`` is
+    what is run where the condition does not fail the test.
     """
 
     kind: str
@@ -41,6 +43,8 @@ class Claim(Value):
     ends: bool = False
     name: str = ""
     testify: bool = False
+    aside: bool = False
+    other: Node | None = None
     values: tuple[Node, ...] = ()
 
 
@@ -197,22 +201,31 @@ class Source:
             suite = function.reporter.removesuffix(".T()")
             for text in (suite, f"{suite}.Require()", f"{suite}.Assert()"):
                 bound[text] = function.reporter, True
-        waiting = [(function.body, function.body, True)]
+        waiting = [(function.body, function.body, True, False)]
         while waiting:
-            node, site, certain = waiting.pop()
+            node, site, certain, aside = waiting.pop()
+            claims: list[Claim] = []
             if node.type == "func_literal":
                 reporters |= {name for name, _ in self._reporters(node)} - {""}
             elif node.type == "short_var_declaration":
                 self._bind(node, reporters, bound)
             elif node.type == "if_statement":
-                yield from self._condition(node, site, reporters, certain=certain)
+                claims += self._condition(node, site, reporters, certain=certain, aside=aside)
             elif node.type == "expression_statement":
-                yield from self._call(node, reporters, bound, certain=certain)
+                claims += self._call(node, reporters, bound, certain=certain, aside=aside)
+            yield from claims
             inside = []
             for name, child in parts(node):
+                if any(one.body == child for one in claims):
+                    continue  # it does not run where the claim holds
                 starts = node.type in ("statement_list", "block") and child.is_named
-                inside.append((child, child if starts else site,
-                              certain and self._is_certain(node, name, child)))  # fmt: skip
+                called = child.type == "func_literal" and node.type == "argument_list"
+                inside.append((
+                    child,
+                    child if starts else site,
+                    certain and self._is_certain(node, name, child),
+                    aside or (called and not self._is_run(node)),
+                ))  # fmt: skip
             waiting += reversed(inside)
 
     def _is_certain(self, node: Node, name: str, child: Node) -> bool:
@@ -220,9 +233,14 @@ class Source:
         if node.type == "if_statement":
             return name in ("initializer", "condition")
         if child.type == "func_literal":
-            before = node.start_byte
-            return self.content[before - 4 : before] == b".Run"  # t.Run("name", func(…) {…})
+            return node.type == "argument_list" and self._is_run(node)
         return not node.type.endswith(("_case", "_clause")) or node.type == "range_clause"
+
+    def _is_run(self, arguments: Node) -> bool:
+        """Whether it is ``t.Run("name", func(t *testing.T) {…})``, or ``f.Fuzz(…)``."""
+        at = arguments.start_byte
+        before = self.content[max(at - 5, 0) : at]
+        return before.endswith((b".Run", b".Fuzz"))
 
     def _bind(self, node: Node, reporters: set[str], bound: dict[str, tuple[str, bool]]) -> None:
         """Take in ``assert := assert.New(t)``."""
@@ -242,21 +260,35 @@ class Source:
         return self.text(field(called, "operand")), self.text(field(called, "field"))
 
     def _condition(
-        self, node: Node, site: Node, reporters: set[str], *, certain: bool
+        self, node: Node, site: Node, reporters: set[str], *, certain: bool, aside: bool
     ) -> Iterator[Claim]:
         for name in ("consequence", "alternative"):
             body = field(node, name)
-            for one in _statements(body) if body.type == "block" else ():
-                calls = named(one)
-                if one.type != "expression_statement" or calls[0].type != "call_expression":
-                    continue
-                reporter, called = self._called(calls[0])
+            found = self._failure(body, reporters)
+            if found:
+                other = field(node, "alternative") if name == "consequence" else node
+                yield Claim(
+                    CONDITION, field(node, "condition"), site, found[0], certain, body, found[1],
+                    name, aside=aside, other=None if other == node else other,
+                )  # fmt: skip
+                return
+
+    def _failure(self, body: Node, reporters: set[str], deep: int = 0) -> tuple[str, bool] | None:
+        """What fails the test whichever way a block is run, and whether that ends it."""
+        for one in _statements(body) if body.type == "block" and deep < _ROUNDS else ():
+            if one.type == "if_statement":
+                ways = [
+                    self._failure(field(one, name), reporters, deep + 1)
+                    for name in ("consequence", "alternative")
+                ]
+                if ways[0] and ways[1]:
+                    return ways[0][0], ways[0][1] and ways[1][1]
+            elif one.type == "expression_statement":
+                call = named(one)[0]
+                reporter, called = self._called(call)
                 if reporter in reporters and called in _FAILS | _ENDS:
-                    yield Claim(
-                        CONDITION, field(node, "condition"), site, reporter, certain, body,
-                        called in _ENDS, name,
-                    )  # fmt: skip
-                    return
+                    return reporter, called in _ENDS
+        return None
 
     def _call(
         self,
@@ -265,6 +297,7 @@ class Source:
         bound: dict[str, tuple[str, bool]],
         *,
         certain: bool,
+        aside: bool,
     ) -> Iterator[Claim]:
         call = named(node)[0]
         if call.type != "call_expression":
@@ -275,7 +308,7 @@ class Source:
         given = next((text for one in values if (text := self.text(one)) in reporters), "")
         if not owner:
             if given and function.type == "identifier":
-                yield Claim(HELPER, function, node, given, certain, name=name)
+                yield Claim(HELPER, function, node, given, certain, name=name, aside=aside)
             return
         if owner in bound:
             reporter, testify = bound[owner]
@@ -286,7 +319,7 @@ class Source:
         if name[:1].isupper() and (owner in self._libraries or name not in ("SetT", "Run", "T")):
             yield Claim(
                 ASSERTION, field(function, "field"), node, reporter, certain, name=name,
-                testify=testify, values=tuple(values),
+                testify=testify, values=tuple(values), aside=aside,
             )  # fmt: skip
 
     def _settle(self) -> None:
