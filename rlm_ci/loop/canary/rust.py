@@ -1,0 +1,316 @@
+"""Tests of Rust that must fail, or must pass: functions with the attribute ``test``.
+
+A claim is a macro that asserts, an ``if`` that panics, or a call of a function beside the test
+that makes claims: that one is copied, for others use it too. Whatever is put in compiles without
+a warning of its own, since a crate may deny them: hence ``if true``.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.grammars import parse
+from rlm_ci.loop.canary import rust_values
+from rlm_ci.loop.canary.forms import (
+    ALTERED,
+    IDLE,
+    INVERTED,
+    REACHED,
+    REWORDED,
+    STOPPED,
+    Changed,
+    Made,
+    Test,
+    UnreadableError,
+    token,
+)
+from rlm_ci.loop.canary.rust_parts import restored
+from rlm_ci.loop.canary.rust_source import (
+    COMPARED,
+    CONDITION,
+    HELPER,
+    HOLDS,
+    MACRO,
+    Source,
+    Span,
+    field,
+    named,
+    text,
+)
+from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from random import Random
+
+    from tree_sitter import Node
+
+    from rlm_ci.loop.canary.rust_source import Claim, Function
+
+__all__ = ["ENDINGS", "change", "restored", "tests"]
+
+ENDINGS = (".rs",)
+
+
+def tests(path: str, text: str) -> list[Test]:
+    """The tests of a file, named from the modules in it inward."""
+    return [
+        Test(
+            one.name,
+            min([one.node, *one.attributes], key=lambda node: node.start_byte).start_point.row + 1,
+            one.node.end_point.row + 1,
+            1 if one.panics else len(one.claims),
+        )
+        for one in _read(path, text).tests
+    ]
+
+
+def change(
+    path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
+) -> Changed:
+    """The text with each of the ``wanted`` tests in its form."""
+    changes = _Changes(_read(path, text), chance, plain=plain)
+    made = {
+        one.name: done
+        for one in changes.source.tests
+        if one.name in wanted and (done := changes.make(one, wanted[one.name]))
+    }
+    return Changed(changes.text(), made)
+
+
+def _read(path: str, text: str) -> Source:
+    content = encoded(text)
+    root = parse("Rust", content)
+    if root is None or root.has_error:
+        raise UnreadableError(f"{path}: this is not Rust that can be read")
+    return Source(content, root)
+
+
+class _Changes:
+    """The edits of one file, one form after the other."""
+
+    def __init__(self, source: Source, chance: Random, *, plain: bool) -> None:
+        self.source, self._chance, self._plain = source, chance, plain
+        #: Insertions that end something stand before those that begin something.
+        self._opened: list[Edit] = []
+        self._closed: list[Edit] = []
+        #: The copies of helpers for each form: how each is called there, and the token in them.
+        self._copies: dict[tuple[int, str, str], str] = {}
+        self._tokens: dict[str, str] = {}
+        self._waiting: list[tuple[Function, str, str]] = []
+
+    def text(self) -> str:
+        """The changed text, with the copies of helpers at the ends of their modules."""
+        changed, self._opened = self._opened, []
+        endings, self._closed = self._closed, []
+        seen: set[int] = set()
+        while self._waiting:  # a copy may need others
+            helper, copy, form = self._waiting.pop()
+            start, end = helper.node.start_byte, helper.node.end_byte
+            self._replace(helper.named.start_byte, helper.named.end_byte, copy)
+            self._claims(helper, form, self._tokens[form])
+            edits = [
+                Edit(one.start - start, one.end - start, one.text)
+                for one in (*reversed(self._closed), *self._opened)
+            ]
+            self._opened, self._closed = [], []
+            made = spliced(self.source.content[start:end], edits)
+            at = helper.module.end_byte - (helper.module.type == "declaration_list")
+            changed.append(Edit(at, at, f"\n{made}\n"))
+            if helper.node.id not in seen:  # all that called it may call copies
+                seen.add(helper.node.id)
+                changed.append(Edit(start, start, "#[allow(dead_code)] "))
+        return spliced(self.source.content, [*reversed(endings), *changed])
+
+    def make(self, test: Function, form: str) -> Made | None:
+        """Change one test; None where it cannot have the form."""
+        word, start = token(self._chance), test.body.start_byte + 1
+        if test.panics is not None:
+            return self._panicking(test, test.panics, form, word)
+        if form == IDLE:
+            returned = rust_values.returned(test.node)
+            if returned is not None:
+                self._insert(start, f" if true {{ return{returned}; }}")
+            return None if returned is None else Made(form)
+        if form == REWORDED:
+            self._insert(start, f" {self._constants()}")
+            self._claims(test, form, word)
+            return Made(form)
+        literals = self._literals(test) if form == ALTERED else []
+        if literals:
+            for claim, one in literals:
+                made = rust_values.another(one.node, self._chance)
+                self._replace(one.start, one.end, made)
+                self._say(claim, word)
+            return Made(form, (word,))
+        form = INVERTED if form == ALTERED else form
+        if test.claims and form != STOPPED:
+            return Made(form, self._claims(test, form, word))
+        if form == INVERTED:  # wherever it ends
+            start = rust_values.end_of(test)
+            for node in rust_values.returns(test.body):
+                self._around(node.start_byte, f"{{ {self._panic(word)} ", node.end_byte, " }")
+        self._insert(start, f" {self._panic(word)} ")
+        return Made(form, (word,))
+
+    def _insert(self, at: int, made: str) -> None:
+        self._opened.append(Edit(at, at, made))
+
+    def _around(self, start: int, before: str, end: int, after: str) -> None:
+        self._insert(start, before)
+        self._closed.append(Edit(end, end, after))
+
+    def _replace(self, start: int, end: int, made: str) -> None:
+        """Put text in the place of other; lines stay where they are."""
+        lines = self.source.content.count(b"\n", start, end)
+        self._opened.append(Edit(start, end, made + "\n" * lines))
+
+    def _constants(self) -> str:
+        return f'let _ = ({self._chance.randrange(1, 120)}, "{token(self._chance)}");'
+
+    def _panic(self, word: str) -> str:
+        return f'if true {{ panic!("{word}"); }}'
+
+    def _panicking(self, test: Function, attribute: Node, form: str, word: str) -> Made | None:
+        """A test that has to panic: its claim is the attribute."""
+        start = test.body.start_byte + 1
+        if form == REWORDED:
+            self._insert(start, f" {self._constants()}")
+            return Made(form)
+        expected = rust_values.expected(attribute)
+        if expected is not None and form in (ALTERED, STOPPED, REACHED):
+            self._replace(expected.start_byte, expected.end_byte, f'"{word}"')
+            return Made(form, (word,))
+        returned = rust_values.returned(test.node)
+        if form == IDLE and returned is None:
+            return None
+        self._replace(attribute.start_byte, attribute.end_byte, "")
+        if form == IDLE:
+            self._insert(start, f" if true {{ return{returned}; }}")
+            return Made(form)
+        if form == STOPPED:
+            self._insert(start, f" {self._panic(word)}")
+            return Made(form, (word,))
+        if self._plain:
+            return Made(INVERTED if form == ALTERED else form)
+        self._insert(start, f' println!("{word}");')
+        return Made(INVERTED if form == ALTERED else form, (word,))
+
+    def _literals(self, test: Function) -> list[tuple[Claim, Span]]:
+        """One literal of each claim that has any; none where no claim is sure to be reached."""
+        found = [
+            (claim, self._chance.choice(spans))
+            for claim in test.claims
+            if (spans := rust_values.literals(claim))
+        ]
+        certain = [one for one in found if one[0].certain]
+        return certain[:1] if self._plain else found if certain else []
+
+    def _say(self, claim: Claim, word: str) -> None:
+        """Let a macro say the token; what it said before stays, so that it is still used."""
+        behind = claim.values[-1].end
+        if claim.rest < 0:
+            self._replace(behind, claim.node.end_byte - 1, f', "{word}"')
+            return
+        self._around(claim.node.start_byte, "{ ", claim.node.end_byte, " } }")
+        self._replace(behind, claim.rest, f', "{word}"); if false {{ panic!(')
+
+    def _claims(self, function: Function, form: str, word: str) -> tuple[str, ...]:
+        """Change all claims of a function; what the failure of one of them may print."""
+        tokens = {word: None}
+        for claim in function.claims:
+            start, end = claim.node.start_byte, claim.node.end_byte
+            if claim.kind == HELPER:
+                self._call(function, claim, form)
+                tokens[self._tokens[form]] = None
+            elif form == REACHED:
+                self._around(start, f"{{ {self._panic(word)} ", end, " }")
+            elif form == REWORDED:
+                self._reword(claim)
+            elif claim.kind == MACRO:
+                self._around(start, "{ ", end, f"; {self._panic(word)} }}")
+            else:
+                self._invert(claim, word)
+        return tuple(tokens)
+
+    def _call(self, function: Function, claim: Claim, form: str) -> None:
+        """Call a copy of a helper in which its claims have the form."""
+        key = function.module.id, claim.name, form
+        helper = self.source.helper(function, claim.name)
+        if helper is None:
+            return
+        if key not in self._copies:
+            self._copies[key] = f"{claim.name}_{token(self._chance)}"
+            self._tokens.setdefault(form, token(self._chance))
+            self._waiting.append((helper, self._copies[key], form))
+        called = field(claim.node, "function")
+        self._replace(called.start_byte, called.end_byte, self._copies[key])
+
+    def _invert(self, claim: Claim, word: str) -> None:
+        first = claim.values[0]
+        if claim.kind == COMPARED:
+            self._compare(claim, holds=False, word=word)
+            return
+        ways = (("!(", ")"), ("(", ") == false"))
+        before, after = ways[0] if self._plain else self._chance.choice(ways)
+        self._around(first.start, before, first.end, after)
+        if claim.kind == HOLDS:
+            self._say(claim, word)
+        else:
+            body = field(claim.node, "consequence")
+            self._insert(body.start_byte + 1, f" {self._panic(word)}")
+
+    def _compare(self, claim: Claim, *, holds: bool, word: str = "") -> None:
+        """Compare what a macro compares, and hand it what came of that.
+
+        It is the same macro, which may be imported, and stays in use.
+        """
+        start, end = claim.node.start_byte, claim.node.end_byte
+        one, other = claim.values
+        left, right = token(self._chance), token(self._chance)
+        compared = [f"*{left} == *{right}", str(holds).lower()]
+        if not self._plain:
+            self._chance.shuffle(compared)
+        macro = self.source.content[start : named(claim.node)[-1].start_byte].decode()
+        call = f"{macro}({', '.join(compared)}"
+        self._replace(start, one.start, "match (&(")
+        self._replace(one.end, other.start, "), &(")
+        if not word or claim.rest < 0:
+            said = f', "{word}"' if word else ""
+            behind = end - 1 if claim.rest < 0 else claim.rest
+            said += ", " if claim.rest >= 0 else ""
+            self._replace(other.end, behind, f")) {{ ({left}, {right}) => {call}{said}")
+            self._closed.append(Edit(end, end, " }"))
+            return
+        self._replace(
+            other.end, claim.rest,
+            f')) {{ ({left}, {right}) => {{ {call}, "{word}"); if false {{ panic!(',
+        )  # fmt: skip
+        self._closed.append(Edit(end, end, " } } }"))
+
+    def _reword(self, claim: Claim) -> None:
+        if claim.kind == COMPARED:
+            if not self._plain:
+                self._compare(claim, holds=True)
+            return
+        if claim.kind not in (HOLDS, CONDITION):
+            return
+        value = claim.values[0]
+        if self._plain:
+            self._around(value.start, "!!(", value.end, ")")
+            return
+        for leaf, sides in rust_values.leaves_of(value):
+            whole = leaf.start == value.start and leaf.end == value.end
+            before, after = ("", "") if whole else ("(", ")")
+            name, other = token(self._chance), token(self._chance)
+            if sides is None:
+                self._around(
+                    leaf.start, f"{before}{{ {self._constants()} let {name} = ",
+                    leaf.end, f"; {name} }}{after}",
+                )  # fmt: skip
+                continue
+            left, sign, right = sides
+            self._around(
+                leaf.start, f"{before}match (&(",
+                leaf.end, f")) {{ ({name}, {other}) => *{name} {text(sign)} *{other} }}{after}",
+            )  # fmt: skip
+            self._replace(left.end, right.start, "), &(")

@@ -1,0 +1,130 @@
+"""The tests in a Rust file, put into another version of it: there they stand beside the code."""
+
+from __future__ import annotations
+
+from rlm_ci.grammars import parse
+from rlm_ci.loop.canary.rust_source import attribute_name, field, is_for_tests, is_test, named, text
+from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_HOLDERS = {"mod_item", "impl_item", "trait_item"}
+
+
+class _Item:
+    """An item with its attributes. ``key`` is what it is and its name, or all of its head."""
+
+    def __init__(self, node: Node, attributes: list[Node]) -> None:
+        body, name = field(node, "body"), field(node, "name")
+        #: What holds the items in it.
+        self.inside = body if node.type in _HOLDERS and body != node else None
+        self.start, self.end = min([node.start_byte, *(one.start_byte for one in attributes)]), 0
+        self.end = node.end_byte
+        head = (node.text or b"")[: body.start_byte - node.start_byte if self.inside else None]
+        self.key = (node.type, head if name == node else name.text or b"")
+        self.conditions = sorted(text(one) for one in attributes if attribute_name(one) == "cfg")
+        self.is_test = any(map(is_for_tests, attributes)) or (
+            node.type == "function_item" and any(map(is_test, attributes))
+        )
+
+
+def _items(holder: Node) -> list[_Item]:
+    found: list[_Item] = []
+    attributes: list[Node] = []
+    for node in named(holder):
+        if node.type == "attribute_item":
+            attributes.append(node)
+            continue
+        if node.type != "inner_attribute_item":
+            found.append(_Item(node, attributes))
+        attributes = []
+    return found
+
+
+def _is_whole(holder: Node) -> bool:
+    """Whether all of a file, or of a module, is for tests: ``#![cfg(test)]``."""
+    return any(one.type == "inner_attribute_item" and is_for_tests(one) for one in named(holder))
+
+
+def _has_tests(holder: Node) -> bool:
+    waiting = [holder]
+    while waiting:
+        items = _items(waiting.pop())
+        if any(one.is_test for one in items):
+            return True
+        waiting += [one.inside for one in items if one.inside is not None]
+    return False
+
+
+def restored(start: str, result: str) -> str | None:
+    """The text of ``result`` with the tests of ``start`` in the place of its own.
+
+    None where that cannot be done: one of them is not Rust, or what held tests is gone.
+    """
+    before, after = encoded(start), encoded(result)
+    old, new = parse("Rust", before), parse("Rust", after)
+    if old is None or new is None or old.has_error or new.has_error:
+        return None
+    if _is_whole(old) or _is_whole(new):
+        return start if _is_whole(old) else None
+    edits: list[Edit] = []
+    waiting: list[tuple[list[_Item], Node]] = [(_items(old), new)]
+    while waiting:
+        items, holder = waiting.pop()
+        more = _merged(before, after, items, holder, edits)
+        if more is None:
+            return None
+        waiting += more
+    return spliced(after, edits)
+
+
+def _matched(items: list[_Item], theirs: list[_Item]) -> list[tuple[_Item, _Item | None]]:
+    """Each item with what it is in the other version: the same, or the only one of its name."""
+    known: dict[tuple[str, bytes], list[_Item]] = {}
+    for one in theirs:
+        known.setdefault(one.key, []).append(one)
+    found: list[tuple[_Item, _Item | None]] = []
+    kept: set[int] = set()
+    for one in items:
+        alike = known.get(one.key, [])
+        same = [other for other in alike if other.conditions == one.conditions]
+        same = same or (alike if len(alike) == 1 else [])
+        match = next((other for other in same if other.start not in kept), None)
+        found.append((one, match))
+        kept |= {match.start} if match is not None else set()
+    return found
+
+
+def _merged(
+    before: bytes, after: bytes, items: list[_Item], holder: Node, edits: list[Edit]
+) -> list[tuple[list[_Item], Node]] | None:
+    """Add the edits of what one module holds; the modules in it, None where one has no match."""
+    theirs = _items(holder)
+    left = {one.start: one for one in theirs}
+    at = theirs[0].start if theirs else holder.end_byte - (holder.type == "declaration_list")
+    more: list[tuple[list[_Item], Node]] = []
+    for one, match in _matched(items, theirs):
+        if match is not None:
+            del left[match.start]
+            at = match.end
+        if one.is_test:
+            written = before[one.start : one.end].decode("utf-8", "surrogateescape")
+            edits.append(
+                Edit(at, at, f"\n{written}\n")
+                if match is None
+                else Edit(match.start, match.end, written)
+            )
+        elif one.inside is not None:
+            if match is not None and match.inside is not None:
+                more.append((_items(one.inside), match.inside))
+            elif _has_tests(one.inside):
+                return None
+    for one in left.values():  # new in this version
+        if one.is_test:
+            lines = after.count(b"\n", one.start, one.end)
+            edits.append(Edit(one.start, one.end, "\n" * lines))
+        elif one.inside is not None:
+            more.append(([], one.inside))
+    return more

@@ -1,0 +1,253 @@
+"""What stands in a file of Rust: its tests, what they claim, and helpers that claim for them."""
+
+from __future__ import annotations
+
+from rlm_ci.grammars import parse, parts
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tree_sitter import Node
+
+#: Kinds of claims: a condition, two values that are compared, a macro that is not known, an ``if``
+#: that panics, a call of a function here.
+HOLDS, COMPARED, MACRO, CONDITION, HELPER = "holds", "compared", "macro", "condition", "helper"
+_COMPARED = {"assert_eq": "==", "assert_ne": "!="}
+#: Names of attributes, the last of their paths, that make functions with cases of them.
+_CASES = {"case", "values", "test_case", "files"}
+_TESTS = {"test", "rstest", "test_case"}
+#: Attributes that a copy of a function can do without.
+_PLAIN = {"track_caller", "allow", "inline"}
+#: Around the arguments of a macro, so that they can be read as an expression.
+_BEFORE, _BEHIND = b"fn a(){a(", b");}"
+#: So deep may functions that make claims call each other.
+_ROUNDS = 8
+
+
+class Span(Value):
+    """A part of the file: ``node`` may be of a tree of that part alone, ``shift`` further on."""
+
+    node: Node
+    shift: int = 0
+
+    @property
+    def start(self) -> int:
+        return self.node.start_byte + self.shift
+
+    @property
+    def end(self) -> int:
+        return self.node.end_byte + self.shift
+
+
+class Claim(Value):
+    """A claim: the node of the macro, the ``if`` or the call, and the values that it is about.
+
+    ``rest`` is where the arguments go on behind the values, or -1; ``certain`` is whether every
+    passing run comes past it.
+    """
+
+    kind: str
+    node: Node
+    certain: bool
+    values: tuple[Span, ...] = ()
+    rest: int = -1
+    name: str = ""
+
+
+class Function:
+    """A function with its attributes; ``name`` has the modules of this file in front."""
+
+    def __init__(self, name: str, node: Node, attributes: list[Node], module: Node) -> None:
+        self.name, self.node, self.attributes, self.module = name, node, attributes, module
+        self.body, self.named = field(node, "body"), field(node, "name")
+        self.claims: list[Claim] = []
+        #: The attribute by which it has to panic.
+        self.panics: Node | None = None
+
+
+def field(node: Node, name: str) -> Node:
+    """The child of that field; the node itself where there is none, which is not of its kind."""
+    return next((child for found, child in parts(node) if found == name), node)
+
+
+def named(node: Node) -> list[Node]:
+    return [
+        child for _, child in parts(node) if child.is_named and not child.type.endswith("_comment")
+    ]
+
+
+def text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "surrogateescape")
+
+
+def attribute_name(item: Node) -> str:
+    """The last name of the path of an attribute: ``test`` of ``#[tokio::test]``."""
+    attribute = next(iter(named(item)), item)
+    path = next(iter(named(attribute)), attribute)
+    return text(path).rpartition("::")[2]
+
+
+def is_for_tests(item: Node) -> bool:
+    """Whether an attribute is ``cfg(test)``, or ``cfg(all(test, …))``."""
+    if attribute_name(item) != "cfg":
+        return False
+    trees = [one for one in named(named(item)[0]) if one.type == "token_tree"]
+    while trees:
+        before = ""
+        for one in named(trees.pop()):
+            if one.type == "identifier":
+                before = text(one)
+                if before == "test":
+                    return True
+            elif one.type == "token_tree" and before == "all":
+                trees.append(one)
+    return False
+
+
+def is_test(item: Node) -> bool:
+    """Whether an attribute makes a function a test."""
+    name = attribute_name(item)
+    return name in _TESTS or name.endswith("_test")
+
+
+class Source:
+    """A file, read."""
+
+    def __init__(self, content: bytes, root: Node) -> None:
+        self.content = content
+        self.tests: list[Function] = []
+        #: Functions that tests beside them may call; None for a name that has several.
+        self.helpers: dict[tuple[int, str], Function | None] = {}
+        self._module(root)
+        for function in (*self.tests, *filter(None, self.helpers.values())):
+            function.claims = list(self._claims(function))
+        self._settle()
+
+    def _module(self, root: Node) -> None:
+        waiting = [(root, "")]
+        while waiting:
+            holder, prefix = waiting.pop()
+            attributes: list[Node] = []
+            for node in named(holder):
+                if node.type == "attribute_item":
+                    attributes.append(node)
+                    continue
+                name, body = text(field(node, "name")), field(node, "body")
+                if node.type == "mod_item" and body != node:
+                    waiting.append((body, f"{prefix}{name}::"))
+                elif node.type == "function_item" and body != node:
+                    self._function(Function(prefix + name, node, attributes, holder))
+                attributes = []
+        self.tests.sort(key=lambda one: one.node.start_byte)
+
+    def _function(self, function: Function) -> None:
+        names = [attribute_name(one) for one in function.attributes]
+        parameters = [
+            attribute_name(child)
+            for child in named(field(function.node, "parameters"))
+            if child.type == "attribute_item"
+        ]
+        if any(map(is_test, function.attributes)):
+            function.name += "::*" if _CASES & {*names, *parameters} else ""
+            function.panics = next(
+                (one for one in function.attributes if attribute_name(one) == "should_panic"), None
+            )
+            self.tests.append(function)
+        elif {*names} <= _PLAIN and not any(
+            one.type == "visibility_modifier" for one in named(function.node)
+        ):
+            function.name = text(function.named)
+            key = function.module.id, function.name
+            self.helpers[key] = None if key in self.helpers else function
+
+    def helper(self, function: Function, name: str) -> Function | None:
+        """The function of that name beside another one."""
+        return self.helpers.get((function.module.id, name))
+
+    def _claims(self, function: Function) -> Iterator[Claim]:
+        """The claims of a function, as they stand; those of helpers are not yet looked at."""
+        waiting = [(function.body, True)]
+        while waiting:
+            node, certain = waiting.pop()
+            skipped = None
+            if node.type == "macro_invocation":
+                yield from self._macro(node, certain=certain)
+            elif node.type == "if_expression":
+                skipped = field(node, "consequence")
+                condition = field(node, "condition")
+                if _panics(skipped) and not condition.type.startswith("let_"):
+                    yield Claim(CONDITION, node, certain, (Span(condition),))
+                else:
+                    skipped = None
+            elif node.type == "call_expression" and field(node, "function").type == "identifier":
+                yield Claim(HELPER, node, certain, name=text(field(node, "function")))
+            open_ = node.type not in ("closure_expression", "match_arm", "function_item")
+            inside = [
+                (child, certain and open_ and (node.type != "if_expression" or name == "condition"))
+                for name, child in parts(node)
+                if child != skipped
+            ]
+            waiting += reversed(inside)
+
+    def _macro(self, node: Node, *, certain: bool) -> Iterator[Claim]:
+        """The claim of a macro, if it is one that asserts."""
+        name = text(field(node, "macro")).rpartition("::")[2].removeprefix("debug_")
+        tree = named(node)[-1]
+        start, end = tree.start_byte + 1, tree.end_byte - 1
+        if not name.startswith("assert") or self.content[start - 1 : start] != b"(":
+            return
+        count = 1 if name == "assert" else 2 if name in _COMPARED else 0
+        values = self._arguments(start, end) if count else []
+        if not count or len(values) < count:
+            yield Claim(MACRO, node, certain, name=name)
+            return
+        rest = values[count].start if len(values) > count else -1
+        yield Claim(
+            COMPARED if count == 2 else HOLDS, node, certain, tuple(values[:count]), rest, name
+        )
+
+    def _arguments(self, start: int, end: int) -> list[Span]:
+        """The arguments of a macro as expressions; none where they are not."""
+        root = parse("Rust", _BEFORE + self.content[start:end] + _BEHIND)
+        if root is None or root.has_error:
+            return []
+        node = root
+        while node.type != "call_expression":
+            inner = named(node)
+            if not inner:
+                return []
+            node = inner[-1]
+        shift = start - len(_BEFORE)
+        return [Span(one, shift) for one in named(field(node, "arguments"))]
+
+    def _settle(self) -> None:
+        """Drop calls of functions that claim nothing, or that stand elsewhere."""
+        functions = [*self.tests, *filter(None, self.helpers.values())]
+        claiming: set[tuple[int, str]] = set()
+        for _ in range(_ROUNDS):
+            claiming |= {
+                (one.module.id, one.name)
+                for one in functions
+                if any(
+                    claim.kind != HELPER or (one.module.id, claim.name) in claiming
+                    for claim in one.claims
+                )
+            }
+        for one in functions:
+            one.claims = [
+                claim
+                for claim in one.claims
+                if claim.kind != HELPER
+                or ((one.module.id, claim.name) in claiming and self.helper(one, claim.name))
+            ]
+
+
+def _panics(block: Node) -> bool:
+    """Whether a statement of a block is a panic."""
+    for one in named(block):
+        node = named(one)[0] if one.type == "expression_statement" else one
+        if node.type == "macro_invocation" and text(field(node, "macro")) == "panic":
+            return True
+    return False
