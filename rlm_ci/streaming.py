@@ -31,8 +31,6 @@ WATCH = 0.1
 _CHUNK = 1 << 18
 #: Where the system does not tell that a child has ended, we look so often (seconds).
 _LOOK = 0.02
-#: Descriptors for a child must not have a number that another is about to take there.
-_HIGH = 16
 #: Open files without which no command can be started and looked after.
 LEAST_OPEN = 64
 
@@ -121,7 +119,7 @@ else:
         on_output: Callable[[bytes], object] | None = None,
         watch: Callable[[int], str] | None = None,
         descriptors: Sequence[int] = (),
-        gate: tuple[int, int] | None = None,
+        gate: tuple[int, Callable[[], object]] | None = None,
         grace: float = 0.0,
     ) -> Ended:
         """Run ``argv`` to its end, or until ``timeout`` seconds have passed.
@@ -129,8 +127,8 @@ else:
         The program is looked for on the PATH of ``env``. ``on_output`` is called with each
         piece of output as it comes; ``watch`` with the process id, every tenth of a second,
         and any text that it returns is the reason to stop. ``descriptors`` become the child's
-        3, 4 and so on. As soon as something can be read from the first end of a ``gate``, a line
-        is written to the second: whoever waits for it knows that we live. One that must be stopped
+        3, 4 and so on. ``gate`` is a descriptor, and what is called once as soon as something
+        can be read from it: so a child may wait until we have seen to it. One that must be stopped
         gets SIGTERM and ``grace`` seconds before its group is killed. Raises UnavailableError when
         it cannot be started.
         """
@@ -158,7 +156,7 @@ else:
             descriptors: Sequence[int],
             grace: float,
         ) -> None:
-            self.gate: tuple[int, int] | None = None
+            self.gate: tuple[int, Callable[[], object]] | None = None
             self._started = monotonic()
             self._grace = grace
             self._input = memoryview(stdin)
@@ -168,7 +166,7 @@ else:
             self._poll = select.poll()
             child_in, self._stdin = os.pipe()
             self._output, child_out = os.pipe()
-            high = [_lift(descriptor) for descriptor in descriptors]
+            high = _lifted(descriptors)
             self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, process.INTERRUPTS)
             try:
                 self._pid = process.spawn(
@@ -271,7 +269,7 @@ else:
                         self._poll.unregister(descriptor)
                 elif self.gate and descriptor == self.gate[0]:
                     self._poll.unregister(descriptor)
-                    os.write(self.gate[1], b"\n")
+                    self.gate[1]()
                 elif descriptor == self._output and (chunk := self._read()) is not None:
                     if chunk:
                         take(chunk)
@@ -346,7 +344,9 @@ else:
             while not self._has_ended() and (left := end - monotonic()) > 0:
                 select.select([], [], [], min(left, _LOOK))
 
-    def _lift(descriptor: int) -> int:
+    def _lifted(descriptors: Sequence[int]) -> list[int]:
+        """The same files, by numbers that none of them is about to take in the child."""
         import fcntl
 
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+        lowest = 3 + len(descriptors)
+        return [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, lowest) for one in descriptors]

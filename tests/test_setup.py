@@ -20,7 +20,7 @@ PYTHONS = ("python", "python3", *(f"python3.{minor}" for minor in range(11, 15))
 TOOLS = ("sh", "id", "cat", "rm", "mktemp", "dirname")
 
 
-SANDBOX = ("bwrap", "strace", "prlimit")
+SANDBOX = ("bwrap", "strace", "setpriv")
 
 
 def _path(folder: Path, *present: str, user: int = 1000, apt: str | None = None) -> str:
@@ -106,7 +106,7 @@ def test_nothing_is_done_when_all_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac with Chrome has all that is asked for")
 def test_what_is_missing_is_named_in_one_line(tmp_path: Path) -> None:
-    ended = _sh(SYSTEM, path=_path(tmp_path / "bin", "node", "strace", "prlimit"))
+    ended = _sh(SYSTEM, path=_path(tmp_path / "bin", "node", "strace", "setpriv"))
     assert ended.returncode == 1
     listed = "chromium jq npm bubblewrap"
     assert re.fullmatch(rf"error: [^\n]*please install them: {listed}\n", ended.stderr)

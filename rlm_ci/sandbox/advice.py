@@ -12,13 +12,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.sandbox.job import Probe
 
-#: Of /etc/os-release: what installs bubblewrap there (and prlimit, where it is apart).
+#: Of /etc/os-release: what installs bubblewrap there.
 _INSTALL = {
     "debian": "apt-get install bubblewrap",
     "ubuntu": "apt-get install bubblewrap",
     "fedora": "dnf install bubblewrap",
     "rhel": "dnf install bubblewrap",
-    "alpine": "apk add bubblewrap util-linux-misc",
+    "alpine": "apk add bubblewrap",
     "arch": "pacman -S bubblewrap",
     "suse": "zypper install bubblewrap",
 }

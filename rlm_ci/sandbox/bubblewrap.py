@@ -7,8 +7,10 @@ process 1 inside, and what it was started with could be read there.
 
 from __future__ import annotations
 
-import glob
 import os
+import stat
+import struct
+import sys
 from contextlib import suppress
 
 from rlm_ci import process, streaming
@@ -30,7 +32,7 @@ SYSTEM = ("/usr", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"
 #: What of /etc programs cannot do without. No keys, no passwords, no names of users.
 _ETC = (
     "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "fonts",
-    "java-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "magic", "maven",
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "magic", "maven",
     "mime.types", "nsswitch.conf", "os-release", "pki/ca-trust", "pki/tls/certs", "protocols",
     "services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf", "timezone",
 )  # fmt: skip
@@ -39,6 +41,9 @@ _ETC_NETWORK = ("gai.conf", "host.conf", "hosts", "resolv.conf")
 #: Who runs it, as seen from inside, where root starts us: programs behave, and the kernel refuses,
 #: as for anybody else.
 _USER = 1000
+#: Files of /etc up to so many bytes are copied, where so many files may be open: each takes two.
+_COPIED = 128 << 10
+_ROOMY = 512
 #: /dev/shm and the other small file systems in memory.
 _SMALL = 64 << 20
 #: Seconds of processor time between the signal and the end of one that takes too much.
@@ -47,9 +52,11 @@ _LAST = 5
 #: bwrap has asked to be told of that; then nobody answers, ever.
 #: Some shells count in the environment how deep they are.
 _WAITS = (
-    "echo >&{said} && read -r _ <&{heard} && exec {said}>&- {heard}<&- || exit; "
-    '[ -z "${{SHLVL+x}}" ] || set -- /usr/bin/env -u SHLVL "$@"; exec "$@"'
+    "echo >&7 && read -r _ <&7 && exec 7>&- || exit; "
+    '[ -z "${SHLVL+x}" ] || set -- /usr/bin/env -u SHLVL "$@"; exec "$@"'
 )
+#: How the kernel tells of a sender: process, user, group.
+_CREDENTIALS = struct.Struct("3i")
 #: Where a message of bwrap begins that says what it could not do.
 _SIGN = "bwrap: "
 
@@ -60,9 +67,8 @@ class Bubblewrap:
     name = NAME
     isolated = True
 
-    def __init__(self, program: str, prlimit: str) -> None:
+    def __init__(self, program: str) -> None:
         self._program = program
-        self._prlimit = prlimit
 
     @classmethod
     def found(cls, environ: Mapping[str, str]) -> Bubblewrap:
@@ -72,7 +78,7 @@ class Bubblewrap:
         """
         streaming.require_open_files()
         path = environ.get("PATH", PATH)
-        return cls(streaming.find("bwrap", path, "/"), streaming.find("prlimit", PATH, "/"))
+        return cls(streaming.find("bwrap", path, "/"))
 
     @classmethod
     def proven(cls, environ: Mapping[str, str]) -> Bubblewrap:
@@ -94,41 +100,38 @@ class Bubblewrap:
         environment = job.environment(HOME)
         require_program(job, mounts, environment["PATH"])
         head = job.keep // 5
-        with _Descriptors() as held, kernel.devices() as devices:
-            words = [*_namespaces(job), *_system(job, devices)]
+        with _Descriptors() as held, _Gate(job.limits) as gate, kernel.devices() as devices:
             uid, gid = os.getuid() or _USER, os.getgid() or _USER
             passwd = held.file(f"sandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n")
             group = held.file(f"sandbox:x:{gid}:\n")
             info = held.pipe()
-            begins, answer = held.pipe(), held.pipe()
-            os.set_blocking(answer, True)
             machine = seccomp.machine()
-            filters = [held.data(seccomp.program(machine))] if machine else []
             # In the child they are 3 and so on, in the order of the list.
-            waits = _WAITS.format(said=7, heard=8)
+            others = [held.data(seccomp.program(machine))] if machine else []
             words = [
-                *("--json-status-fd", "6", "--uid", str(uid), "--gid", str(gid), *words),
-                *(("--seccomp", "9") if filters else ()),
-                *("--perms", "0444", "--ro-bind-data", "4", "/etc/passwd"),
-                *("--perms", "0444", "--ro-bind-data", "5", "/etc/group"),
+                *("--json-status-fd", "6", "--uid", str(uid), "--gid", str(gid)),
+                *(("--seccomp", "8") if others else ()),
+                *_namespaces(job),
+                *_system(job, devices),
+                *_etc(job, held, others),
+                *("--perms", "0444", "--file", "4", "/etc/passwd"),
+                *("--perms", "0444", "--file", "5", "/etc/group"),
                 *_places(job, mounts, environment),
             ]
             arguments = held.file("".join(f"{word}\0" for word in words))
             inside = _Inside(info)
             writable = [mount.source for mount in mounts if mount.writable]
             ended = streaming.stream(
-                [self._program, "--args", "3", "--", "/bin/sh", "-c", waits, "sh",
-                 self._prlimit, *limits(job.limits), "--", *job.argv],
+                [self._program, "--args", "3", "--", "/bin/sh", "-c", _WAITS, "sh", *job.argv],
                 env={},
                 stdin=job.stdin,
                 timeout=job.limits.wall,
                 clip=streaming.Clip(head, job.keep - head),
                 on_output=on_output,
                 watch=Watch(job.limits, writable),
-                descriptors=(arguments, passwd, group, held.other(info), held.other(begins), answer,
-                             *filters),
-                gate=(begins, held.other(answer)),
-            )  # fmt: skip
+                descriptors=(arguments, passwd, group, held.other(info), gate.its, *others),
+                gate=(gate.ours, gate.open),
+            )
             inside.wait()
             has_run = inside.has_run()
         said = ended.output.text().strip() if ended.returncode == 1 else ""
@@ -157,14 +160,32 @@ def _system(job: Job, devices: tuple[str, ...]) -> Iterator[str]:
             yield from ("--symlink", os.readlink(place), place)
         elif os.path.isdir(place):
             yield from ("--ro-bind", place, place)
-    for pattern in (*_ETC, *(_ETC_NETWORK if job.network else ())):
-        for place in sorted(glob.glob(f"/etc/{pattern}")):
-            yield from ("--ro-bind", os.path.realpath(place), place)
     yield from ("--proc", "/proc", *kernel.covered())
     yield from ("--dev", "/dev", *devices)
     yield from ("--size", str(_SMALL), "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--size", str(job.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
     yield from ("--dir", HOME, "--symlink", "../tmp", "/var/tmp")  # noqa: S108
+
+
+def _etc(job: Job, held: _Descriptors, others: list[int]) -> Iterator[str]:
+    """What of /etc a job sees; ``others`` are the descriptors from 8 on.
+
+    Small files are copied: a mount takes ten times as long.
+    """
+    is_roomy = os.sysconf("SC_OPEN_MAX") >= _ROOMY
+    there = os.listdir("/etc")
+    wanted = (*_ETC, *(_ETC_NETWORK if job.network else ()))
+    java = (name for name in there if name.startswith("java-"))
+    for name in sorted({*java, *wanted}):
+        if name.partition("/")[0] not in there:
+            continue
+        place = f"/etc/{name}"
+        descriptor = held.small(place) if is_roomy else None
+        if descriptor is not None:
+            yield from ("--perms", "0444", "--file", str(8 + len(others)), place)
+            others.append(descriptor)
+        elif os.path.exists(place):
+            yield from ("--ro-bind", os.path.realpath(place), place)
 
 
 def _places(job: Job, mounts: Sequence[Mount], environment: Mapping[str, str]) -> Iterator[str]:
@@ -176,26 +197,25 @@ def _places(job: Job, mounts: Sequence[Mount], environment: Mapping[str, str]) -
         yield from ("--setenv", name, value)
 
 
-def limits(given: Limits) -> Iterator[str]:
-    """The options of ``prlimit``; none of them above what we may have ourselves."""
+def limits(given: Limits) -> Iterator[tuple[int, int, int]]:
+    """Resources with their soft and hard limit; none of them above what we may have ourselves."""
     import resource
 
     wanted = (
-        ("core", resource.RLIMIT_CORE, 0),
-        ("cpu", resource.RLIMIT_CPU, given.cpu),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, given.cpu),
         # Not the address space: node and others reserve far more of it than they ever use.
-        ("data", resource.RLIMIT_DATA, given.memory),
-        ("fsize", resource.RLIMIT_FSIZE, given.file_size),
-        ("nofile", resource.RLIMIT_NOFILE, given.open_files),
-        ("nproc", resource.RLIMIT_NPROC, given.processes),
+        (resource.RLIMIT_DATA, given.memory),
+        (resource.RLIMIT_FSIZE, given.file_size),
+        (resource.RLIMIT_NOFILE, given.open_files),
+        (resource.RLIMIT_NPROC, given.processes),
     )
-    for name, number, most in wanted:
+    for number, most in wanted:
         highest = resource.getrlimit(number)[1]
-        roof = float("inf") if highest == resource.RLIM_INFINITY else highest
-        value = min(most, roof)
         # At the first number of seconds comes a signal that tells why, at the second the end.
-        last = f":{min(most + _LAST, roof)}" if name == "cpu" else ""
-        yield f"--{name}={value}{last}"
+        last = most + _LAST if number == resource.RLIMIT_CPU else most
+        roof = sys.maxsize if highest == resource.RLIM_INFINITY else highest
+        yield number, min(most, roof), min(last, roof)
 
 
 def require_program(job: Job, mounts: Sequence[Mount], path: str) -> None:
@@ -274,6 +294,16 @@ class _Descriptors:
             ) from None
         return descriptor
 
+    def small(self, path: str) -> int | None:
+        """The file at ``path``, if it is one, and small enough to be copied."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            return None
+        self._open.append(descriptor)
+        status = os.fstat(descriptor)
+        return descriptor if stat.S_ISREG(status.st_mode) and status.st_size <= _COPIED else None
+
     def pipe(self) -> int:
         """The end of a pipe that we read, without waiting; ``other`` tells the child's."""
         ours, its = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -283,6 +313,51 @@ class _Descriptors:
 
     def other(self, ours: int) -> int:
         return self._others[ours]
+
+
+class _Gate:
+    """A socket at which the first inside waits until the job's limits are set for it.
+
+    The kernel tells who waits there: the process that has written to it.
+    """
+
+    def __init__(self, given: Limits) -> None:
+        from socket import SO_PASSCRED, SOL_SOCKET, socketpair
+
+        self._limits = given
+        self._ours, self._its = socketpair()
+        self._ours.setsockopt(SOL_SOCKET, SO_PASSCRED, 1)
+        self.ours, self.its = self._ours.fileno(), self._its.fileno()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ours.close()
+        self._its.close()
+
+    def open(self) -> None:
+        """Raises ConfigError when a limit cannot be set; then the command does not begin."""
+        import resource
+        from socket import CMSG_SPACE
+
+        said, sender, _, _ = self._ours.recvmsg(1, CMSG_SPACE(_CREDENTIALS.size))
+        if not said or not sender:  # it has ended
+            return
+        pid, _, _ = _CREDENTIALS.unpack(sender[0][2])
+        try:
+            for number, soft, hard in limits(self._limits):
+                resource.prlimit(pid, number, (soft, hard))
+        except ProcessLookupError:
+            return
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"the limits of a command cannot be set: {error}",
+                where="prlimit",
+                hint="rlm-ci doctor tells what is missing",
+            ) from None
+        with suppress(OSError):  # it has been killed
+            self._ours.send(b"\n")
 
 
 class _Inside:

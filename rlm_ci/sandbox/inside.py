@@ -137,10 +137,9 @@ def kernel(sample: list[str]) -> tuple[bool, str]:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         rows = [line.split() for line in file]
     options = {row[4]: row[5].split(",") for row in rows}  # of those at one place, the last
-    for entry in os.scandir("/proc"):
-        is_of_process = entry.name.isdigit() or entry.is_symlink()
-        if not is_of_process and entry.is_dir() and "ro" not in options.get(entry.path, ()):
-            return False, f"{entry.path} is not mounted read-only"
+    for place in ("/proc", *(one for one in options if one.startswith("/proc/"))):
+        if "ro" not in options.get(place, ()):
+            return False, f"{place} is not mounted read-only"
     number = 0
     for path in sample or settings():
         try:

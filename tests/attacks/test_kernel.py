@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,6 +113,10 @@ for name in ("null", "zero", "random", "urandom"):
 """
 
 
+#: Devices cannot be used where they would be made.
+UNUSABLE = 'set -e; mkdir -p /dev/rlm-ci; mount -t tmpfs -o nodev none /dev/rlm-ci; exec "$@"'
+
+
 def tried(attacker: Attacker, script: str, network: str = "alone") -> str:
     """What a script in a job printed: what it could do and should not."""
     place = attacker.folder / "tried.py"
@@ -144,9 +149,21 @@ def test_a_device_that_all_programs_use_stays_open_to_them(attacker: Attacker) -
 
 
 @pytest.mark.full
+def test_a_job_cannot_change_the_devices_of_the_next_one(attacker: Attacker) -> None:
+    if attacker.name != "root":
+        pytest.skip("the machine's devices are not theirs")
+    assert tried(attacker, SPOIL) == ""
+    own = Path("/dev/rlm-ci/full")
+    assert (own.stat().st_mode, own.stat().st_uid) == (stat.S_IFCHR | 0o666, 65534)
+    own.chmod(0o600)  # whoever may
+    assert tried(attacker, "open('/dev/full', 'rb').read(1)") == ""
+    assert own.stat().st_mode == stat.S_IFCHR | 0o666
+
+
+@pytest.mark.full
 @pytest.mark.usefixtures("_needs_containers")
 def test_where_no_devices_can_be_made_their_mode_is_put_back(attacker: Attacker) -> None:
-    attacker.before = ("setpriv", "--bounding-set=-mknod", "--inh-caps=-all")
+    attacker.before = ("unshare", "--mount", "sh", "-c", UNUSABLE, "sh")
     mode = Path("/dev/full").stat().st_mode
     try:
         assert tried(attacker, SPOIL) == ""

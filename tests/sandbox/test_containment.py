@@ -183,7 +183,7 @@ from rlm_ci.sandbox import Job, Mount
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
 job = Job(("sh", "-c", "echo > /w/ran; exec sleep " + sys.argv[3]),
           mounts=(Mount(sys.argv[2], "/w", writable=True),))
-Bubblewrap(sys.argv[1], "/usr/bin/prlimit").run(job)
+Bubblewrap(sys.argv[1]).run(job)
 """
 
 

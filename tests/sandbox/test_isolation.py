@@ -97,6 +97,15 @@ def test_the_users_of_the_machine_are_not_named(bubblewrap: Bubblewrap) -> None:
     assert ended.returncode != 0
 
 
+def test_files_of_the_system_are_the_same_inside_and_cannot_be_changed(
+    bubblewrap: Bubblewrap,
+) -> None:
+    name = "/etc/os-release"
+    ended = shell(bubblewrap, f"cat {name}; chmod u+w {name} || echo x >>{name} || rm {name}")
+    text, _, refusals = ended.output.text().partition(Path(name).read_text())
+    assert (text, refusals.count("Read-only")) == ("", 3)
+
+
 def test_descriptors_of_ours_do_not_leak(bubblewrap: Bubblewrap, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text(CANARY)

@@ -19,7 +19,7 @@ if [ "$(uname -s)" = Linux ]; then
     # What runs untrusted is tested in the sandbox, and faults are injected by strace.
     command -v bwrap >/dev/null || need bubblewrap
     command -v strace >/dev/null || need strace
-    command -v prlimit >/dev/null || need util-linux
+    command -v setpriv >/dev/null || need util-linux
 fi
 [ -z "$packages" ] && exit 0
 
