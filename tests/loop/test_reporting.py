@@ -163,3 +163,173 @@ def test_a_run_tells_how_each_test_ended(root: Path, args: tuple[str, ...]) -> N
     assert "another token" in said["TestSub::test_own"]
     assert "at its end" in said["test_teardown"]
     assert "gone" in said[""]
+
+
+SEEN = """
+import json, os, subprocess, sys
+import pytest
+from hypothesis import given, strategies
+
+ASK = "import json, os, sys; print(json.dumps([sys.path, dict(os.environ)]))"
+
+def test_environment():
+    told = subprocess.run([sys.executable, "-c", ASK], capture_output=True, check=True).stdout
+    for path, environ in (json.loads(told), [sys.path, dict(os.environ)]):
+        assert not [one for one in path if "pytest_plugin" in one]
+        assert environ["PYTHONPATH"] == "lib" and "PYTEST_PLUGINS" not in environ
+        assert not [name for name in environ if "RLM_CI" in name]
+    assert "rlm_ci_outcomes" not in sys.modules
+
+def test_descriptors():
+    links = map(os.readlink, (f"/proc/self/fd/{one}" for one in os.listdir("/proc/self/fd")[:3]))
+    assert not [one for one in links if "jsonl" in one]
+
+def test_nested(pytester):
+    pytester.makepyfile("def test_a(): pass\\ndef test_b(): assert 0")
+    pytester.runpytest_inprocess().assert_outcomes(passed=1, failed=1)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1, failed=1)
+
+def test_patched(monkeypatch):
+    for name in ("open", "write", "close", "getcwd"):
+        monkeypatch.setattr(os, name, None)
+    monkeypatch.setattr(json, "dumps", None)
+
+@given(strategies.integers())
+def test_property(number): assert isinstance(number, int)
+
+@pytest.mark.parametrize("text", ["a::b", "[c]"])
+class TestOuter:
+    class TestInner:
+        def test_text(self, text): assert 0
+
+def factory():
+    class TestLocal:
+        def test_made(self): pass
+    return TestLocal
+
+TestMade = factory()
+"""
+
+
+def test_nothing_of_it_can_be_seen(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "test_seen.py").write_text(SEEN, encoding="utf-8")
+    args = ("-v", "-W", "error", "--strict-config", "--strict-markers", "-p", "pytester")
+    args = (*args, "-p", "no:hypothesispytest")  # it says where its examples are
+    done, outcomes = run(root, *args, env={"PYTHONPATH": "lib"})
+    names = [(one.name, one.case, one.state) for one in outcomes.tests]
+    assert names == [
+        ("test_environment", "", "passed"),
+        ("test_descriptors", "", "passed"),
+        ("test_nested", "", "passed"),
+        ("test_patched", "", "passed"),
+        ("test_property", "", "passed"),
+        ("TestOuter::TestInner::test_text", "a::b", "failed"),
+        ("TestOuter::TestInner::test_text", "[c]", "failed"),
+        ("TestLocal::test_made", "test_seen.py::TestMade::test_made", "passed"),
+    ], done.stdout
+    plain, _ = run(root, *args, env={"PYTHONPATH": "lib"}, plugin=False)
+    assert plain.returncode == done.returncode == 1
+    body = [
+        one.stdout.partition("collected")[2].partition("= short test")[0] for one in (done, plain)
+    ]
+    assert body[0].partition("PASSES")[0].splitlines()[:12] == body[1].splitlines()[:12]
+
+
+@pytest.mark.full
+def test_a_worker_that_dies_takes_a_failed_test_with_it(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    text = "import os\ndef test_dies(): os._exit(3)\ndef test_lives(): pass\n"
+    (root / "test_crash.py").write_text(text, encoding="utf-8")
+    _, outcomes = run(root, "-n", "1")
+    assert told(outcomes) == {
+        ("test_crash.py", "test_dies", ""): "failed",
+        ("test_crash.py", "test_lives", ""): "passed",
+    }
+
+
+MANNER = """
+import os
+def test_first(): assert 0, "first"
+def test_hidden(): assert "PYTEST_CURRENT_TEST" not in os.environ
+def test_version(): assert "PYTEST_VERSION" not in os.environ
+def test_last(): assert 0, "last"
+"""
+
+
+@pytest.mark.parametrize("args", [(), pytest.param(("-n", "1"), marks=pytest.mark.full)])
+def test_a_run_can_be_short_and_without_the_variables_of_pytest(
+    tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "test_manner.py").write_text(MANNER, encoding="utf-8")
+    done, outcomes = run(root, "-x", "--full-trace", *args, short=True, hide=True)
+    states = [one.state for one in outcomes.tests]
+    assert states == ["failed", "passed", "passed", "failed"], done.stdout
+    assert "AssertionError: last" in done.stdout
+    assert "def test_last" not in done.stdout
+    _, outcomes = run(root, *args)
+    assert [one.state for one in outcomes.tests] == ["failed"] * 4
+
+
+def test_where_it_cannot_be_imported_the_summary_tells(root: Path) -> None:
+    (root / "tests" / "test_broken.py").unlink()
+    before = ("env", "PYTHONPATH=src")
+    done, outcomes = run(root, before=before)
+    assert reporting.refused(done.stdout + done.stderr)
+    assert outcomes == Outcomes()
+    with (root / "pytest.ini").open("a", encoding="utf-8") as file:
+        file.write("    -x --tb=long\n")
+    done, outcomes = run(root, before=before, plugin=False, short=True)
+    assert not reporting.refused(done.stdout + done.stderr)
+    assert outcomes.complete
+    told_so = told(outcomes)
+    assert told_so[FILE, "test_case", "3"] == "failed"
+    assert told_so[FILE, "test_teardown", ""] == "failed"
+    assert told_so[FILE, "TestSub::test_inherited", ""] == "passed"
+
+
+def test_what_is_read_back_may_be_anything(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    (tmp_path / "folder").mkdir()
+    rows = [
+        "[" * 15_000, "[]", "{}", "null", '["test"]',
+        '["test", 1]', '["test","a"]', "\\", '["begun"]',
+        json.dumps(["test", "../x", "n", "", "passed", ""]),
+        json.dumps(["test", "/x", "n", "", "won", ""]),
+        json.dumps(["test", "a.py", "\ud800\x1b", "", "failed", "\x1b[31m\ud800"]),
+        json.dumps(["held", "../up"]), json.dumps(["held", ""]), json.dumps(["held", "a\0"]),
+        json.dumps(["opened", "/etc/passwd", "tests/a.py", ""]),
+    ]  # fmt: skip
+    (tmp_path / "a").write_text("\n".join(rows), encoding="utf-8")
+    (tmp_path / "b").write_bytes(b"\xff\xfe" * 1000 + b"x" * 30_000)
+    outcomes = reporting.read([], reporting.collect(str(tmp_path)), "/")
+    assert [(one.place, one.state) for one in outcomes.tests] == [
+        ("", "passed"),
+        ("a.py", "failed"),
+    ]
+    assert outcomes.held == outcomes.opened == frozenset()
+    "".join(one.name + one.message for one in outcomes.tests).encode()
+    assert reporting.collect(str(tmp_path / "gone")) == []
+
+
+def test_what_a_library_opens_for_a_test_counts_among_tests_alone() -> None:
+    """A cassette of recorded answers does, the template of a product's page does not."""
+    rows = [
+        ["begun"], ["held", "tests/test_a.py"], ["conftest", "conftest.py"],
+        ["opened", "shop/page.html", "tests/test_a.py", "library"],
+        ["opened", "tests/cassettes/a.yaml", "tests/test_a.py", "library"],
+        ["opened", "shop/prices.json", "tests/test_a.py", ""],
+        ["opened", "shop/own.json", "shop/__init__.py", ""],
+        ["opened", "data/by-helper.json", "tests/support/load.py", ""],
+        ["opened", "data/by-conftest.json", "conftest.py", ""],
+    ]  # fmt: skip
+    outcomes = reporting.read([], map(json.dumps, rows), "/")
+    assert outcomes.opened == {
+        "tests/cassettes/a.yaml", "shop/prices.json", "data/by-helper.json",
+        "data/by-conftest.json",
+    }  # fmt: skip

@@ -107,8 +107,8 @@ class _Recorder:
                 self.tell("held", place)
             return
         short = getattr(item, "originalname", None) or item.name.partition("[")[0]
-        outer = getattr(getattr(item, "cls", None), "__qualname__", "").rpartition("<locals>.")[2]
-        name = "::".join([*outer.split("."), short] if outer else [short])
+        outer = item.parent.nodeid.partition("::")[2]
+        name = f"{outer}::{short}" if outer else short
         case = item.name[len(short) :]
         found = place, name, case[1:-1] if case[:1] == "[" else case
         if place:
@@ -124,8 +124,8 @@ class _Recorder:
         """File and name of the code of a test, below its decorators."""
         for _ in range(_UNWRAPPED):
             inner = getattr(getattr(function, "hypothesis", None), "inner_test", None)
-            inner = inner or getattr(function, "__wrapped__", None)
-            inner = inner or getattr(function, "__func__", None)
+            for attribute in ("__wrapped__", "__func__", "place_as"):
+                inner = inner or getattr(function, attribute, None)
             if inner is None:
                 break
             function = inner
