@@ -77,9 +77,12 @@ class Index:
             else:
                 found += names.get(last, ())
                 found += names.get(flat, ()) if flat != last else ()
-        fits = _fitting(name)
+        module = _module(path)
+        fits, whole = _fitting(name), f"{module}::{name}"
+        if module and any(known == whole for known, _ in found):
+            fits = _fitting(whole)
         ranks = [fits(known) for known, _ in found]
-        best = min(filter(None, ranks), default=0)
+        best = max(ranks, default=0)
         return tuple(
             one for (_, one), rank in zip(found, ranks, strict=True) if rank and rank == best
         )
@@ -122,21 +125,32 @@ def _rank(place: str, path: str) -> int:
     return _PACKAGE * is_package
 
 
+def _module(path: str) -> str:
+    """The module that a file of Rust is: its tests are named with it, unless it is the crate."""
+    if not path.endswith(".rs"):
+        return ""
+    parts = path.removesuffix(".rs").rpartition("src/")[2].split("/")
+    if parts[-1] in ("mod", "lib", "main"):
+        parts.pop()
+    return "::".join(parts)
+
+
 def _fitting(wanted: str) -> Callable[[str], int]:
-    """How a name fits: not at all (0), as a whole (1), by its end (2), without its marks (3)."""
+    """How well a name fits: not at all (0), without its marks (1), by its end, as a whole."""
     flat = wanted.replace("::", " ")
+    whole = len(wanted) + 3
     if "*" in wanted:
         forms = (wanted.split("*"), f"*::{wanted}".split("*"), flat.split("*"))
         return lambda name: next(
-            (rank for rank, form in enumerate(forms, 1) if _is_like(name, form)), 0
+            (3 - at for at, form in enumerate(forms) if _is_like(name, form)), 0
         )
 
     def fits(name: str) -> int:
         if name == wanted:
-            return 1
+            return whole
         if name.endswith(f"::{wanted}") or wanted.endswith(f"::{name}"):
-            return 2
-        return 3 * (name == flat)
+            return 1 + min(len(name), len(wanted))
+        return int(name == flat)
 
     return fits
 

@@ -75,6 +75,15 @@ def test_the_same_output_in_colour_and_with_the_line_ends_of_windows(name: str) 
     assert told(reading) == {key: wanted[key] for key in ("findings", "tallies")}
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "outcomes" in case(name)[1]])
+def test_how_each_test_ended(name: str) -> None:
+    lines, wanted = case(name)
+    told = outputs.outcomes(lines, wanted["root"])
+    rows = [(one.state, one.place, one.name, one.case, one.message[:100]) for one in told.tests]
+    assert [" | ".join(row) for row in rows] == wanted["outcomes"]
+    assert told.complete == wanted["complete"]
+
+
 def test_every_family_has_a_case() -> None:
     tools = {
         one["source"].partition(":")[2]

@@ -215,8 +215,8 @@ def test_nothing_of_it_can_be_seen(tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
     (root / "test_seen.py").write_text(SEEN, encoding="utf-8")
-    args = ("-v", "-W", "error", "--strict-config", "--strict-markers", "-p", "pytester")
-    args = (*args, "-p", "no:hypothesispytest")  # it says where its examples are
+    args = ["-v", "-W", "error", "--strict-config", "--strict-markers", "-p", "pytester"]
+    args += ["-p", "no:hypothesispytest"]  # it says where its examples are
     done, outcomes = run(root, *args, env={"PYTHONPATH": "lib"})
     names = [(one.name, one.case, one.state) for one in outcomes.tests]
     assert names == [

@@ -152,7 +152,7 @@ def blocks(
     for line in lines:
         first = begin.match(line)
         if head and (first or end.match(line)):
-            yield head, "\n".join(said).strip("\n")
+            yield head, "\n".join(said).strip()
             head = None
         if first:
             head, said, size = first, [], 0
@@ -160,7 +160,7 @@ def blocks(
             said.append(line)
             size += len(line)
     if head:
-        yield head, "\n".join(said).strip("\n")
+        yield head, "\n".join(said).strip()
 
 
 def finding(

@@ -24,7 +24,7 @@ _SYNTAX = re.compile(r'E +File "([^"]+)", line (\d+)')
 _COUNT = r"\d+ (?:subtests )?[a-z]+"
 _END = re.compile(rf"(?:=+ )?({_COUNT}(?:, {_COUNT})*|no tests ran) in \d+(?:\.\d+)?s\b")
 _CONFTEST = re.compile(r"ImportError while loading conftest '(.*)'\.$")
-_FAILURES = re.compile(r"=+ (?:FAILURES|ERRORS) =+$")
+_FAILURES = re.compile(r"=+ (?:FAILURES|ERRORS|PASSES) =+$")
 _STATE = r"(?P<state>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
 _NAMED = re.compile(rf"(?:\[gw\d+\] \[ *\d+%\] )?{_STATE} (?P<node>\S+\.\w+::.*)$")
 _VERBOSE = re.compile(rf"(?P<node>\S+\.\w+::.*?) {_STATE}(?: .*)?$")
@@ -33,6 +33,8 @@ _STATES = {
     "PASSED": PASSED, "FAILED": FAILED, "ERROR": FAILED, "SKIPPED": SKIPPED, "XFAIL": SKIPPED,
     "XPASS": SKIPPED,
 }  # fmt: skip
+#: What its last line counts among those that passed, as ``tally`` does.
+COUNTED = (PASSED, SKIPPED)
 _SAID = 40
 _CONDITIONS = {"FAILED": "pytest-failure", "ERROR": "pytest-error"}
 #: So many tracebacks of one name are compared with a row of the summary.
@@ -137,9 +139,12 @@ def outcomes(printout: Printout) -> Iterator[Outcome]:
             path = next((place.path for place in block.places), "")
             parts = [] if block.title.startswith("ERROR collecting ") else name.split(".")
             yield _outcome("::".join([path, *parts]), FAILED, "\n".join(block.said))
+    named: dict[tuple[str, str], None] = {}  # with -v and -rA twice
     for line in printout.lines:
         if (row := _NAMED.match(line)) or (row := _VERBOSE.match(line)):
-            yield _outcome(_node(row["node"])[0], _STATES[row["state"]])
+            named[_node(row["node"])[0], _STATES[row["state"]]] = None
+    for node, state in named:
+        yield _outcome(node, state)
 
 
 def _outcome(node: str, state: str, message: str = "") -> Outcome:
@@ -149,7 +154,7 @@ def _outcome(node: str, state: str, message: str = "") -> Outcome:
 
 
 def without_failures(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines without what failing tests printed, whole test runs of their own included."""
+    """The lines without what tests printed, whole test runs of their own included."""
     begin = next((at for at, line in enumerate(lines) if _FAILURES.match(line)), None)
     ends = (at for at in range(len(lines) - 1, -1, -1) if _END.match(lines[at]))
     end = next(ends, None) if begin is not None else None

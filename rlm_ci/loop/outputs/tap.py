@@ -47,8 +47,6 @@ class _Point:
     def take(self, printout: Printout, line: str) -> None:
         """What a line below adds."""
         told = line.strip()
-        if len(self.text) < _LINES and not told.startswith("at "):
-            self.text.append(told)
         if told in ("---", "..."):
             self._is_yaml = told == "---"
         elif self._is_yaml and (key := _KEY.match(line)):
@@ -57,12 +55,15 @@ class _Point:
                 self.of_subtests = "subtestsFailed" in key[2]
             elif key[1] == "error" and not self._reads_error:
                 self.said = key[2].strip("'\"")
+                self.text.append(self.said)
             elif key[1] in ("location", "at"):
                 self.defined = self.defined or printout.spot(key[2].strip("'\""))
         elif any(sign in told for sign in _FRAMES):
             self.place = self.place or printout.spot(frame(told))
         elif self._reads_error or not self._is_yaml:
             self.said = sentence(self.said, told)
+            if len(self.text) < _LINES:
+                self.text.append(told)
 
 
 def _points(printout: Printout) -> Iterator[_Point]:

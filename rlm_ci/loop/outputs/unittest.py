@@ -23,10 +23,9 @@ _END = re.compile(r"(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$")
 _COUNT = re.compile(r"((?<!expected )failures|errors|skipped|unexpected successes)=(\d{1,8})")
 
 #: ``name (module.Class.name) ... ok``, the second line of it where a test has a docstring.
-_NAMED = re.compile(r"(\w+) \(([\w.<>]+)\)(?: \(.*\)| \[.*\])*$")
-_VERBOSE = re.compile(
-    r"(.*?) ?\.\.\. (?:.* )?(ok|FAIL|ERROR|skipped .*|expected failure|unexpected success)$"
-)
+_NAMED = re.compile(r"\b(\w+) \(([\w.<>]+)\)(?: \([^()]*\)| \[[^\[\]]*\])*$")
+_VERBOSE = re.compile(r"(.*) \.\.\. (.*)$")
+_STATE = re.compile(r"(?:.* )?(ok|FAIL|ERROR|skipped .*|expected failure|unexpected success)$")
 _STATES = {"ok": PASSED, "FAIL": FAILED, "ERROR": FAILED, "unexpected success": FAILED}
 _RULE = re.compile(r"={60,}$|Ran \d+ tests? in ")
 
@@ -34,14 +33,17 @@ _RULE = re.compile(r"={60,}$|Ran \d+ tests? in ")
 def outcomes(printout: Printout) -> Iterator[Outcome]:
     """The tests below ``FAIL:`` and ``ERROR:``, and with -v every one."""
     for title, said in blocks(printout.lines, _TITLE, _RULE):
-        if named := _NAMED.match(title[2]):
+        if named := _NAMED.search(title[2]):
             yield _outcome(named[1], named[2], FAILED, _error(said))
     before = ""
+    waiting: re.Match[str] | None = None  # a test that prints, before its end is told
     for line in printout.lines:
         if told := _VERBOSE.match(line):
-            named = _NAMED.match(told[1]) or _NAMED.match(before)
-            if named:
-                yield _outcome(named[1], named[2], _STATES.get(told[2], SKIPPED))
+            waiting = _NAMED.match(before) or _NAMED.search(told[1])
+        state = _STATE.match(told[2] if told else line)
+        if waiting and state and (told or line == state[1]):
+            yield _outcome(waiting[1], waiting[2], _STATES.get(state[1], SKIPPED))
+            waiting = None
         before = line
 
 

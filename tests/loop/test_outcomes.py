@@ -1,0 +1,99 @@
+"""Which outcomes belong to a test in a file, as each runner tells its place and its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.loop.outcomes import FAILED, PASSED, Index, Outcome
+
+#: A place and a name as they are told; a path and a name of a test that they belong to, or not.
+CASES = [
+    ("tests/test_a.py", "TestA::test_x", "tests/test_a.py", "TestA::test_x", True),
+    ("tests/test_a.py", "TestA::test_x", "tests/test_b.py", "TestA::test_x", False),
+    ("tests/test_a.py", "TestA::test_x", "tests/test_a.py", "TestB::test_x", False),
+    ("tests/test_a.py", "test_xy", "tests/test_a.py", "test_x", False),
+    # unittest: a module, from the folder that it is started in
+    ("tests.test_a", "TestA::test_x", "tests/test_a.py", "TestA::test_x", True),
+    ("test_a", "TestA::test_x", "tests/test_a.py", "TestA::test_x", True),
+    ("shop.tests.test_a", "TestA::test_x", "tests/test_a.py", "TestA::test_x", True),
+    ("tests", "TestA::test_x", "tests/__init__.py", "TestA::test_x", True),
+    ("tests.test_a", "TestA::test_x", "tests/test_ba.py", "TestA::test_x", False),
+    ("tests.test_a", "TestA::test_x", "test_b.py", "TestA::test_x", False),
+    # nothing is told of the place
+    ("", "cart::adds", "test/cart.test.js", "cart::adds", True),
+    # a package in a folder of a monorepo
+    ("test/cart.test.js", "cart::adds", "packages/shop/test/cart.test.js", "cart::adds", True),
+    ("test/cart.test.js", "cart::adds", "test/other.test.js", "cart::adds", False),
+    # vitest joins by ">", the TAP of mocha by spaces
+    ("test/a.test.js", "cart::in > out", "test/a.test.js", "cart::in > out", True),
+    ("test/a.test.js", "cart::in::out", "test/a.test.js", "cart::in > out", True),
+    ("", "cart adds two", "test/a.test.js", "cart::adds two", True),
+    ("", "cart adds three", "test/a.test.js", "cart::adds two", False),
+    # Go: a package
+    ("example.com/shop/cart", "TestAdd", "cart/cart_test.go", "TestAdd", True),
+    ("example.com/shop", "TestAdd", "cart_test.go", "TestAdd", True),
+    ("shop", "TestAdd", "cart_test.go", "TestAdd", True),
+    ("gopkg.in/yaml.v3", "TestAdd", "cart_test.go", "TestAdd", True),
+    ("example.com/shop/cart", "TestAdd", "tax/tax_test.go", "TestAdd", False),
+    ("example.com/shop", "TestAdd", "tests/test_a.py", "TestAdd", False),
+    # Rust: the folder of a crate's modules, or the file of a test target
+    ("src", "cart::tests::adds", "src/cart.rs", "tests::adds", True),
+    ("src", "cart::tests::adds", "crates/shop/src/cart/mod.rs", "tests::adds", True),
+    ("src", "tests::adds", "src/cart.rs", "cart::tests::adds", True),
+    ("src", "tests::adds", "tests/cart.rs", "tests::adds", False),
+    ("tests/cart.rs", "adds", "tests/cart.rs", "adds", True),
+    ("tests/cart.rs", "adds", "tests/tax.rs", "adds", False),
+    # parts that are computed
+    ("a.test.js", "cart::adds 1", "a.test.js", "cart::adds *", True),
+    ("a.test.js", "cart::adds 1 and 2", "a.test.js", "*::adds * and *", True),
+    ("a.test.js", "cart::adds 1", "a.test.js", "adds *", True),
+    ("a.test.js", "cart::takes 1", "a.test.js", "cart::adds *", False),
+    ("a.test.js", "ab", "a.test.js", "ab*b", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "told", "path", "name", "fits"), CASES)
+def test_an_outcome_belongs_to_a_test(
+    place: str, told: str, path: str, name: str, fits: bool
+) -> None:
+    one = Outcome(place, told, PASSED)
+    assert Index([one]).of(path, name) == ((one,) if fits else ())
+
+
+def test_all_cases_are_found_and_whole_names_come_first() -> None:
+    cases = [Outcome("a.rs", "adds", PASSED, "1"), Outcome("a.rs", "adds", FAILED, "2")]
+    longer = Outcome("a.rs", "other::adds", PASSED)
+    index = Index([longer, *cases])
+    assert index.of("a.rs", "adds") == tuple(cases)
+    assert index.of("a.rs", "other::adds") == (longer,)
+    assert index.of("a.rs", "more::other::adds") == (longer,)
+
+
+def test_tests_of_rust_are_told_from_those_of_other_modules() -> None:
+    names = ("tests::adds", "cart::tests::adds", "tax::rates::tests::adds")
+    index = Index(Outcome("src", name, PASSED) for name in names)
+    for path, name in zip(("lib.rs", "cart.rs", "tax/rates/mod.rs"), names, strict=True):
+        assert [one.name for one in index.of(f"src/{path}", "tests::adds")] == [name]
+
+
+def test_of_packages_the_nearest_is_meant() -> None:
+    places = ("example.com/shop", "example.com/shop/cart", "example.com/shop/web/cart")
+    index = Index(Outcome(place, "TestAdd", PASSED) for place in places)
+    for path, place in (("a_test.go", 0), ("cart/a_test.go", 1), ("web/cart/a_test.go", 2)):
+        assert [one.place for one in index.of(path, "TestAdd")] == [places[place]]
+
+
+def test_what_another_run_told_is_found_whether_it_told_the_place_or_not() -> None:
+    """Runners of JavaScript tell the file of a test that fails, and not of one that passes."""
+    failed, passed = Outcome("a.test.js", "adds", FAILED), Outcome("", "adds", PASSED)
+    for before, after in ((failed, passed), (passed, failed), (failed, failed)):
+        assert Index([after]).of(before.place, before.name) == (after,)
+
+
+@pytest.mark.timeout(30)
+def test_thousands_of_tests_are_found_in_a_moment() -> None:
+    names = [(f"tests/test_{file}.py", f"test_{at}") for file in range(200) for at in range(100)]
+    index = Index(Outcome(path, name, PASSED) for path, name in names)
+    assert all(len(index.of(path, name)) == 1 for path, name in names)
+    hostile = Outcome("a.js", "a" * 2000, PASSED)
+    assert Index([hostile]).of("a.js", "*a" * 500 + "b") == ()
