@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _STOPS = (UnavailableError, RemoteError, StorageError)
 #: Edits of tests, which are no part of the result.
 TESTS = "tests.patch"
+#: Tests that a summary names, and characters of each.
+_NAMED, _NAME = 3, 200
 #: More than any tree has files.
 _ALL = 1 << 30
 
@@ -280,7 +282,7 @@ class Fix(Attempt):
             home=home,
             patch=f"rlm/{PATCH}" if patch else None,
             canary=site.canary,
-            tests=_told_edits(workspace, tree, left, allowed=agreed.allow_test_edits),
+            tests=_told_edits(workspace, site, tree, left, allowed=agreed.allow_test_edits),
             omitted=workspace.snapshot.omitted,
         )
         head = workspace.snapshot.head  # what stood there before the loop is looked up in it
@@ -342,12 +344,20 @@ class Fix(Attempt):
         return self._run.redactor.text(conversion.told(self._all.repository, before, after))
 
 
-def _told_edits(workspace: Workspace, result: str, left: str, *, allowed: bool) -> str:
+def _told_edits(workspace: Workspace, site: Site, result: str, left: str, *, allowed: bool) -> str:
     """What became of edits to tests, in a few words; "" where there are none."""
-    if allowed or result == left:
-        return ""
-    edited = count(len(changes(workspace.entries(result), workspace.entries(left))), "test file")
-    return f"edits to {edited} left out, see rlm/{TESTS}"
+    base = workspace.entries(workspace.snapshot.tree)
+    if not allowed:
+        edits = changes(workspace.entries(result), workspace.entries(left))
+        edited = count(len(edits), "test file")
+        return f"edits to {edited} left out, see rlm/{TESTS}" if edits else ""
+    names = [
+        printable(one.path)[:_NAME]
+        for one in changes(base, workspace.entries(left))
+        if one.path in base and site.is_of_tests(one.path)
+    ]
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"edited tests: {', '.join(names[:_NAMED])}{more}" if names else ""
 
 
 def _undo_killed(root: str) -> None:

@@ -174,8 +174,10 @@ class Judge:
     def _fresh(self) -> str:
         """The tree of the last verdict: the result, with what decides as it was."""
 
+        added = frozenset() if self._plan.allow_test_edits else self._added
+
         def is_old(path: str) -> bool:
-            return self._is_protected(path) or path in self._added
+            return path in added or self._is_protected(path)
 
         return self._space.restored(self.tree(), self._base, is_old)
 
@@ -234,8 +236,14 @@ class Judge:
             return self._ran.ended
 
         where = (lambda: f"it {self._in_fresh()}") if fresh else str
-        self.verdict = validator.judge(run, log, where)
+        self.verdict = validator.judge(run, log, where, self._failed)
         return self.verdict
+
+    def _failed(self) -> str:
+        """A test that our plugin of pytest saw fail; "" where there is none."""
+        tests = self._ran.outcomes.tests if self._ran and self._ran.reported else ()
+        failed = (one for one in tests if one.state == outcomes.FAILED)
+        return next((f"{one.place} {one.name}".strip() for one in failed), "")
 
     def _tell_setup(self) -> None:
         """Keep what the setup of a fresh tree printed, if it had one; say so if it failed."""

@@ -156,6 +156,10 @@ class Site:
         """One line on whether the tests can still fail; "" where that was not asked."""
         return self._judge.canary
 
+    def is_of_tests(self, path: str) -> bool:
+        """Whether a file of the start decides as a test does."""
+        return self._judge.protection.is_of_tests(path)
+
     def is_unchanged(self) -> bool:
         return self._judge.result(self._judge.tree()) == self._base
 

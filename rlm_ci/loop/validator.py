@@ -33,6 +33,8 @@ _HINT = (
 SHELL_CODES = {126: "it cannot be executed", 127: "a command in it was not found"}
 #: An exit code above this is how a shell or a sandbox passes a signal on.
 _SIGNALLED = 128
+#: Characters of the name of a test.
+_NAME = 200
 
 
 class Verdict(Value):
@@ -108,10 +110,12 @@ class Validator:
         run: Callable[[tuple[str, ...]], Ended],
         log: str | None = None,
         where: Callable[[], str] = str,
+        failed: Callable[[], str] = str,
     ) -> Verdict:
         """Run it once and say what came of it; ``log`` is the file that it is written to.
 
-        ``where``, asked after the run, tells what a reader of a failure must know of the place.
+        Asked after the run, ``where`` tells what a reader of a failure must know of the place, and
+        ``failed`` a test that is known to have failed, whatever was printed.
         Raises UnavailableError when the program is not there, StorageError for the log.
         """
         self.require()
@@ -122,6 +126,8 @@ class Validator:
         reason = _failure(ended, in_shell=self.command.in_shell)
         if not reason and not self._trust:
             reason = _doubt(tests, dict(reading.tallies))
+            if not reason and (name := failed()):
+                reason = f"exit code 0, and yet {printable(name[:_NAME])} failed"
         if log is not None:
             files.write(log, _log(self._shown(), ended, transcript, reason), 0o600)
         if module := self._missing_module(ended, transcript):
