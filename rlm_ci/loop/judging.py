@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci import files
 from rlm_ci.errors import UnavailableError
-from rlm_ci.loop import collected, fresh, outcomes, reporting
+from rlm_ci.loop import collected, fresh, inline_tests, outcomes, reporting
 from rlm_ci.loop import validator as validation
 from rlm_ci.loop.differences import LIMIT
 from rlm_ci.loop.engine import Judged
@@ -179,7 +179,10 @@ class Judge:
         def is_old(path: str) -> bool:
             return path in added or self._is_protected(path)
 
-        return self._space.restored(self.tree(), self._base, is_old)
+        tree = self._space.restored(self.tree(), self._base, is_old)
+        if self._plan.allow_test_edits:
+            return tree
+        return self._space.edited(tree, inline_tests.old(self._space, self._base, tree))
 
     def result(self, tree: str) -> str:
         """``tree`` without edits of old tests, where these are no part of the goal."""
@@ -187,7 +190,9 @@ class Judge:
             return tree
         old = self._space.entries(self._base)
         is_edit = lambda path: path in old and self.protection.is_of_tests(path)  # noqa: E731
-        return self._space.restored(tree, self._base, is_edit)
+        tree = self._space.restored(tree, self._base, is_edit)
+        edits = inline_tests.old(self._space, self._base, tree, edited=True)
+        return self._space.edited(tree, edits)
 
     def _unavailable(self, what: str) -> UnavailableError:
         """The fresh tree lacks what the validator is started with: no agent can mend that."""

@@ -1,0 +1,58 @@
+"""Tests that stand in the same file as the code they test, as Rust has them."""
+
+from __future__ import annotations
+
+from rlm_ci.loop.canary import rust, rust_parts
+from rlm_ci.loop.canary.forms import UnreadableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rlm_ci.loop.workspace import Workspace
+    from rlm_ci.objects import Entry
+
+ENDING = ".rs"
+
+
+def old(space: Workspace, base: str, tree: str, *, edited: bool = False) -> dict[str, bytes]:
+    """Files of ``tree`` with the tests that they have in ``base``, where these differ.
+
+    A file in which that cannot be done is as a whole as it is in ``base``. With ``edited`` only
+    those in which a test of ``base`` is another one or gone: new tests stay.
+    """
+    before, after = space.entries(base), space.entries(tree)
+    paths = [path for path in _changed(before, after) if before[path].is_file]
+    starts = space.contents(before[path].oid for path in paths)
+    results = space.contents(after[path].oid for path in paths)
+    found = {}
+    for path, start, result in zip(paths, starts, results, strict=True):
+        if start is None or result is None:
+            continue
+        known = _tests(path, start)
+        if not known or (edited and known.items() <= _tests(path, result).items()):
+            continue
+        made = rust_parts.restored(_text(start), _text(result))
+        content = start if made is None else made.encode("utf-8", "surrogateescape")
+        if content != result:
+            found[path] = content
+    return found
+
+
+def _changed(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> Iterable[str]:
+    both = before.keys() & after.keys()
+    return sorted(path for path in both if path.endswith(ENDING) and before[path] != after[path])
+
+
+def _tests(path: str, content: bytes) -> dict[str, tuple[str, ...]]:
+    """The lines of each test by its name."""
+    text = _text(content)
+    lines = text.split("\n")
+    try:
+        return {one.name: tuple(lines[one.line - 1 : one.end]) for one in rust.tests(path, text)}
+    except UnreadableError:
+        return {}
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
