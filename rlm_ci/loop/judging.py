@@ -173,7 +173,6 @@ class Judge:
 
     def _fresh(self) -> str:
         """The tree of the last verdict: the result, with what decides as it was."""
-
         added = frozenset() if self._plan.allow_test_edits else self._added
 
         def is_old(path: str) -> bool:

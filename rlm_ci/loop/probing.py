@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from rlm_ci.findings import Finding, Severity
-from rlm_ci.loop import collected
+from rlm_ci.loop import collected, inline_tests
 from rlm_ci.loop.canary import readers
 from rlm_ci.loop.canary.answers import Told
 from rlm_ci.loop.canary.probe import COPIES, Canary
@@ -59,7 +59,11 @@ class Probing:
         self._tree = tree
         entries = self._space.entries(tree)
         held = self._runs.protection.tests | verdict.outcomes.held
-        paths = sorted(path for path in held if path in entries)
+        paths = sorted(
+            path
+            for path, entry in entries.items()
+            if entry.is_file and (path in held or path.endswith(inline_tests.ENDING))
+        )
         if not any(map(readers.of, paths)):
             return (), "canary: not probed, no test that ran can be changed", {}
         contents = self._space.contents(entries[path].oid for path in paths)

@@ -11,7 +11,7 @@ import pytest
 from rlm_ci.findings import Severity
 from rlm_ci.loop.canary.answers import Probed, Told
 from rlm_ci.loop.canary.probe import Canary
-from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome, Outcomes, lost
+from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Index, Outcome, Outcomes, lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -261,3 +261,22 @@ def test_what_did_not_run_is_told_by_name() -> None:
     )
     assert lost(first, last.replace(complete=False)) == ()
     assert lost(first, first) == ()
+
+
+def test_a_file_of_a_crate_has_its_own_tests() -> None:
+    index = Index(
+        [
+            Outcome("src", "cart::tests::new", FAILED),
+            Outcome("src", "shop::order::tests::new", PASSED),
+            Outcome("src", "tests::new", SKIPPED),
+            Outcome("tests/all.rs", "new", PASSED, "other"),
+        ]
+    )
+
+    def states(path: str, name: str) -> list[str]:
+        return [f"{one.state}{one.case}" for one in index.of(path, name)]
+
+    assert states("src/cart.rs", "tests::new") == [FAILED]
+    assert states("core/src/shop/order/mod.rs", "tests::new") == [PASSED]
+    assert states("src/lib.rs", "tests::new") == [SKIPPED]
+    assert states("tests/all.rs", "new") == [f"{PASSED}other"]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ) -> Changed: ...
 
 
-_LANGUAGES = ("python", "go", "javascript")
+_LANGUAGES = ("python", "go", "javascript", "rust")
 
 
 @cache
