@@ -165,7 +165,7 @@ class Execution:
         lines = [one for one in told.get("reported", ()) if isinstance(one, str)]
         return Ran(
             ended,
-            reporting.read(transcribe(ended.output, str).lines, lines, self._cell.place),
+            reporting.read(transcribe(ended.output, str).lines, lines, str(told.get("root", ""))),
             tuple(map(str, told.get("written", ()))),
             tuple(map(str, told.get("missing", ()))),
             bool(lines),
@@ -182,17 +182,19 @@ class Execution:
     ) -> dict[str, Any]:
         """The record of a command, with what our plugin of pytest has told."""
         cell = self._cell
+        # Without a sandbox a command works where the copy lies.
+        root = cell.place if cell.sandbox.isolated else copy.path if copy else cell.root
         env: dict[str, str] = {}
         extra: tuple[Mount, ...] = ()
         with tempfile.TemporaryDirectory(prefix="rlm-ci-") as folder:
             if self.reporter:
                 plugin = self.reporter == PLUGIN
                 env = reporting.environment(
-                    folder, cell.place, cell.env, plugin=plugin, short=short, hide=hide
+                    folder, root, cell.env, plugin=plugin, short=short, hide=hide
                 )
                 extra = reporting.mounts(folder) if cell.sandbox.isolated and plugin else ()
             ended = cell.command(argv, timeout, copy, env=env, extra=extra)
-            return record_of(ended) | {"reported": reporting.collect(folder)}
+            return record_of(ended) | {"reported": reporting.collect(folder), "root": root}
 
     def _rewrote(self, before: str, after: str) -> tuple[str, ...]:
         """The protected paths that differ from one tree to the other."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.loop.outcomes import FAILED, PASSED, Index, Outcome
+from rlm_ci.loop.outcomes import FAILED, PASSED, Index, Outcome, Outcomes, lost
 
 #: A place and a name as they are told; a path and a name of a test that they belong to, or not.
 CASES = [
@@ -88,6 +88,10 @@ def test_what_another_run_told_is_found_whether_it_told_the_place_or_not() -> No
     failed, passed = Outcome("a.test.js", "adds", FAILED), Outcome("", "adds", PASSED)
     for before, after in ((failed, passed), (passed, failed), (failed, failed)):
         assert Index([after]).of(before.place, before.name) == (after,)
+        assert lost(Outcomes((before,)), Outcomes((after,), complete=True)) == ()
+    other = Outcome("b.test.js", "adds", PASSED)
+    gone = ("a.test.js::adds did not run",)
+    assert lost(Outcomes((failed,)), Outcomes((other,), complete=True)) == gone
 
 
 @pytest.mark.timeout(30)

@@ -7,13 +7,26 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from histories import GitRepo
 
+from rlm_ci.git import Repository, discover
 from rlm_ci.loop import reporting
+from rlm_ci.loop.cell import Cell
+from rlm_ci.loop.engine import Terms
+from rlm_ci.loop.execution import Execution, Plan
 from rlm_ci.loop.outcomes import Outcomes
+from rlm_ci.loop.protection import Protection
 from rlm_ci.loop.transcript import transcribe
+from rlm_ci.loop.workspace import Workspace
 from rlm_ci.process import Clipped
+from rlm_ci.runs.clock import Clock
+from rlm_ci.sandbox import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 SUITE = """
 import json, os, sys, unittest
@@ -333,3 +346,26 @@ def test_what_a_library_opens_for_a_test_counts_among_tests_alone() -> None:
         "tests/cassettes/a.yaml", "shop/prices.json", "data/by-helper.json",
         "data/by-conftest.json",
     }  # fmt: skip
+
+
+def produced(
+    _kind: str, _place: str, _key: Mapping[str, Any], produce: Callable[[], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    return produce()
+
+
+def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_path: Path) -> None:
+    text = "from pathlib import Path\ndef test_a(): (Path(__file__).parent / 'a.txt').read_text()\n"
+    repo.write("tests/test_a.py", text).write("tests/a.txt", "x\n").commit()
+    environ = dict(os.environ)
+    place = Repository(*discover(str(repo.path)), environ)
+    space = Workspace.create(str(tmp_path / "run"), place, environ, isolated=False)
+    cell = Cell(choose("none", environ), space, place.root, environ)
+    plan = Plan("goal", Terms(1, None), 60.0)
+    runs = Execution(plan, cell, Protection(), fact=produced, clock=Clock(produced))
+    argv = (sys.executable, "-m", "pytest")
+    tree = space.snapshot.tree
+    for ran in (runs.in_copy("validator", "a", argv, tree), runs.in_fresh("b", argv, tree)):
+        assert told(ran.outcomes) == {("tests/test_a.py", "test_a", ""): "passed"}
+        assert ran.outcomes.held == {"tests/test_a.py"}
+        assert ran.outcomes.opened == {"tests/a.txt"}
