@@ -14,7 +14,7 @@ from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from rlm_ci.loop.execution import Execution, Plan, Ran
     from rlm_ci.loop.outcomes import Outcomes
@@ -58,11 +58,10 @@ class Probing:
         """
         self._tree = tree
         entries = self._space.entries(tree)
-        held = self._runs.protection.tests | verdict.outcomes.held
         paths = sorted(
             path
             for path, entry in entries.items()
-            if entry.is_file and (path in held or path.endswith(inline_tests.ENDING))
+            if entry.is_file and self._may_hold(path, verdict.outcomes.held)
         )
         if not any(map(readers.of, paths)):
             return (), "canary: not probed, no test that ran can be changed", {}
@@ -81,6 +80,12 @@ class Probing:
             share=min(1.0, self._most / estimate) if estimate else 1.0,
         ).probe()
         return probed.findings + self._hidden(first), probed.line, probed.texts
+
+    def _may_hold(self, path: str, held: Collection[str]) -> bool:
+        """Whether tests may stand in a file; those that did not run are left alone anyway."""
+        if path in held or path.endswith(inline_tests.ENDING):
+            return True
+        return readers.of(path) is not None and self._runs.protection.is_of_tests(path)
 
     def _run(self, label: str, texts: Mapping[str, str], *, at_start: bool = False) -> Told | None:
         """Run the validator with these texts; None where no time is left."""

@@ -280,3 +280,10 @@ def test_a_file_of_a_crate_has_its_own_tests() -> None:
     assert states("core/src/shop/order/mod.rs", "tests::new") == [PASSED]
     assert states("src/lib.rs", "tests::new") == [SKIPPED]
     assert states("tests/all.rs", "new") == [f"{PASSED}other"]
+
+
+def test_a_runner_may_tell_the_file_of_failures_alone() -> None:
+    first = Outcomes((Outcome("a.test.js", "tax::is added", FAILED),), complete=True)
+    last = Outcomes((Outcome("", "tax::is added", PASSED),), complete=True)
+    assert lost(first, last) == ()
+    assert lost(last, first) == ()
