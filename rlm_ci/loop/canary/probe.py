@@ -81,6 +81,7 @@ class Canary:
         self._answered: dict[tuple[str, str], set[str]] = {}
         self._unprobed: set[tuple[str, str]] = set()
         self._excused: set[tuple[str, str]] = set()
+        self._disputed: set[tuple[str, str]] = set()
         self._stopped = ""
         #: Whether a token was seen at all: some validators print nothing of a failure.
         self._shows = False
@@ -97,6 +98,7 @@ class Canary:
         first = [one for copy in range(len(COPIES)) for one in self._first_round(copy)]
         left = self._settled(self._unexcused(self._again(first)))
         changed = {one.subject.path: self._rounds[one.copy].texts[one.subject.path] for one in left}
+        self._disputed = {one.subject.key for one in left}
         whole = (*self._whole.values(), *self._written)
         return Probed(answers.findings(left, whole, self._texts), self._line(), changed)
 
@@ -328,14 +330,16 @@ class Canary:
             - self._excused
         )
         told = [f"{count(len(reversed_), 'claim')} reversed"]
+        if self._disputed:
+            told.append(f"{count(len(self._disputed), 'test')} disarmed")
         if self._excused:
             told.append(f"{len(self._excused):,} excused")
         told += unread
-        unprobed = self._unprobed | (every - self._answered.keys() - self._excused)
+        unprobed = self._unprobed | (every - self._answered.keys() - self._excused - self._disputed)
         if unprobed:
             told.append(f"{count(len(unprobed), 'test')} not probed")
         red = {one.key for one in self._subjects if one.was_red}
-        if red and not red & reversed_:
+        if red and not red & (reversed_ | self._disputed):
             told.append("none of a test that failed at the start")
         if idle := sum(map(len, self._idle.values())):
             told.append(f"{count(idle, 'test')} not in the sample")
