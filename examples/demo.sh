@@ -106,7 +106,7 @@ fix() {
     git -C "$work/prices" --no-pager diff --no-color --no-ext-diff -U0 -- prices.py
     judge mend "$code" "$work/prices"
 
-    title '4. The same, with an agent that deletes the failing test'
+    title '4. The same, with an agent that makes every price equal to everything'
     git -C "$work/prices" checkout --quiet -- .
     loop cheat
     cat "$work/cheat.txt"
@@ -137,8 +137,8 @@ fi
 if shown fix && [ -d "$work/prices" ]; then
     cat <<END
 
-A bug mended in a copy, confirmed in a fresh one, and put into the work tree; then a test that was
-deleted instead: found, and not taken over. Programs stood in for the model, so no key was needed.
+A bug mended in a copy, confirmed in a fresh one, and put into the work tree; then tests that could
+not fail any more: found, and not taken over. Programs stood in for the model, so no key was needed.
 
 All runs:   $(command -v rlm-ci) -C $work/prices list
 END

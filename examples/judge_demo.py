@@ -4,7 +4,7 @@
     judge_demo.py own OUT CODE            any verdict, if the exit code agrees with it
     judge_demo.py example OUT CODE REPO   the example: exactly the rules that it breaks
     judge_demo.py mend OUT CODE REPO      a fix: green, in the work tree, and the tests do pass
-    judge_demo.py cheat OUT CODE REPO     a deleted test: found, and the work tree as it was
+    judge_demo.py cheat OUT CODE REPO     tests that cannot fail: found, and the work tree as it was
 
 ``OUT`` is the folder that rlm-ci wrote its report to, ``CODE`` what it ended with. Prints what
 differs and ends with 1, else ends with 0.
@@ -87,8 +87,8 @@ def _mended(report: dict[str, Any], out: Path, repository: str) -> list[str]:
 def _refused(report: dict[str, Any], repository: str) -> list[str]:
     """What is wrong with a fix that must not be taken over."""
     wrong = [] if _status(report) == "tampered" else [f"the loop ended with {_status(report)}"]
-    if "tamper/test-removed" not in {finding["rule"] for finding in report["findings"]}:
-        wrong.append("tamper/test-removed was not found")
+    if "tamper/disarmed" not in {finding["rule"] for finding in report["findings"]}:
+        wrong.append("tamper/disarmed was not found")
     argv = ["git", "-C", repository, "diff", "--name-only", "HEAD"]
     changed = subprocess.run(argv, capture_output=True, check=True, text=True).stdout.split()
     if changed:

@@ -61,7 +61,7 @@ def test_it_shows_every_rule_and_ends_well(demo: Path) -> None:
     for rule in ("no-subagent-manifest", "diff-budget/path-budget", "doc-archive/payload-is-stub"):
         assert rule in ended.stdout
     assert "+    return round(float(price) * 100)" in ended.stdout
-    assert "tamper/test-removed  high" in ended.stdout
+    assert "tamper/disarmed  high" in ended.stdout
     page = demo.parent / "build" / "demo" / "example" / "report.html"
     assert f"As a page:  {page}" in ended.stdout
     assert page.is_file()

@@ -10,7 +10,7 @@ import ast
 import re
 from collections import Counter
 
-from rlm_ci.loop import statements
+from rlm_ci.loop import rust, statements
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -39,8 +39,13 @@ class Weakening(Value):
 
 
 def grade(path: str, old: str, new: str) -> Iterable[Weakening]:
-    """How ``new`` is weaker than ``old``, as the content of the test file at ``path``."""
+    """How ``new`` is weaker than ``old``, as the content of the test file at ``path``.
+
+    Of a source of Rust, only the tests in it count.
+    """
     ending = path.rpartition(".")[2].lower()
+    if ending == "rs" and "/tests/" not in f"/{path}":
+        old, new = rust.Source(old).tests(), rust.Source(new).tests()
     if ending == "py":
         return _python(old, new)
     for endings, language in _LANGUAGES:

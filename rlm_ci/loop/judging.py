@@ -185,10 +185,13 @@ class Judge:
 
     def result(self, tree: str) -> str:
         """``tree`` without edits of old tests, where these are no part of the goal."""
-        if self._validator is None or self._plan.allow_test_edits:
+        if self._plan.allow_test_edits:
             return tree
         old = self._space.entries(self._base)
-        is_edit = lambda path: path in old and self.protection.is_of_tests(path)  # noqa: E731
+
+        def is_edit(path: str) -> bool:
+            return self.protection.is_of_tests(path, new=path not in old)
+
         tree = self._space.restored(tree, self._base, is_edit)
         edits = inline_tests.old(self._space, self._base, tree, edited=True)
         return self._space.edited(tree, edits)

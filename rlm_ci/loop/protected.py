@@ -1,4 +1,8 @@
-"""Which files decide what green means, by their names alone. Paths are relative, with ``/``."""
+"""Which files decide what green means, by their names alone. Paths are relative, with ``/``.
+
+A name counts where its tool would look for it: some anywhere, most at the root of the repository
+or beside the manifest of a package, and those of CI at the root.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from rlm_ci.loop import lookalikes, testnames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Container
 
 TESTS = "tests"
 HOOKS = "hooks"
@@ -24,6 +28,8 @@ STARTUP = "startup"
 LOCK = "lock"
 DEPENDENCY = "dependency"
 
+#: In a folder of tests, these are data.
+OF_REPOSITORY = frozenset((CI, ACTION, AGENT, LOCK, DEPENDENCY))
 #: What ``--allow-test-edits`` lifts.
 OF_TESTS = (TESTS, HOOKS, DEPENDENCY, ACTION)
 #: What each kind is called in a message.
@@ -55,85 +61,89 @@ _FOLDERS = {
 _VENDORING = ("modules.txt", "autoload.php")
 #: How the name of a folder ends that tells Python of an installed package, and of its plugins.
 _METADATA = (".dist-info", ".egg-info")
-#: Names, at any depth, in lower case; the first that matches counts.
+#: Where a name counts: anywhere, at the root or beside a manifest, at the root.
+_ANYWHERE, _HOME, _ROOT = range(3)
+#: Names in lower case; the first that matches counts.
 _PATTERNS = (
-    (HOOKS, (
-        "conftest.py", "run_tests*", "run-tests*", "runtests*", ".rspec", "phpunit.xml*",
-        "phpunit.dist.xml",
+    (HOOKS, _ANYWHERE, ("conftest.py", ".rspec", "phpunit.xml*", "phpunit.dist.xml")),
+    (HOOKS, _HOME, ("run_tests*", "run-tests*", "runtests*")),
+    (STARTUP, _ANYWHERE, ("sitecustomize.py", "usercustomize.py", ".envrc", "pyvenv.cfg")),
+    ("", _ANYWHERE, (".env.example", ".env.sample", ".env.template", ".env.dist", ".gitkeep")),
+    (STARTUP, _HOME, (
+        "*.pth", ".env", ".env.*", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs",
+        ".tool-versions", ".python-version", ".pnp.cjs", ".pnp.loader.mjs", "rust-toolchain",
+        "rust-toolchain.toml", ".node-version", ".nvmrc",
     )),
-    (STARTUP, (
-        "sitecustomize.py", "usercustomize.py", "entry_points.txt", "*.pth", ".envrc",
-        ".env", ".env.*", ".npmrc",
-        ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".tool-versions", ".python-version",
-        ".pnp.cjs", ".pnp.loader.mjs", "pyvenv.cfg",
-        "rust-toolchain", "rust-toolchain.toml", ".node-version", ".nvmrc",
-    )),
-    (CI, (
+    (CI, _HOME, (
         ".gitlab-ci*.y*ml", "azure-pipelines*.y*ml", "jenkinsfile", ".travis.y*ml",
         "bitbucket-pipelines.y*ml", ".drone.*", "appveyor.y*ml", ".appveyor.y*ml", ".cirrus.*",
         "cloudbuild.y*ml", "cloudbuild.json", "buildspec*.y*ml", "rlm-ci.toml",
         "codex.orchestrator.json", ".woodpecker.y*ml", ".build.y*ml", ".zuul.y*ml",
         "codemagic.yaml", "bitrise.yml", "wercker.yml", "screwdriver.yaml",
     )),
-    (ACTION, ("action.yml", "action.yaml")),
-    (GIT, (
-        ".git*", ".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml",
+    (ACTION, _ANYWHERE, ("action.yml", "action.yaml")),
+    (GIT, _ANYWHERE, (".git*", "codeowners")),
+    (GIT, _HOME, (
+        ".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml",
         "lefthook*.y*ml", ".lefthook*.y*ml", "lefthook*.toml", ".lefthook*.toml", "lefthook*.json",
-        ".lefthook*.json", ".huskyrc*", ".overcommit.yml", "codeowners",
+        ".lefthook*.json", ".huskyrc*", ".overcommit.yml",
     )),
-    (AGENT, (
-        "agents.md", "claude.md", "claude.local.md", "gemini.md", ".mcp.json", ".cursorrules",
-        ".devcontainer.json", ".windsurfrules", ".aider*", ".ripgreprc", "copilot-instructions.md",
+    (AGENT, _ANYWHERE, (
+        ".mcp.json", ".cursorrules", ".devcontainer.json", ".windsurfrules", ".aider*",
+        ".ripgreprc",
     )),
-    (LOCK, (
+    (AGENT, _ROOT, ("agents.md", "claude.md", "claude.local.md", "gemini.md")),
+    (LOCK, _HOME, (
         "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
         "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "cargo.lock", "go.sum",
         "go.work.sum", "composer.lock", "gemfile.lock", "mix.lock",
     )),
-    (VALIDATOR, (
+    (VALIDATOR, _ANYWHERE, (  # tools that look beside each file, or in folders of their own
         "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", ".coveragerc", "ruff.toml",
-        ".ruff.toml", "mypy.ini", ".mypy.ini", ".flake8", ".pylintrc", "pylintrc",
-        "pyrightconfig.json", ".eslintrc",
-        ".eslintrc.*", "eslint.config.*", ".eslintignore", "jest.config.*", "jest.setup.*",
-        "vite.config.*", "babel.config.*", ".babelrc*", ".swcrc", "rakefile", "pom.xml",
-        "build.gradle*", "settings.gradle*", "cmakelists.txt", "build.rs",
-        "vitest.config.*", "vitest.setup.*", "vitest.workspace.*", "playwright.config.*",
-        "cypress.config.*", "karma.conf.*", ".mocharc*", "tsconfig.json", "tsconfig.*.json",
-        ".nycrc*", ".c8rc*", "biome.json", "biome.jsonc", "deno.json", "deno.jsonc", "bunfig.toml",
+        ".ruff.toml", ".mypy.ini", ".flake8", ".pylintrc", "pylintrc", ".eslintrc", ".eslintrc.*",
+        "eslint.config.*", ".eslintignore", "jest.config.*", "jest.setup.*", "vite.config.*",
+        "babel.config.*", ".babelrc*", ".swcrc", "cmakelists.txt", "vitest.config.*",
+        "vitest.setup.*", "vitest.workspace.*", "playwright.config.*", "cypress.config.*",
+        "karma.conf.*", ".mocharc*", "tsconfig.json", "tsconfig.*.json", ".nycrc*", ".c8rc*",
         ".prettierrc*", ".prettierignore", ".stylelintrc*", "makefile", "gnumakefile", "*.mk",
-        "justfile", ".justfile", "taskfile.yml", "taskfile.yaml", "noxfile.py", "tox.ini",
-        ".golangci.yml", ".golangci.yaml", ".golangci.toml", "clippy.toml", ".clippy.toml",
-        "rustfmt.toml", ".rustfmt.toml", "nextest.toml", "codecov.yml", ".codecov.yml",
-        "sonar-project.properties", ".bandit", "bandit.yaml", "pylintrc.toml", ".pylintrc.toml",
-        "ty.toml", ".oxlintrc.json", ".rubocop*.yml", "phpstan*.neon*", "phpcs.xml*",
-        ".phpcs.xml*", ".clang-tidy", ".clang-format", ".shellcheckrc", ".yamllint*",
-        # Python
-        ".isort.cfg", "tox.toml", ".codespellrc", ".style.yapf", ".pydocstyle*", ".pycodestyle",
-        ".importlinter", ".sqlfluff", ".djlintrc", "nose2.cfg", "unittest.cfg", ".noserc",
-        ".pyre_configuration", "hatch.toml", "dodo.py",
-        # JavaScript
-        ".stylelintignore", ".markdownlint*", ".jshintrc", "tslint.json", "jasmine.json",
-        "cucumber.[cm]js", "cucumber.js", "cucumber.json", "cucumber.y*ml", "nightwatch.conf.*",
-        "codecept.conf.*", "web-test-runner.config.*", "setuptests.[jt]s*", "jest-setup.*",
-        "jest.preset.*", "lerna.json", "project.json", ".lintstagedrc*",
-        # PHP, Ruby, Elixir
-        "psalm.xml*", "behat.y*ml*", "ecs.php", "rector.php", "infection.json*", ".php-cs-fixer*",
-        ".credo.exs", ".formatter.exs", ".reek.yml", "steepfile", ".simplecov", "guardfile",
-        # the JVM, .NET
-        "gradle.properties", "gradlew*", "mvnw*", "gradle-wrapper.properties",
-        "junit-platform.properties", "testng.xml", "build.xml", "build.sbt", ".scalafmt.conf",
-        "detekt*.yml", "*.csproj", "*.fsproj", "*.vbproj", "directory.build.*", "*.runsettings",
-        # C, Rust, Swift, Dart, and what builds them all
-        ".bazelrc", "build.bazel", "module.bazel", "meson.build", "ctestcustom.cmake",
-        "configure.ac", "makefile.am", "makefile.in", "cmakepresets.json", ".tarpaulin.toml",
-        "tarpaulin.toml", "deny.toml", "package.swift", ".swiftformat", "dart_test.yaml",
-        "analysis_options.yaml", "taskfile.dist.y*ml", "*.just",
-        # others
-        ".hadolint.y*ml", ".ansible-lint*", ".spectral.y*ml",
-        ".editorconfig", "ava.config.*", ".taprc", "wdio.conf.*", "behave.ini", "gruntfile.*",
-        "gulpfile.*", "turbo.json", "nx.json", "pnpm-workspace.yaml", "mix.exs", "mise.toml",
-        ".mise.toml", "go.work", ".swiftlint.yml", "checkstyle.xml",
+        ".justfile", ".golangci.yml", ".golangci.yaml", ".golangci.toml", ".clippy.toml",
+        ".rustfmt.toml", "nextest.toml", ".codecov.yml", ".bandit", "pylintrc.toml",
+        ".pylintrc.toml", ".oxlintrc.json", ".rubocop*.yml", ".phpcs.xml*", ".clang-tidy",
+        ".clang-format", ".shellcheckrc", ".yamllint*", ".isort.cfg", ".codespellrc",
+        ".style.yapf", ".pydocstyle*", ".pycodestyle", ".importlinter", ".sqlfluff", ".djlintrc",
+        ".noserc", ".pyre_configuration", ".stylelintignore", ".markdownlint*", ".jshintrc",
+        "jasmine.json", "nightwatch.conf.*", "codecept.conf.*", "web-test-runner.config.*",
+        "setuptests.[jt]s*", "jest-setup.*", "jest.preset.*", ".lintstagedrc*", ".php-cs-fixer*",
+        ".credo.exs", ".formatter.exs", ".reek.yml", ".simplecov", "gradle-wrapper.properties",
+        "junit-platform.properties", ".scalafmt.conf", "*.csproj", "*.fsproj", "*.vbproj",
+        "directory.build.*", "*.runsettings", ".bazelrc", "build.bazel", "module.bazel",
+        "meson.build", "ctestcustom.cmake", "configure.ac", "makefile.am", "makefile.in",
+        ".tarpaulin.toml", ".swiftformat", ".hadolint.y*ml", ".ansible-lint*", ".spectral.y*ml",
+        ".editorconfig", "ava.config.*", ".taprc", "wdio.conf.*", ".mise.toml", ".swiftlint.yml",
     )),
+    (VALIDATOR, _HOME, (
+        "mypy.ini", "pyrightconfig.json", "rakefile", "pom.xml", "build.gradle*",
+        "settings.gradle*", "build.rs", "biome.json", "biome.jsonc", "deno.json", "deno.jsonc",
+        "bunfig.toml", "justfile", "*.just", "taskfile.y*ml", "taskfile.dist.y*ml", "noxfile.py",
+        "tox.ini", "tox.toml", "clippy.toml", "rustfmt.toml", "codecov.yml",
+        "sonar-project.properties", "bandit.yaml", "ty.toml", "phpstan*.neon*", "phpcs.xml*",
+        "nose2.cfg", "unittest.cfg", "hatch.toml", "dodo.py", "tslint.json", "cucumber.[cm]js",
+        "cucumber.js", "cucumber.json", "cucumber.y*ml", "lerna.json", "project.json",
+        "psalm.xml*", "behat.y*ml*", "ecs.php", "rector.php", "infection.json*", "steepfile",
+        "guardfile", "gradle.properties", "gradlew*", "mvnw*", "testng.xml", "build.xml",
+        "build.sbt", "detekt*.yml", "cmakepresets.json", "tarpaulin.toml", "deny.toml",
+        "package.swift", "dart_test.yaml", "analysis_options.yaml", "behave.ini", "gruntfile.*",
+        "gulpfile.*", "turbo.json", "nx.json", "pnpm-workspace.yaml", "mix.exs", "mise.toml",
+        "go.work", "checkstyle.xml",
+    )),
+)  # fmt: skip
+#: What makes a folder one of a package, in which its tools look for their settings.
+_MANIFESTS = frozenset(
+    (
+        "package.json", "pyproject.toml", "setup.py", "setup.cfg", "cargo.toml", "go.mod",
+        "composer.json", "gemfile", "pom.xml", "build.gradle", "build.gradle.kts", "mix.exs",
+        "pubspec.yaml", "package.swift", "deno.json", "pipfile",
+    )
 )  # fmt: skip
 #: What a build, a service or an editor runs or obeys as soon as it is there, by name alone, in
 #: lower case. What was there before is source like any other.
@@ -179,39 +189,44 @@ _ROOTS = ("src", "lib")
 _STANDARD = sys.stdlib_module_names - {"test"}
 
 
-def kind_of(path: str) -> str:
-    """The kind of a protected file, or "" for one that is source like any other."""
+def kind_of(path: str, homes: Container[str] = ("",)) -> str:
+    """The kind of a protected file, or "" for one that is source like any other.
+
+    ``homes`` are the folders with a manifest, and the root, as "".
+    """
     if lookalikes.place_of_git(path) is not None:
         return GIT
     *folders, name = lookalikes.plain(path).split("/")
-    kinds = [kind for folder in folders if (kind := _kind_of_folder(folder))]
-    for kind in (CI, GIT, AGENT, STARTUP):
+    if folders and _FOLDERS.get(folders[0].lower()) == CI:
+        return CI
+    kinds = [_FOLDERS.get(folder.lower(), "") for folder in folders]
+    for kind in (GIT, AGENT, STARTUP):
         if kind in kinds:
             return kind
     if any(folder.lower().endswith(_METADATA) for folder in folders):
         return STARTUP
-    of_tests = kinds[:1] == [TESTS]  # what else lies in a folder of tests is theirs
-    if not of_tests and (kinds or (folders[-1:] == ["vendor"] and name in _VENDORING)):
+    if DEPENDENCY in kinds or (folders[-1:] == ["vendor"] and name in _VENDORING):
         return DEPENDENCY
-    is_test = of_tests or testnames.is_file(path)
-    kind = kind_of_name(name.lower())
-    return TESTS if is_test and kind == ACTION else kind or (TESTS if is_test else "")
+    found = _named().match(name.lower())
+    if not found:
+        return ""
+    kind, where, _ = _PATTERNS[int((found.lastgroup or "")[1:])]
+    folder = "/".join(folders)
+    if where == _ANYWHERE or not folder or (where == _HOME and folder in homes):
+        return kind
+    # Agents find their orders in any folder, by a name in capitals.
+    return kind if kind == AGENT and name.partition(".")[0].isupper() else ""
 
 
-def _kind_of_folder(name: str) -> str:
-    return _FOLDERS.get(name.lower(), "") or (TESTS if testnames.is_folder(name) else "")
+def is_manifest(path: str) -> bool:
+    """Whether a file makes its folder one of a package."""
+    return path.rpartition("/")[2].lower() in _MANIFESTS
 
 
-def kind_of_name(name: str) -> str:
-    """The kind of a file by its own name, in lower case, whatever folder it is in."""
-    found = _named().match(name)
-    return _PATTERNS[int((found.lastgroup or "")[1:])][0] if found else ""
-
-
-def is_run_by_name(path: str) -> bool:
-    """Whether a file that is new is run or obeyed because of its name."""
-    name = lookalikes.plain(path).rpartition("/")[2]
-    return _run_by_name().match(name.lower()) is not None
+def is_run_by_name(path: str, homes: Container[str] = ("",)) -> bool:
+    """Whether a file that is new is run or obeyed because of its name; ``homes`` as above."""
+    folder, _, name = lookalikes.plain(path).rpartition("/")
+    return folder in homes and _run_by_name().match(name.lower()) is not None
 
 
 @cache
@@ -222,7 +237,7 @@ def _run_by_name() -> re.Pattern[str]:
 @cache
 def _named() -> re.Pattern[str]:
     """One expression for all names; the first kind that matches counts."""
-    kinds = ("|".join(map(translate, patterns)) for _, patterns in _PATTERNS)
+    kinds = ("|".join(map(translate, patterns)) for *_, patterns in _PATTERNS)
     return re.compile("|".join(f"(?P<k{at}>{one})" for at, one in enumerate(kinds)))
 
 

@@ -1,36 +1,26 @@
-"""Which files of one snapshot decide what green means: by name, and by what the snapshot says.
+"""Which files of one snapshot decide what green means: by facts of the first run, and by name.
 
-A repository may call its tests what it likes, and its validator may be a script of its own. What
-the settings of the snapshot, the command and its first output tell of that is known here.
+What held tests then, or was opened by code of tests, is of tests. Where a runner tells no files,
+names of files stand for that; a name of a folder counts only where tests lie in it.
 """
 
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
+from collections import Counter
 
-from rlm_ci.loop import commanded, protected, sections, silencing, vendored
-from rlm_ci.loop.transcript import plain
+from rlm_ci.loop import commanded, protected, sections, silencing, testnames, vendored
+from rlm_ci.loop.outcomes import Outcomes
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from rlm_ci.loop.outcomes import Outcomes
     from rlm_ci.objects import Entry
 
     Read = Callable[[Iterable[str]], list[bytes | None]]
 
-#: Where pytest is told which files hold tests, and where they lie.
-_SETTINGS = (
-    ("pytest.toml", "pytest"), (".pytest.toml", "pytest"), ("pytest.ini", "pytest"),
-    (".pytest.ini", "pytest"), ("pyproject.toml", "tool.pytest.ini_options"),
-    ("pyproject.toml", "tool.pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest"),
-)  # fmt: skip
-#: Patterns that say nothing, and those that hold anyhow.
-_ANY = frozenset(("*", "*.py", "**", "**/*.py", "**.py"))
-_MOST_PATTERNS = 50
 _WORD = re.compile(r"[\w.-]{1,80}")
 #: The files in which tools find the commands that they run, and how many are read.
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -43,28 +33,38 @@ _LISTS = {
 _MOST_LISTS = 20
 #: Where coverage is told how much there must be.
 _FLOORS = (".coveragerc", "pyproject.toml", "setup.cfg", "tox.ini", "package.json", "codecov.yml")
-_OUTPUT_LIMIT = 4 << 20
-#: A test that a runner of Python names, and a file of them that one of JavaScript does.
-_NODE = re.compile(
-    r"^(?:FAILED |ERROR )?([^\s:][^:\n]{0,500}\.py)((?:::[^\s:]{1,200}){1,8})", re.MULTILINE
-)
-_FILE = re.compile(r"^ ?(?:FAIL|PASS) {1,3}(\S{1,500}\.[cm]?[jt]sx?)(?= |$)", re.MULTILINE)
-_CASE = re.compile(r"^(?:FAIL|ERROR): \w{1,200} \(([\w.]{1,300})\)$", re.MULTILINE)
+_SCRIPT = "js jsx ts tsx mjs cjs mts cts vue svelte"
+#: Languages by how their files end; the files of others go by their own endings.
+_LANGUAGES = dict.fromkeys(_SCRIPT.split(), _SCRIPT) | {"pyi": "py", "pyx": "py"}
+#: Where the runner tells a crate, and no file.
+_UNTOLD = "rs"
+#: Code that is no test, and none that would be tested.
+_BARE = frozenset(("__init__.py", "conftest.py", "mod.rs"))
+#: Folders that are of tests where they lie at the top, or beside a manifest.
+_SURE = re.compile(r"tests?|__tests__|spec|e2e")
+_MAVEN = re.compile(r"(?:.*/)?src/\w*[tT]est/")
+#: Folders whose data is of the tests that lie beside them.
+_BESIDE = frozenset(("testdata", "__snapshots__", "__mocks__", "__fixtures__"))
+#: Folders, and a file, in which code of Rust is all test.
+_RUST = re.compile(r"(?:.*/)?(?:tests|benches)(?:/.*|\.rs)")
 
 
 class Protection(Value):
-    """``scripts`` are what the validator's command names, ``tests`` files known to be some.
+    """``tests`` are the files that held tests, with their code, ``opened`` those that they read.
 
-    ``patterns`` of names and ``folders`` hold tests, too. ``heeded`` are those of its tools that a
-    source can tell to look away; ``doctests`` tells whether examples in documentation are run; in
-    ``vendored`` folders lies code of others.
+    All in ``folders`` is of tests, and the data in those ``beside`` them; files of ``told``
+    languages are tests by facts alone. ``scripts`` are what the validator's command names,
+    ``homes`` the folders in which tools look for their settings; ``heeded`` are those of its tools
+    that a source can tell to look away; in ``vendored`` folders lies code of others.
     """
 
-    scripts: frozenset[str] = frozenset()
     tests: frozenset[str] = frozenset()
-    patterns: tuple[str, ...] = ()
+    opened: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
-    doctests: bool = False
+    beside: tuple[str, ...] = ()
+    told: frozenset[str] = frozenset()
+    scripts: frozenset[str] = frozenset()
+    homes: frozenset[str] = frozenset(("",))
     heeded: frozenset[str] = frozenset()
     vendored: tuple[str, ...] = ()
 
@@ -75,76 +75,68 @@ class Protection(Value):
         ``read`` gives the contents of objects, None for one that is too large.
         """
         files = {path: one for path, one in entries.items() if one.is_file}
-        known: dict[str, str] = {}
 
-        def texts(paths: Iterable[str]) -> Mapping[str, str]:
-            wanted = [path for path in dict.fromkeys(paths) if path in files]
-            new = [path for path in wanted if path not in known]
-            contents = read([files[path].oid for path in new]) if new else []
-            for path, content in zip(new, contents, strict=True):
-                known[path] = (content or b"").decode("utf-8", "surrogateescape")
-            return {path: known[path] for path in wanted}
-
-        def text(path: str) -> str | None:
-            return texts((path,)).get(path)
+        def texts(paths: Iterable[str]) -> list[str]:
+            wanted = [files[path].oid for path in dict.fromkeys(paths) if path in files]
+            contents = read(wanted) if wanted else []
+            return [(one or b"").decode("utf-8", "surrogateescape") for one in contents]
 
         named = commanded.named(command, files)
-        patterns, paths = _told(text)
-        read_by = [path for name in _WORD.findall(command) for path in _LISTS.get(name, ())]
-        lists = [path for path in files if path.rpartition("/")[2] in read_by]
+        names = {path for word in _WORD.findall(command) for path in _LISTS.get(word, ())}
+        lists = [path for path in files if path.rpartition("/")[2] in names] if names else []
         lists = sorted(lists, key=lambda path: (path.count("/"), path))[:_MOST_LISTS]
-        run = (command, *texts((*lists, *named)).values())
-        texts(_FLOORS)
+        run = "\n".join((command, *texts((*lists, *sorted(named)))))
+        homes = {path.rpartition("/")[0] for path in files if protected.is_manifest(path)}
         told = cls(
-            named,
-            patterns=tuple(one for one in patterns if one not in _ANY),
-            doctests=any("doctest" in one for one in (command, *known.values())),
-            heeded=silencing.tools(_WORD.findall("\n".join(run)), (command, *known.values())),
+            scripts=named,
+            homes=frozenset(("", *homes)),
+            heeded=silencing.tools(_WORD.findall(run), (run, *texts(_FLOORS))),
             vendored=vendored.folders(files),
         )
-        folders = tuple(path for path in paths if told._is_of_tests(path, patterns, entries))
-        return told.replace(folders=folders)
-
-    def hearing(self, output: str, entries: Mapping[str, Entry]) -> Protection:
-        """The same with the tests that the first output of the validator names."""
-        text = plain(output[-_OUTPUT_LIMIT:]).replace("\r\n", "\n")
-        named = {path for path, node in _NODE.findall(text) if _is_test(node)}
-        named.update(_FILE.findall(text))
-        for dotted in _CASE.findall(text):
-            parts = dotted.split(".")
-            if not any(part.lower().startswith("test") for part in parts):
-                continue
-            named.update(f"{'/'.join(parts[:end])}.py" for end in range(1, len(parts) + 1))
-        more = frozenset(path for path in named if path in entries)
-        return self.replace(tests=self.tests | more) if more else self
+        return told.learning(Outcomes(), entries)
 
     def learning(self, outcomes: Outcomes, entries: Mapping[str, Entry]) -> Protection:
-        """The same with the files that held tests, and those that code of tests opened."""
-        more = (outcomes.held | outcomes.opened) & entries.keys()
-        return self.replace(tests=self.tests | more)
-
-    def is_of_tests(self, path: str) -> bool:
-        """Whether an edit of the file is taken out of the result."""
-        return self.kind_of(path) in protected.OF_TESTS
+        """The same, with what the first run of the validator tells of the tests in ``entries``."""
+        tests = holding(outcomes, entries)
+        languages = {_language(path) for path in tests} - {_UNTOLD}
+        told = frozenset(languages) if outcomes.complete else frozenset[str]()
+        named = {
+            path for path in entries if _language(path) not in told and testnames.is_file(path)
+        }
+        return self.replace(
+            tests=tests,
+            opened=frozenset(
+                path
+                for path in outcomes.opened
+                if path in entries and not sections.is_sectioned(path)
+            ),
+            told=told,
+            folders=tuple(_folders(entries, tests | named, self.homes)),
+            beside=tuple(_beside(entries, tests | named)),
+        )
 
     def kind_of(self, path: str) -> str:
         """The kind of a protected file, or "" for one that is source like any other."""
-        kind = protected.kind_of(path)
-        if kind in ("", protected.TESTS) and path.startswith(self.vendored):
+        kind = protected.kind_of(path, self.homes)
+        if not kind and path.startswith(self.vendored):
             kind = protected.DEPENDENCY
+        if kind in protected.OF_REPOSITORY and path.startswith((*self.folders, *self.beside)):
+            return protected.TESTS
         if not kind and path in self.scripts:
-            kind = protected.HOOKS
-        return kind or (protected.TESTS if self.is_test(path) else "")
+            return protected.HOOKS
+        return kind or (protected.TESTS if self._is_test(path) else "")
 
-    def is_test(self, path: str) -> bool:
-        """Whether it is a test by what this snapshot says, whatever its name."""
-        if path in self.tests or any(path.startswith(folder) for folder in self.folders):
-            return True
-        name = path.rpartition("/")[2]
-        return any(
-            fnmatchcase(name, one) or ("/" in one and fnmatchcase(path, one))
-            for one in self.patterns
-        )
+    def is_of_tests(self, path: str, *, new: bool = False) -> bool:
+        """Whether an edit of a file is undone, and told apart: it is no part of a fix.
+
+        Of those that are ``new``, what tests are run with; a new test is welcome.
+        """
+        kind = self.kind_of(path)
+        return kind == protected.HOOKS or (kind == protected.TESTS and not new)
+
+    def is_new_test(self, path: str, held_now: Collection[str] = ()) -> bool:
+        """Whether a new file is a test, or data of some; ``held_now`` are those that hold tests."""
+        return self.kind_of(path) == protected.TESTS or (path in held_now and not _is_source(path))
 
     def is_protected(self, path: str, *, allow_test_edits: bool = False) -> bool:
         """Whether the last verdict is taken with this file as the snapshot has it.
@@ -155,45 +147,100 @@ class Protection(Value):
         kind = self.kind_of(path)
         return bool(kind) and not (allow_test_edits and kind in protected.OF_TESTS)
 
-    def _is_of_tests(
-        self, folder: str, patterns: tuple[str, ...], entries: Mapping[str, Entry]
-    ) -> bool:
-        """Whether a folder in which tests are looked for holds little else."""
-        modules = [path for path in entries if path.startswith(folder) and path.endswith(".py")]
-        names = [path.rpartition("/")[2] for path in modules]
-        count = sum(
-            bool(self.kind_of(path)) or any(fnmatchcase(name, one) for one in patterns)
-            for path, name in zip(modules, names, strict=True)
-        )
-        return 2 * count > len(modules)
+    def _is_test(self, path: str) -> bool:
+        if path in self.opened or (path in self.tests and not _is_source(path)):
+            return True
+        language = _language(path)
+        if path.startswith(self.folders) and (language != "go" or "/testdata/" in f"/{path}"):
+            return True
+        if path.startswith(self.beside):
+            return True
+        return language not in self.told and testnames.is_file(path)
 
 
-def _is_test(node: str) -> bool:
-    """Whether an item of pytest is a test, and no check of a source file by a plugin."""
-    parts = [part.partition("[")[0] for part in node.split("::")]
-    return any(part.lower().startswith("test") and "." not in part for part in parts)
+def holding(outcomes: Outcomes, files: Collection[str]) -> frozenset[str]:
+    """The ``files`` that held tests in a run: by the names of paths, modules and packages."""
+    found = {path for path in outcomes.held if path in files}
+    places = {one.place for one in outcomes.tests} - found - {""}
+    if places:
+        stems: dict[str, list[str]] = {}
+        folders: dict[str, list[str]] = {}
+        for path in files:
+            folder, _, name = path.rpartition("/")
+            stems.setdefault(name.partition(".")[0], []).append(path)
+            folders.setdefault(folder or ".", []).append(path)
+        for place in places:
+            path = place.replace("\\", "/").removeprefix("./").rstrip("/")
+            if path in files:
+                found.add(path)
+            elif path in folders:  # of a package
+                found.update(filter(testnames.is_file, folders[path]))
+            else:
+                found.update(_module(path, stems))
+    return frozenset(found)
 
 
-def _told(text: Callable[[str], str | None]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of test files, and the folders where they lie, as the settings have them."""
-    patterns: list[str] = []
-    paths: list[str] = []
-    for name, section in _SETTINGS:
-        content = text(name)
-        if content is None:
-            continue
-        found = sections.values(name, content.encode("utf-8", "surrogateescape"), section)
-        patterns += _words(found.get("python_files"))
-        paths += _words(found.get("testpaths"))
-    kept = [path.strip("/").removeprefix("./") for path in paths]
-    return (
-        tuple(dict.fromkeys(patterns))[:_MOST_PATTERNS],
-        tuple(f"{path}/" for path in dict.fromkeys(kept) if path not in ("", "."))[:_MOST_PATTERNS],
-    )
+def _module(dotted: str, stems: Mapping[str, list[str]]) -> list[str]:
+    """The files that may be the module ``dotted``, or one with a class of that name."""
+    parts = dotted.split(".")
+    for end in range(len(parts), 0, -1):
+        stem = "/" + "/".join(parts[:end])
+        known = stems.get(parts[end - 1], ())
+        if found := [one for one in known if f"/{one.rpartition('.')[0]}".endswith(stem)]:
+            return found
+    return []
 
 
-def _words(value: object) -> list[str]:
-    """A setting that is a list, or words of a text."""
-    if isinstance(value, str):
-        return value.split()
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+def _folders(
+    entries: Iterable[str], tests: Collection[str], homes: Collection[str]
+) -> Iterator[str]:
+    """Folders with names like those of tests, in which tests lie, and little else that is code.
+
+    At the top, or beside a manifest, tests may have many helpers; elsewhere code of the product
+    has such names as well, its tests beside it.
+    """
+    held: Counter[str] = Counter()
+    code: Counter[str] = Counter()
+    languages = {_language(path) for path in tests}
+    for path in entries:
+        *outer, name = path.split("/")
+        is_test = path in tests
+        if is_test or (_language(path) in languages and name not in _BARE):
+            for at, part in enumerate(outer, 1):
+                if testnames.is_folder(part):
+                    folder = "/".join((*outer[:at], ""))
+                    code[folder] += 1
+                    held[folder] += is_test
+    for folder, count in held.items():
+        parent, _, name = folder[:-1].rpartition("/")
+        is_sure = (parent in homes and _SURE.fullmatch(name)) or _MAVEN.fullmatch(folder)
+        if count and (is_sure or 2 * count > code[folder]):
+            yield folder
+
+
+def _beside(entries: Iterable[str], tests: Iterable[str]) -> Iterator[str]:
+    """Folders of data of the tests that lie beside them."""
+    near = {folder for path in tests for folder in _parents(path)}
+    found = {folder for path in entries for folder in _parents(path)}
+    for folder in sorted(found):
+        parent, _, name = folder[:-1].rpartition("/")
+        if name in _BESIDE and (f"{parent}/" if parent else "") in near:
+            yield folder
+
+
+def _parents(path: str) -> Iterator[str]:
+    """The folders that a path lies in, each with its slash, and the root."""
+    at = 0
+    yield ""
+    while (at := path.find("/", at) + 1) > 0:
+        yield path[:at]
+
+
+def _language(path: str) -> str:
+    ending = path.rpartition("/")[2].rpartition(".")[2].lower()
+    return _LANGUAGES.get(ending, ending)
+
+
+def _is_source(path: str) -> bool:
+    """Whether a file that holds tests is one of the product: Rust has them beside the code."""
+    return path.endswith(".rs") and not (_RUST.fullmatch(path) or testnames.is_file(path))

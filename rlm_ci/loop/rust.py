@@ -1,4 +1,4 @@
-"""What of a Rust source is tests, and which modules it makes part of its crate. Read, never run.
+"""What of a Rust source is tests. Read, never run.
 
 In Rust, tests live beside what they test, in any file: what tells them are attributes.
 """
@@ -8,39 +8,21 @@ from __future__ import annotations
 import re
 
 from rlm_ci.loop.statements import words
-from rlm_ci.values import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 #: How the last name of an attribute ends that makes a function a test, and others that do.
 _TESTS = re.compile(r"(?:\w{1,80}::)*(?:\w{0,80}test|bench|test_case|quickcheck)(?![\w:])")
 _ONLY_TESTS = re.compile(r"cfg\((?:all\((?:.*[(,])?)?test\b")
-_CONDITION = re.compile(r"cfg(?:_attr)?\(")
-_PATH = re.compile(r'path="([^"\n]{1,300})"$')
 _BLANK = re.compile(r"[^\n]")
-#: Words of a ``pub(…)``.
-_VISIBLE = 20
 _OPEN, _CLOSED = "([{", ")]}"
 
 
-class Module(Value):
-    """``mod name;``: its conditions, and the path that it is said to have, or ""."""
-
-    name: str
-    conditions: tuple[str, ...] = ()
-    path: str = ""
-
-
 class Source:
-    """The text of a file, taken apart: where its tests stand, and the modules it declares."""
+    """The text of a file, taken apart: where its tests stand."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._words = list(words("rs", text))
         self._spans: list[tuple[int, int]] = []
-        self.modules: set[Module] = set()
         self._read()
 
     def tests(self) -> str:
@@ -73,7 +55,7 @@ class Source:
                 at = self._end(at)
                 self._spans.append((first, self._place(at)))
             else:
-                at = self._declared(at, attributes)
+                at += 1
             attributes, first = [], -1
 
     def _bracket(self, at: int) -> int:
@@ -81,10 +63,10 @@ class Source:
         at += 1 + (self._word(at + 1) == "!")
         return self._closing(at) if self._word(at) == "[" else 0
 
-    def _closing(self, at: int, most: int = 1 << 30) -> int:
+    def _closing(self, at: int) -> int:
         """Where the bracket is closed that is opened at ``at``: at the end, if it is not."""
         depth = 0
-        for number in range(at, min(len(self._words), at + most)):
+        for number in range(at, len(self._words)):
             word = self._words[number][1]
             depth += (word in _OPEN) - (word in _CLOSED)
             if not depth:
@@ -106,17 +88,6 @@ class Source:
                 return at
         return at
 
-    def _declared(self, at: int, attributes: list[str]) -> int:
-        """Take in the module that may be declared at ``at``; where to go on."""
-        if self._word(at) == "pub":
-            at = self._closing(at + 1, _VISIBLE) + 1 if self._word(at + 1) == "(" else at + 1
-        name = self._word(at + 1)
-        if self._word(at) == "mod" and self._word(at + 2) == ";":
-            conditions = tuple(sorted(one for one in attributes if _CONDITION.match(one)))
-            paths = [found[1] for one in attributes if (found := _PATH.match(one))]
-            self.modules.add(Module(name, conditions, paths[0] if paths else ""))
-        return at + 1
-
     def _word(self, at: int) -> str:
         return self._words[at][1] if at < len(self._words) else "\n"
 
@@ -126,15 +97,3 @@ class Source:
 
 def _is_of_tests(attribute: str) -> bool:
     return bool(_TESTS.match(attribute) or _ONLY_TESTS.match(attribute))
-
-
-def files_of(module: Module, path: str, files: Mapping[str, object]) -> Iterator[str]:
-    """The files of a module that is declared in the one at ``path``, its own modules included."""
-    folder, _, name = path.rpartition("/")
-    inner = folder if name in ("lib.rs", "main.rs", "mod.rs") else path.removesuffix(".rs")
-    place = f"{inner}/{module.name}".lstrip("/")
-    if module.path:
-        place = f"{folder}/{module.path}".lstrip("/").removesuffix(".rs")
-    for one in files:
-        if one == f"{place}.rs" or (one.startswith(f"{place}/") and one.endswith(".rs")):
-            yield one

@@ -1,8 +1,8 @@
 """The guard beside the validator: green counts only if nothing was bent to get there.
 
 Two trees are compared by git's objects; nothing of either is executed. What is held against a
-result is a finding like any other, of severity high. Changes that make tests stronger are
-welcome; of those that make them weaker, and of what decides how they run, none is.
+result is a finding like any other. Edits of old tests, and of what tests are run with, are none:
+they are no part of the result.
 """
 
 from __future__ import annotations
@@ -10,17 +10,8 @@ from __future__ import annotations
 from itertools import islice
 
 from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.loop import (
-    disclosure,
-    doctests,
-    grading,
-    protected,
-    rust,
-    sections,
-    silencing,
-    testnames,
-)
-from rlm_ci.loop.differences import LIMIT, LINK, SUBMODULE, changes
+from rlm_ci.loop import disclosure, protected, rules, sections, silencing
+from rlm_ci.loop.differences import LINK, SUBMODULE, changes
 from rlm_ci.loop.protection import Protection
 from rlm_ci.redaction import Redactor
 from rlm_ci.texts import count, printable
@@ -31,7 +22,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.loop.collected import Collected
     from rlm_ci.loop.differences import Changed, Store
-    from rlm_ci.loop.grading import Weakening
     from rlm_ci.loop.workspace import Workspace
     from rlm_ci.objects import Entry
 
@@ -39,13 +29,6 @@ _BINARY_PROBE = 8000
 _LONGEST_QUOTE, _LONGEST_NAME = 1000, 200
 #: More than a person, or a prompt, has use for: of one file, and in all.
 _MOST_OF_FILE, _MOST = 20, 200
-_HINT = "undo it; what the goal needs in tests is allowed by --allow-test-edits"
-_BUILD_HINT = "undo it; where the goal is this very file, --allow-test-edits allows it"
-_FIRM_HINT = "undo it: no option allows this in a fix"
-_LOUD_HINT = "mend what it tells; where it is wrong, --allow-test-edits lets it be silenced"
-_HINTS = {"tamper/check-silenced": _LOUD_HINT, "tamper/build-file": _BUILD_HINT}
-#: Languages whose tests are graded.
-_READ = (".py", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".cts", ".go", ".rs")
 #: What a runner looks for before it runs anything.
 _RUN_WITH = (protected.HOOKS, protected.VALIDATOR, protected.STARTUP)
 #: The rule that a change of a file breaks by its kind alone.
@@ -53,15 +36,8 @@ _RULES = {
     protected.STARTUP: "startup-file", protected.CI: "protected-path",
     protected.GIT: "protected-path", protected.AGENT: "protected-path",
     protected.LOCK: "protected-path", protected.VALIDATOR: "config-weakened",
-    protected.HOOKS: "protected-test", protected.DEPENDENCY: "dependency",
-    protected.ACTION: "build-file",
+    protected.DEPENDENCY: "dependency", protected.ACTION: "build-file",
 }  # fmt: skip
-#: What ``--allow-test-edits`` lifts.
-_OF_TESTS = (
-    f"tamper/{grading.REMOVED}", f"tamper/{grading.SKIPPED}", f"tamper/{grading.WEAKENED}",
-    "tamper/tests-shrunk", "tamper/protected-test", "tamper/check-silenced",
-    "tamper/dependency", "tamper/build-file",
-)  # fmt: skip
 
 
 def findings(
@@ -87,6 +63,7 @@ def findings(
             workspace,
             protection or Protection(),
             redactor,
+            allow_test_edits=allow_test_edits,
         )
     )
     found += _shrunk(before or {}, after or {})
@@ -96,12 +73,14 @@ def findings(
         if not redactor.known_in(one.path)
     ]
     if allow_test_edits:
-        found = [finding for finding in found if finding.rule not in _OF_TESTS]
+        found = [one for one in found if one.rule.removeprefix(rules.PREFIX) not in rules.OF_TESTS]
     found = sorted(dict.fromkeys(found), key=lambda one: one.rule != disclosure.DISCLOSED)
     if len(found) > _MOST:
         more = f"and {count(len(found) - _MOST, 'more finding')}"
         found[_MOST:] = [
-            Finding("tamper/more", Severity.HIGH, more, hint=_FIRM_HINT, domain="tamper")
+            Finding(
+                "tamper/more", Severity.HIGH, more, hint=rules.hint("tamper/more"), domain="tamper"
+            )
         ]
     return tuple(found)
 
@@ -112,6 +91,8 @@ def compared(
     store: Store,
     protection: Protection,
     redactor: Redactor,
+    *,
+    allow_test_edits: bool = False,
 ) -> Iterator[Finding]:
     """What was bent on the way from the files of ``base`` to those of ``now``, by path.
 
@@ -121,9 +102,12 @@ def compared(
         if redactor.known_in(change.path):  # whatever else: its name goes nowhere
             message = "the name of a file holds a secret that the agent was given"
             rule = disclosure.DISCLOSED
-            yield Finding(rule, Severity.HIGH, message, hint=_FIRM_HINT, domain="tamper")
+            yield Finding(rule, Severity.HIGH, message, hint=rules.hint(rule), domain="tamper")
             continue
+        yield from _secret(change, redactor)
         is_new = change.new is not None and change.old is None
+        if not allow_test_edits and protection.is_of_tests(change.path, new=is_new):
+            continue
         if is_new and (module := protected.shadowed(change.path, base)):
             what = f"would be imported in place of {module}"
             yield _finding("shadowed-module", change.path, what, change)
@@ -131,10 +115,7 @@ def compared(
             what = "adds a file that a build, a service or CI runs by its name"
             yield _finding("build-file", change.path, what, change)
         yield from islice(_judge(change, protection), _MOST_OF_FILE)
-        if protection.kind_of(change.path) != protected.TESTS:
-            yield from islice(_of_rust(change, base, store), _MOST_OF_FILE)
         yield from islice(_silenced(change, protection), _MOST_OF_FILE)
-        yield from _secret(change, redactor)
 
 
 def rewritten(
@@ -190,24 +171,21 @@ def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
     path = change.path
     kind = protection.kind_of(path)
     yield from _shape(change)
-    if change.large[1] and not (kind == protected.TESTS and change.old):
+    if change.large[1]:
         yield _finding("too-large", path, f"{_done(change)} a file too large to be judged", change)
     if kind in _RULES:
         yield _finding(_RULES[kind], path, f"{_done(change)} {protected.NAMES[kind]}", change)
-    elif kind == protected.TESTS:
-        yield from _test(change, is_test=protection.is_test(path))
-    elif sections.is_sectioned(path):
+    elif not kind:
         for section in _sections(change):
             what, subject = sections.told(section), section.strip(sections.UNKNOWN)
             yield _finding("config-weakened", path, f"changes {what}", change, subject=subject)
-    if protection.doctests and doctests.holds(path) and not any(change.large):
-        found = doctests.grade(path, _text(change.before), _text(change.after))
-        yield from _told(change, found)
 
 
 def _is_run(change: Changed, base: Mapping[str, Entry], protection: Protection) -> bool:
     """Whether a new file is run by its name: no data of tests, and none that was only moved."""
-    if protection.kind_of(change.path) or not protected.is_run_by_name(change.path):
+    if protection.kind_of(change.path) or not protected.is_run_by_name(
+        change.path, protection.homes
+    ):
         return False
     name = change.path.rpartition("/")[2]
     return all(one != change.new or path.rpartition("/")[2] != name for path, one in base.items())
@@ -237,55 +215,6 @@ def _shape(change: Changed) -> Iterator[Finding]:
         yield _finding("binary", path, f"{_done(change)} a binary file", change)
 
 
-def _test(change: Changed, *, is_test: bool) -> Iterator[Finding]:
-    """A test that is new is welcome; one that was there is graded."""
-    path, old, new = change.path, change.old, change.new
-    if old is None or LINK in (old.mode, new.mode if new else ""):
-        return
-    if new is None:
-        yield _finding(grading.REMOVED, path, "deletes a file of tests", change)
-        return
-    if any(change.large):
-        yield _finding("protected-test", path, "changes a test too large to be judged", change)
-        return
-    if not (_is_graded(path) or (is_test and path.endswith(_READ))):
-        # Data, snapshots, helpers: whether they still ask as much, nobody can tell.
-        yield _finding("protected-test", path, "changes what a test compares with or uses", change)
-        return
-    yield from _graded(change, _text(change.before), _text(change.after))
-
-
-def _graded(change: Changed, before: str, after: str) -> Iterator[Finding]:
-    yield from _told(change, grading.grade(change.path, before, after), after, before)
-
-
-def _told(
-    change: Changed, weaker: Iterable[Weakening], after: str = "", before: str = ""
-) -> Iterator[Finding]:
-    before, after = before or _text(change.before), after or _text(change.after)
-    for weakening in weaker:
-        text = before if weakening.side == "old" else after
-        yield _finding(
-            weakening.rule,
-            change.path,
-            weakening.message,
-            change,
-            line=weakening.line,
-            side=weakening.side,
-            text=text,
-            subject=weakening.message,
-        )
-
-
-def _is_graded(path: str) -> bool:
-    """Whether the name is that of a test whose language we read."""
-    name = path.lower().rpartition("/")[2]
-    ending = name.rpartition(".")[2]
-    if ending == "py":
-        return name.startswith("test") or name.endswith("_test.py")
-    return ending in ("go", "rs") or testnames.is_script(name)
-
-
 def _silenced(change: Changed, protection: Protection) -> Iterator[Finding]:
     """What keeps a tool of the validator from looking at a source."""
     kind = protection.kind_of(change.path)
@@ -297,25 +226,6 @@ def _silenced(change: Changed, protection: Protection) -> Iterator[Finding]:
             yield _finding(
                 "check-silenced", change.path, message, change, line=line, text=after, subject=what
             )
-
-
-def _of_rust(change: Changed, base: Mapping[str, Entry], store: Store) -> Iterator[Finding]:
-    """Tests that stand beside the code, and modules of them that are no part of it any more."""
-    if not change.path.endswith(".rs") or change.old is None or any(change.large):
-        return
-    before, after = rust.Source(_text(change.before)), rust.Source(_text(change.after))
-    tests = before.tests()
-    if change.new is None and tests:
-        yield _finding(grading.REMOVED, change.path, "deletes a file that holds tests", change)
-    elif tests:
-        yield from _graded(change, tests, after.tests())
-    for module in sorted(before.modules - after.modules, key=lambda one: one.name):
-        oids = [base[path].oid for path in rust.files_of(module, change.path, base)]
-        sizes = store.sizes(oids)
-        contents = store.contents(oid for oid in oids if sizes[oid] <= LIMIT)
-        if any(one and rust.Source(_text(one)).tests() for one in contents):
-            what = f"the module {module.name}, which holds tests, is no longer a part of it"
-            yield _finding(grading.REMOVED, change.path, what, change, subject=module.name)
 
 
 def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> Iterator[Finding]:
@@ -339,7 +249,8 @@ def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> 
 
 
 def _of_tests(message: str) -> Finding:
-    return Finding("tamper/tests-shrunk", Severity.HIGH, message, hint=_HINT, domain="tamper")
+    rule = "tamper/tests-shrunk"
+    return Finding(rule, Severity.HIGH, message, hint=rules.hint(rule), domain="tamper")
 
 
 def _done(change: Changed) -> str:
@@ -364,7 +275,6 @@ def _finding(
     subject: str = "",
 ) -> Finding:
     rule = f"tamper/{rule}"
-    hint = _HINTS.get(rule, _HINT if rule in _OF_TESTS else _FIRM_HINT)
     if change is not None and change.new is None:
         side = "old"
     entry = None if change is None else (change.old if side == "old" else change.new)
@@ -376,7 +286,7 @@ def _finding(
         rule,
         Severity.HIGH,
         f"{printable(path)}: {printable(message)}",
-        hint=hint,
+        hint=rules.hint(rule),
         evidence=(place,),
         domain="tamper",
         subject=printable(subject)[:200] or None,

@@ -40,10 +40,9 @@ _FOLDER = re.compile(
 _CAMEL_FOLDER = re.compile(r"\w*[a-z0-9](?:UI)?Tests")
 #: At the top alone: deeper, it is a command of that name, or anything.
 _TOP = re.compile(rf"test\.(?:rb|{_SCRIPT})|x?t/.+", re.DOTALL)
+#: Where cargo looks for tests, and modules of them.
+_RUST = re.compile(r"(?:.*/)?(?:(?:tests|benches)/[^/]+|tests)\.rs")
 _FEATURES = re.compile(r"(?:.*/)?features/(?:steps/.+|support/.+|environment\.py)")
-_NAMED_SCRIPT = re.compile(
-    rf"(?:.+[-_.](?:tests?|spec|cy)|tests?|test-(?!utils?\.|helpers?\.).+)\.{_SCRIPT}"
-)
 
 
 def is_file(path: str) -> bool:
@@ -53,15 +52,10 @@ def is_file(path: str) -> bool:
         return True
     if _LOOSE.fullmatch(name) and "src/main/" not in path:
         return True
-    return bool(_TOP.fullmatch(path) or _FEATURES.fullmatch(path))
+    return any(one.fullmatch(path) for one in (_TOP, _FEATURES, _RUST))
 
 
 @lru_cache(maxsize=4096)
 def is_folder(name: str) -> bool:
     """Whether all that lies in a folder of this name is of tests."""
     return bool(_FOLDER.fullmatch(name) or _CAMEL_FOLDER.fullmatch(name))
-
-
-def is_script(name: str) -> bool:
-    """Whether a file of JavaScript is one that holds tests, and no helper of theirs."""
-    return bool(_NAMED_SCRIPT.fullmatch(name.lower()))

@@ -31,7 +31,5 @@ def folders(paths: Iterable[str]) -> tuple[str, ...]:
         else:
             is_kept = protected.kind_of(path) == protected.DEPENDENCY
         if is_kept:
-            folder = "/".join((*outer[: at + 1], ""))
-            if protected.kind_of(folder) != protected.TESTS:
-                found[folder] = None
+            found["/".join((*outer[: at + 1], ""))] = None
     return tuple(found)

@@ -87,12 +87,13 @@ def test_no_progress(stage: Stage) -> None:
 
 
 def test_tampered(stage: Stage) -> None:
-    stage.llm.script(Play([call("delete", path="test_calc.py"), done()]))
-    ended, run = stage.fixed("--validator", "test ! -e test_calc.py")
+    stage.repo.write("tox.ini", "[flake8]\n").commit()
+    stage.llm.script(Play([call("delete", path="tox.ini"), done()]))
+    ended, run = stage.fixed("--validator", "test ! -e tox.ini")
     assert ended.code == 1, ended
     has_ended(run, 1, "tampered")
-    assert "tamper/test-removed" in run.rules
-    assert (stage.repo.path / "test_calc.py").exists()
+    assert "tamper/config-weakened" in run.rules
+    assert (stage.repo.path / "tox.ini").exists()
     assert run.report["verdict"] == "findings"
     assert run.report["parts"][0]["verdict"] == "incomplete"
     assert "✓" not in ended.stdout

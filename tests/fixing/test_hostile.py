@@ -26,15 +26,14 @@ SKIPPED = TEST.replace("def test", "import pytest\n\n\n@pytest.mark.skip\ndef te
 XFAIL = SKIPPED.replace("skip", "xfail")
 HOOK = "import os\n\n\ndef pytest_sessionfinish():\n    os._exit(0)\n"
 
-#: What an agent does with its tools, and the rules of which one at least must be told.
+#: What an agent does with its tools, and the rules of which one at least must be told; none where
+#: the last verdict is taken without it, and fails.
 BENT: Mapping[str, tuple[Sequence[Answer], set[str]]] = {
-    "test deleted": ([call("delete", path="test_calc.py")], {"test-removed"}),
-    "test skipped": ([write("test_calc.py", SKIPPED)], {"test-skipped"}),
-    "test expected to fail": ([write("test_calc.py", XFAIL)], {"test-skipped"}),
-    "test loosened": (
-        [call("edit", path="test_calc.py", old="== 3", new="== -1")], {"assertion-weakened"},
-    ),
-    "conftest.py": ([write("conftest.py", HOOK)], {"protected-test"}),
+    "test deleted": ([call("delete", path="test_calc.py")], set()),
+    "test skipped": ([write("test_calc.py", SKIPPED)], set()),
+    "test expected to fail": ([write("test_calc.py", XFAIL)], set()),
+    "test loosened": ([call("edit", path="test_calc.py", old="== 3", new="== -1")], set()),
+    "conftest.py": ([write("conftest.py", HOOK)], set()),
     "pytest.ini": ([write("pytest.ini", "[pytest]\naddopts = --co\n")], {"config-weakened"}),
     "pyproject.toml": (
         [write("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '--co'\n")],
@@ -69,10 +68,16 @@ def test_green_by_a_forbidden_edit_is_not_green(stage: Stage, way: str) -> None:
     lines, rules = BENT[way]
     stage.llm.script(Play([*lines, done("Summary: everything passes now.")]))
     ended, run = stage.fixed("--validator", PYTEST, "--max-iterations", "1")
+    assert untouched(stage)
+    if not rules:
+        assert (ended.code, run.final) == (3, "max_iterations"), ended
+        assert not any(rule.startswith("tamper/") for rule in run.rules)
+        edited = way if way == "conftest.py" else "test_calc.py"
+        assert edited in run.text("rlm/tests.patch")
+        return
     assert (ended.code, run.final) == (1, "tampered"), (ended, run.rules)
     assert {f"tamper/{rule}" for rule in rules} & run.rules, run.rules
     assert run.report["verdict"] == "findings"
-    assert untouched(stage)
 
 
 @pytest.mark.full
@@ -81,8 +86,7 @@ def test_an_agent_that_takes_it_back_is_forgiven(stage: Stage) -> None:
                           [call("delete", path="conftest.py"), MEND, done()]))  # fmt: skip
     ended, run = stage.fixed("--validator", PYTEST)
     assert (ended.code, run.final) == (0, "passed"), ended
-    assert "tamper/protected-test" in run.state["iterations"][0]["tampering"]
-    assert "conftest.py" in run.text("rlm/iteration-2/1-single-prompt.md")
+    assert "conftest.py as before" in run.text("rlm/iteration-2/1-single-prompt.md")
     assert stage.source() == MENDED
 
 
@@ -169,7 +173,7 @@ PROGRAMS: Mapping[str, str] = {
                 break
     """,
     "modes": """
-        os.chmod('test_calc.py', 0o755)
+        os.chmod('.gitignore', 0o755)
         os.chmod('calc.py', 0)
     """,
 }
@@ -355,9 +359,10 @@ def test_without_a_validator_what_was_bent_is_not_applied(stage: Stage) -> None:
     """
     ended, run = agent(stage, program, "", "--validator", "none")
     assert (ended.code, run.final) == (0, "budget_complete"), ended
-    assert "not applied: the guard refuses it: 2 findings" in " ".join(ended.stdout.split())
+    assert "not applied: the guard refuses it: 1 finding;" in " ".join(ended.stdout.split())
     assert {one["severity"] for one in run.report["findings"]} == {"medium"}
     assert ".github/workflows/x.yml" in run.text("rlm/result.patch")
+    assert "test_calc.py" in run.text("rlm/tests.patch")
     assert untouched(stage)
 
 
@@ -427,6 +432,6 @@ def test_the_script_of_a_validator_is_no_way_out(stage: Stage, script: str) -> N
     ).commit()
     stage.llm.script(Play([write("check.sh", "true\n"), write("check.py", "import sys\n"), done()]))
     ended, run = stage.fixed("--validator", script, "--max-iterations", "1")
-    assert (ended.code, run.final) == (1, "tampered"), ended
+    assert (ended.code, run.final) == (3, "max_iterations"), ended
     assert "check." in run.text("rlm/iteration-1/1-single-prompt.md")
     assert untouched(stage)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rlm_ci.findings import Severity
 from rlm_ci.loop import tamper
+from rlm_ci.loop.outcomes import Outcomes
 from rlm_ci.loop.protection import Protection
 from rlm_ci.objects import Entry
 from rlm_ci.redaction import Redactor
@@ -49,11 +50,14 @@ class Objects:
         return {oid: len(self.known[oid]) for oid in oids}
 
 
-def judged(before: Tree, after: Tree, validator: str = "", output: str = "") -> list[Finding]:
-    """What is held against ``after``; ``output`` is what the validator printed at first."""
+def judged(
+    before: Tree, after: Tree, validator: str = "", outcomes: Outcomes | None = None
+) -> list[Finding]:
+    """What is held against ``after``; ``outcomes`` are those of the first run."""
     objects = Objects()
     base, now = objects.entries(before), objects.entries(after)
-    protection = Protection.of(base, objects.contents, validator).hearing(output, base)
+    protection = Protection.of(base, objects.contents, validator)
+    protection = protection.learning(outcomes or Outcomes(), base)
     redactor = Redactor({"AGENT": KEY}, ["AGENT"])
     return list(tamper.compared(base, now, objects, protection, redactor))
 
@@ -127,7 +131,6 @@ mod tests {
 }
 """
 PYPROJECT = '[project]\nname = "x"\n[tool.pytest.ini_options]\naddopts = "-q"\n'
-CUSTOM = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 BASE: Tree = {
     "app.py": "def add(a, b):\n    return a - b\n",
     "tests/test_app.py": TEST,

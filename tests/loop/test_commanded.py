@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from loop.tampering import Tree, judged, rules
 
 from rlm_ci.loop import commanded
 
@@ -51,14 +50,6 @@ def test_what_a_command_runs_or_obeys_is_found(command: str) -> None:
 @pytest.mark.parametrize("command", READ)
 def test_what_a_command_only_reads_is_free(command: str) -> None:
     assert commanded.named(command, FILES) == frozenset()
-
-
-def test_it_is_protected_and_the_product_is_not() -> None:
-    there: Tree = {"check.py": "import calc\n", "calc.py": "x\n"}
-    assert rules(judged(there, there | {"check.py": "1\n"}, "python check.py")) == {
-        "protected-test"
-    }
-    assert judged(there, there | {"calc.py": "y = 1\n"}, "python check.py") == []
 
 
 @pytest.mark.parametrize(

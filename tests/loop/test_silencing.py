@@ -45,7 +45,7 @@ SILENCED: dict[str, tuple[str, Tree, str, str, str]] = {
     "go": ("golangci-lint run", {}, "a.go", "package a\n", "package a //nolint\n"),
     "all of them": ("pre-commit run -a", {}, "shop.py", PY, f"# ruff: noqa\n{PY}"),
     "a new file": ("ruff check .", {}, "more.py", "", "import os  # noqa\n"),
-    "a test": ("ruff check .", {}, "test_a.py", PY, PY.replace("os\n", "os  # noqa\n")),
+    "a new test": ("ruff check .", {}, "test_a.py", "", PY.replace("os\n", "os  # noqa\n")),
 }  # fmt: skip
 HEARD: dict[str, tuple[str, Tree, str, str, str]] = {
     "nobody looks": ("pytest -q", {"pyproject.toml": "[tool.ruff]\n"}, "shop.py", PY,

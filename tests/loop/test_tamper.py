@@ -35,12 +35,6 @@ if TYPE_CHECKING:
 
 #: What the agent left, and the rules that must say so: exactly these.
 HOSTILE: dict[str, tuple[Tree, set[str]]] = {
-    "edits what tests compare with": ({"tests/data.json": "[2]\n"}, {"protected-test"}),
-    "edits conftest": (
-        {"conftest.py": "def pytest_collection_modifyitems(items): items.clear()\n"},
-        {"protected-test"},
-    ),
-    "adds a conftest": ({"tests/conftest.py": "collect_ignore = ['a']\n"}, {"protected-test"}),
     "pytest exits 0": ({"pytest.ini": "[pytest]\naddopts = --co\n"}, {"config-weakened"}),
     "a new pytest.ini": ({"tests/pytest.ini": "[pytest]\n"}, {"config-weakened"}),
     "pyproject": ({"pyproject.toml": '[tool.pytest.ini_options]\naddopts = "--co -q"\n'},
@@ -53,6 +47,10 @@ HOSTILE: dict[str, tuple[Tree, set[str]]] = {
     "coverage": ({".coveragerc": "[report]\nfail_under = 0\n"}, {"config-weakened"}),
     "setup.cfg": ({"setup.cfg": "[flake8]\nmax-line-length = 900\n"}, {"config-weakened"}),
     "package.json": ({"package.json": '{"scripts": {"test": "true"}}'}, {"config-weakened"}),
+    "a feature that tests need": (
+        {"Cargo.toml": '[package]\nname = "x"\n[features]\ndefault = []\n'},
+        {"config-weakened"},
+    ),
     "cargo": ({"Cargo.toml": '[package]\nname = "x"\nautotests = false\n'}, {"config-weakened"}),
     "go.mod": ({"go.mod": "module x\nreplace example.com/y => ./fake\n"}, {"config-weakened"}),
     "Makefile": ({"Makefile": "test:\n\ttrue\n"}, {"config-weakened"}),
@@ -64,7 +62,7 @@ HOSTILE: dict[str, tuple[Tree, set[str]]] = {
     "agents": ({"AGENTS.md": "obey\n"}, {"protected-path"}),
     "tools of agents": ({".mcp.json": "{}\n"}, {"protected-path"}),
     "our own settings": ({"rlm-ci.toml": "\n"}, {"protected-path"}),
-    "a lock file": ({"web/package-lock.json": "{}\n"}, {"protected-path"}),
+    "a lock file": ({"package-lock.json": "{}\n"}, {"protected-path"}),
     "sitecustomize": ({"sitecustomize.py": "import os\n"}, {"startup-file"}),
     "pth": ({"x.pth": "import os\n"}, {"startup-file"}),
     "envrc": ({".envrc": "export\n"}, {"startup-file"}),
@@ -103,7 +101,6 @@ HOSTILE: dict[str, tuple[Tree, set[str]]] = {
     "a plugin nobody has": ({"pytest_randomly/__init__.py": ""}, {"shadowed-module"}),
     "what a build runs": ({"build.rs": "fn main() {}\n", "pom.xml": "<x/>\n"},
                           {"config-weakened"}),
-    "a script by its name": ({"run_tests.sh": "true\n"}, {"protected-test"}),
     "a secret": ({"app.py": f"key = '{KEY}'\n"}, {"secret"}),
     "a secret, backwards": ({"notes.md": f"{KEY[::-1]}\n"}, {"secret"}),
     "a secret in base64": ({"notes.md": b64encode(f"x {KEY}".encode())}, {"secret"}),
@@ -114,8 +111,6 @@ HOSTILE: dict[str, tuple[Tree, set[str]]] = {
     "a secret in a link": ({"x": ("120000", f"/tmp/{KEY}")}, {"secret", "link"}),
 }  # fmt: skip
 GONE: dict[str, tuple[str, set[str]]] = {
-    "the failing test": (PY, {"test-removed"}),
-    "conftest": ("conftest.py", {"protected-test"}),
     "pytest.ini": ("pytest.ini", {"config-weakened"}),
     "settings": ("pyproject.toml", {"config-weakened"}),
     "a submodule": ("sub", {"submodule"}),
@@ -133,6 +128,11 @@ HARMLESS: dict[str, Tree] = {
     "a helper script": {"scripts/deploy.sh": "echo\n", "bin/tool": "#!/bin/sh\n"},
     "a library of the same kind": {"fastapi_app/__init__.py": "", "packages.py": "x = 1\n"},
     "a new fixture": {"fixtures/a.json": "[]\n"},
+    "a new test": {"tests/test_new.py": "def test_x():\n    assert 1 + 1 == 2\n"},
+    "an edit of a test, which is undone": {PY: "", "tests/data.json": "[2]\n"},
+    "another conftest, which is undone": {"conftest.py": "", "tests/conftest.py": "x = 1\n"},
+    "tests beside the code": {"src/a.rs": "pub fn f() {}\n#[cfg(test)]\nmod tests {}\n"},
+    "a new feature": {"Cargo.toml": '[package]\nname = "x"\n[features]\nmore = []\n'},
 }  # fmt: skip
 
 
@@ -225,25 +225,8 @@ def test_a_content_meant_to_hurt_is_survived(content: str | bytes) -> None:
         judged(BASE | {path: content}, BASE)
 
 
-def test_settings_too_deep_and_a_test_too_large_are_found() -> None:
+def test_settings_too_deep_are_found() -> None:
     assert rules(judged(BASE, BASE | {"package.json": "[" * 100_000})) == {"config-weakened"}
-    big = "x = 1\n" * 400_000
-    assert rules(judged(BASE, BASE | {PY: big})) == {"protected-test"}
-
-
-@pytest.mark.parametrize(
-    ("path", "plain", "allowed"),
-    [
-        ("tests/test_a.py", True, False), ("tests/data/x.json", True, False),
-        ("conftest.py", True, False), ("src/a.test.tsx", True, False),
-        (".github/workflows/ci.yml", True, True), ("pytest.ini", True, True),
-        ("sitecustomize.py", True, True), ("AGENTS.md", True, True),
-        ("app.py", False, False), ("pyproject.toml", False, False), ("contest.py", False, False),
-    ],
-)  # fmt: skip
-def test_which_paths_the_last_verdict_restores(path: str, plain: bool, allowed: bool) -> None:
-    assert Protection().is_protected(path) is plain
-    assert Protection().is_protected(path, allow_test_edits=True) is allowed
 
 
 def test_the_guard_over_a_real_copy(repo: GitRepo, tmp_path: Path) -> None:
@@ -262,8 +245,7 @@ def test_the_guard_over_a_real_copy(repo: GitRepo, tmp_path: Path) -> None:
     (copy / "sitecustomize.py").write_text("1\n")
     tree = space.tree()
     assert rules(tamper.findings(space, tree)) == {
-        "test-removed", "protected-path", "embedded-repository", "protected-test",
-        "startup-file",
+        "protected-path", "embedded-repository", "startup-file",
     }  # fmt: skip
     # What was taken out is held against the tree that it was part of, and not for ever.
     (copy / "app.py").write_text("x = 1\n")

@@ -23,43 +23,16 @@ def test_a_word_that_ends_like_a_test_of_java_is_source(name: str) -> None:
     assert judged({path: JAVA}, {path: JAVA.replace("1", "2")}) == []
 
 
-@pytest.mark.parametrize("path", ["src/it/org/x/AddTest.java", "AddTests.java", "a/Test.java"])
-def test_a_test_of_java_is_told_by_its_name_as_it_is_written(path: str) -> None:
-    assert rules(judged({path: JAVA}, {path: JAVA.replace("1", "2")})) == {"protected-test"}
-    assert kind_of("src/test/java/Contest.java") == "tests"
-
-
-DEAF = "package testutil\n\nfunc Equal(t *testing.T, a, b int) {\n}\n"
-ASKS = DEAF.replace("{\n", "{\n\tif a != b {\n\t\tt.Fatal(a)\n\t}\n")
-
-
-@pytest.mark.parametrize(
-    ("path", "rule"),
-    [
-        ("internal/testutil/equal.go", "assertion-weakened"),
-        ("pkg/test-utils/equal.ts", "protected-test"), ("app/testutils.py", "protected-test"),
-        ("src/test_support/mod.rs", "assertion-weakened"), ("test-helpers.js", "protected-test"),
-    ],
-)  # fmt: skip
-def test_what_tests_share_is_theirs_wherever_it_lies(path: str, rule: str) -> None:
-    """Helpers of tests that stand beside the code, as a package of Go has them."""
-    before, after = ASKS, DEAF
-    if path.endswith(".rs"):
-        before, after = "pub fn equal() { assert_eq!(a, b); }\n", "pub fn equal() {}\n"
-    assert rules(judged({path: before}, {path: after})) == {rule}
-    assert judged({}, {path: before}) == []
-
-
 def test_a_word_that_begins_like_them_is_source() -> None:
     for path in ("app/testimony.py", "lib/testutility/a.go", "app/testing/client.py"):
         assert judged({path: "a = 1\n"}, {path: "a = 2\n"}) == []
 
 
 RUN = (
-    "setup.py", "pkg/setup.py", "Dockerfile", "web/Containerfile", "compose.yaml",
+    "setup.py", "Dockerfile", "Containerfile", "compose.yaml",
     "docker-compose.override.yml", "flake.nix", "shell.nix", "renovate.json", ".renovaterc",
     "renovate.json5", ".readthedocs.yaml", "netlify.toml", "binding.gyp", "Gemfile", "x.gemspec",
-    "pkg/pyproject.toml", "pkg/package.json", "Dangerfile", "Procfile", "setup.py.", "DOCKERFILE",
+    "Dangerfile", "Procfile", "setup.py.", "DOCKERFILE",
     "Docker\u200cfile",
 )  # fmt: skip
 
@@ -74,6 +47,10 @@ def test_a_new_file_that_a_build_runs_by_its_name_is_told_of(path: str) -> None:
     assert judged(BASE | {path: text}, BASE | {path: other}) == []
     assert judged(BASE | {path: text}, BASE | {f"moved/{path.rpartition('/')[2]}": text}) == []
     assert judged(BASE, BASE | {f"tests/data/one/{path}": text}) == []
+    # Nobody looks for it in a folder that is no package.
+    assert judged(BASE, BASE | {f"data/{path}": text}) == []
+    package = BASE | {"web/go.mod": ""}
+    assert rules(judged(package, package | {f"web/{path}": text})) == {"build-file"}
 
 
 @pytest.mark.parametrize("path", ["action.yml", "deploy/action.yaml", "Action.YML"])

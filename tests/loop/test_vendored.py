@@ -60,7 +60,8 @@ def test_a_folder_that_becomes_one_is_found(name: str) -> None:
 def test_what_lies_with_the_tests_is_theirs() -> None:
     path = "tests/data/node_modules/a/index.js"
     assert judged(BASE, BASE | {path: CHAI}) == []
-    assert vendored.folders(["tests/vendor/a/LICENSE", "b/vendor/a/LICENSE"]) == ("b/vendor/",)
+    assert judged(BASE | {path: CHAI}, BASE | {path: DEAF}) == []  # undone
+    assert vendored.folders(["b/vendor/a/LICENSE", "b/a/LICENSE"]) == ("b/vendor/",)
 
 
 def test_the_last_verdict_is_taken_with_the_old_one() -> None:

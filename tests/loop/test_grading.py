@@ -1,12 +1,14 @@
-"""Tests that were bent: removed, skipped, weakened, in any language and in documents."""
+"""Tests that were bent: removed, skipped, weakened, in any language."""
 
 from __future__ import annotations
 
 import pytest
-from loop.tampering import BASE, GO, JS, PY, RUST, TEST, Tree, is_found, judged, rules, swap
+from loop.tampering import BASE, GO, JS, PY, RUST, TEST, swap
+
+from rlm_ci.loop.grading import grade
 
 #: What the agent left, and the rules that must say so: exactly these.
-HOSTILE: dict[str, tuple[Tree, set[str]]] = {
+HOSTILE: dict[str, tuple[dict[str, str], set[str]]] = {
     "deletes a test": ({PY: TEST[: TEST.index("@pytest")]}, {"test-removed"}),
     "empties the file": ({PY: ""}, {"test-removed"}),
     "breaks the file": ({PY: TEST + "\ndef (:\n"}, {"test-removed"}),
@@ -97,11 +99,8 @@ HOSTILE: dict[str, tuple[Tree, set[str]]] = {
     "a test cannot be read": (
         {PY: swap(TEST, "== 3", "== 0x" + "f" * 6000)}, {"test-removed"},
     ),
-    "a mock of node": ({"__mocks__/fs.js": "x", "web/add.test.ts": ""},
-                       {"test-removed", "assertion-weakened"}),
 }  # fmt: skip
-HARMLESS: dict[str, Tree] = {
-    "a new test": {"tests/test_new.py": "def test_x():\n    assert 1 + 1 == 2\n"},
+HARMLESS: dict[str, dict[str, str]] = {
     "more tests in a file": {PY: TEST + "\ndef test_other():\n    assert add(2, 2) == 4\n"},
     "a stricter test": {PY: swap(TEST, "def test_add():\n",
                                  "def test_add():\n    assert add(5, 5) == 10\n")},
@@ -110,28 +109,6 @@ HARMLESS: dict[str, Tree] = {
     "js: more": {"web/add.test.ts": JS + "it('more', () => { expect(1).toBe(1 + 0); });\n"},
     "go: more": {"add_test.go": GO + "\nfunc TestMore(t *testing.T) { t.Error() }\n"},
     "rust: the fix": {"src/lib.rs": swap(RUST, "a - b", "a + b")},
-    "tests beside the code": {"src/a.rs": "pub fn f() {}\n#[cfg(test)]\nmod tests {}\n"},
-}  # fmt: skip
-EXAMPLES = '''\
-def total(p):
-    """Add up.
-
-    >>> total([1, 2])
-    3
-    >>> total([])
-    0
-    """
-    return sum(p) + 1
-'''
-TOUCHED = {
-    "changed": (EXAMPLES.replace("    3\n", "    4\n"), {"assertion-weakened"}),
-    "gone": (EXAMPLES.replace("    >>> total([])\n    0\n", ""), {"test-removed"}),
-    "skipped": (EXAMPLES.replace("([])", "([])  # doctest: +SKIP"), {"test-skipped"}),
-    "looser": (EXAMPLES.replace("([])", "([])  # doctest: +ELLIPSIS"), {"assertion-weakened"}),
-    "unreadable": (EXAMPLES.replace(">>> total([])", ">>>total([])"), {"test-removed"}),
-    "the fix": (EXAMPLES.replace(" + 1", ""), set[str]()),
-    "one more": (EXAMPLES.replace(" + 1", "").replace("    0\n", "    0\n    >>> 1\n    1\n"),
-                 set[str]()),
 }  # fmt: skip
 #: The same tests before and after a formatter, and the texts of claims that must not go.
 LAYOUTS: dict[str, tuple[str, str, str, dict[str, str]]] = {
@@ -171,59 +148,86 @@ LAYOUTS: dict[str, tuple[str, str, str, dict[str, str]]] = {
 }  # fmt: skip
 
 
+def weaker(path: str, before: str, after: str) -> set[str]:
+    return {one.rule for one in grade(path, before, after)}
+
+
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_bent_test_is_found(case: str) -> None:
-    is_found(*HOSTILE[case])
+    (change, expected) = HOSTILE[case]
+    for path, text in change.items():
+        assert weaker(path, str(BASE[path]), text) == expected
 
 
 @pytest.mark.parametrize("case", HARMLESS)
-def test_honest_work_is_not_held_against_anybody(case: str) -> None:
-    assert judged(BASE, BASE | HARMLESS[case]) == []
+def test_a_test_that_asks_more_or_as_much_is_no_weaker(case: str) -> None:
+    for path, text in HARMLESS[case].items():
+        assert weaker(path, str(BASE[path]), text) == set()
 
 
-def test_a_finding_points_to_the_line() -> None:
-    found = judged(BASE, BASE | {PY: swap(TEST, "    assert add(0, 0) == 0\n", "")})
-    place = found[0].evidence[0]
-    assert (place.path, place.line_start, place.side) == (PY, 7, "old")
-    assert place.quote == "    assert add(0, 0) == 0"
-    found = judged(BASE, BASE | {PY: swap(TEST, "test_add():\n", "test_add():\n    return\n")})
-    assert (found[0].evidence[0].line_start, found[0].evidence[0].side) == (6, "new")
-
-
-@pytest.mark.parametrize("case", TOUCHED)
-@pytest.mark.parametrize(
-    ("validator", "there"),
-    [
-        ("python -m pytest --doctest-modules -q", {}),
-        ("python -m pytest", {"pyproject.toml": '[tool.pytest.ini_options]\n'
-                              'addopts = "--doctest-modules"\n'}),
-        ("make", {"Makefile": "all:\n\tpython -m doctest shop.py\n"}),
-    ],
-)  # fmt: skip
-def test_examples_are_tests_where_they_are_run(case: str, validator: str, there: Tree) -> None:
-    now, expected = TOUCHED[case]
-    base: Tree = {**there, "shop.py": EXAMPLES}
-    assert rules(judged(base, {**base, "shop.py": now}, validator)) == expected
-
-
-def test_examples_of_documents_are_tests_too() -> None:
-    text = "# Shop\n\n>>> total([1])\n1\n\nWords.\n"
-    base: Tree = {"docs/use.md": text}
-    changed: Tree = {"docs/use.md": text.replace("\n1\n", "\n2\n")}
-    assert rules(judged(base, changed, "pytest --doctest-glob='*.md'")) == {"assertion-weakened"}
-    assert judged(base, {"docs/use.md": text.replace("Words", "More")}, "python -m doctest x") == []
-    assert rules(judged(base, {}, "python -m doctest docs/use.md")) == {"test-removed"}
-    assert judged(base, changed, "python -m pytest") == []
+def test_a_weakening_points_to_the_line() -> None:
+    (found,) = grade(PY, TEST, swap(TEST, "    assert add(0, 0) == 0\n", ""))
+    assert (found.line, found.side) == (7, "old")
+    (found,) = grade(PY, TEST, swap(TEST, "test_add():\n", "test_add():\n    return\n"))
+    assert (found.line, found.side) == (6, "new")
 
 
 @pytest.mark.parametrize("language", LAYOUTS)
 def test_a_formatter_weakens_nothing(language: str) -> None:
     path, before, after, bent = LAYOUTS[language]
-    assert judged({path: before}, {path: after}) == []
-    assert judged({path: after}, {path: before}) == []
+    assert weaker(path, before, after) == set()
+    assert weaker(path, after, before) == set()
     for old, new in bent.items():
         assert old in after
         for start in (before, after):  # formatted on the way or not
-            assert rules(judged({path: start}, {path: after.replace(old, new)})) == {
-                "assertion-weakened"
-            }, new
+            assert weaker(path, start, after.replace(old, new)) == {"assertion-weakened"}, new
+
+
+# ── Rust, whose tests live in any file ──
+
+LIB = "pub fn total(p: &[i32]) -> i32 {\n    assert!(p.len() < 3);\n    0\n}\n"
+ONE = "#[test]\nfn a() {\n    assert_eq!(super::total(&[1]), 1);\n}\n"
+INLINE = f"#[cfg(test)]\nmod tests {{\n{ONE}}}\n"
+DUMMY = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn b() { assert_eq!(1, 1); }\n}\n"
+HELPED = f"#[cfg(test)]\nuse std::fmt;\n\n{LIB}\n{INLINE}"
+TOKIO = ONE.replace("#[test]", '#[tokio::test(flavor = "x")]\nasync')
+GONE = {"test-removed", "assertion-weakened"}
+#: A source before and after, and what is weaker then.
+SOURCES: dict[str, tuple[str, str, set[str]]] = {
+    "an assertion of the product": (HELPED, swap(HELPED, "    assert!(p.len() < 3);\n", ""), set()),
+    "an assertion of a test": (
+        f"{INLINE}\n{LIB}", f"{swap(INLINE, 'assert_eq!(super::total(&[1]), 1)', '()')}\n{LIB}",
+        {"assertion-weakened"},
+    ),
+    "a file that is all tests": (f"#![cfg(test)]\n{ONE}", DUMMY, GONE),
+    "tests of another harness": (TOKIO, "", GONE),
+    "tests in a comment": (INLINE, f"/*\n{INLINE}*/\n", GONE),
+    "a test more": (f"{LIB}{INLINE}", f"{LIB}{INLINE}{DUMMY}", set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SOURCES)
+def test_of_rust_what_is_a_test_is_known(case: str) -> None:
+    before, after, expected = SOURCES[case]
+    assert weaker("src/lib.rs", before, after) == expected
+
+
+def test_a_line_of_a_rust_test_is_told_as_it_stands_in_the_file() -> None:
+    old = f"{LIB}\n{INLINE}"
+    new = old.replace("#[test]", "#[test]\n    #[ignore]")
+    (found,) = grade("src/a.rs", old, new)
+    assert new.split("\n")[(found.line or 0) - 1] == "    #[ignore]"
+
+
+@pytest.mark.sample(2)
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "text",
+    ["\0", "(" * 100_000, "x = " + "-" * 100_000 + "1", "it('" * 50_000, "expect(" + " " * 100_000,
+     "\n" * 100_000, "/*" * 50_000, "#[" * 8_000, "pub(" * 8_000, "#[test] (" * 10_000],
+    ids=range(10),
+)  # fmt: skip
+def test_a_text_meant_to_hurt_is_survived(text: str) -> None:
+    for path in (PY, "web/add.test.ts", "add_test.go", "src/lib.rs"):
+        list(grade(path, str(BASE[path]), text))
+        list(grade(path, text, str(BASE[path])))

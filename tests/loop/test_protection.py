@@ -1,0 +1,139 @@
+"""What is of tests, by the facts of the first run, and by names where a runner tells none."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.loop.outcomes import PASSED, Outcome, Outcomes
+from rlm_ci.loop.protection import Protection, holding
+from rlm_ci.objects import Entry
+
+
+def ran(*places: str, complete: bool = True, opened: str = "", held: str = "") -> Outcomes:
+    tests = tuple(Outcome(place, "test_a", PASSED) for place in places)
+    return Outcomes(tests, complete, frozenset(held.split()), frozenset(opened.split()))
+
+
+def protection(files: str, outcomes: Outcomes, command: str = "") -> Protection:
+    entries = {path: Entry("100644", "blob", "0" * 40) for path in files.split()}
+    return Protection.of(entries, lambda oids: [b"" for _ in oids], command).learning(
+        outcomes, entries
+    )
+
+
+PY = "tests/test_shop.py tests/helpers.py tests/data/a.json tests/__init__.py conftest.py"
+JS = "package.json web/cart.js web/cart.test.js web/__mocks__/api.js web/__snapshots__/x.snap"
+#: The tree, what the first run told, what is of tests, and what is not.
+KNOWN: dict[str, tuple[str, Outcomes, str, str]] = {
+    "folders of tests": (
+        f"{PY} shop/cart.py league/fixtures/teams.json",
+        ran("tests/test_shop.py"),
+        f"{PY} tests/data/new.json",
+        "shop/cart.py league/fixtures/teams.json shop/test_bench.py",
+    ),
+    "no name says so": (
+        "checks/cart.py shop/cart.py golden/a.txt pyproject.toml",
+        ran("checks/cart.py", opened="golden/a.txt pyproject.toml gone.txt"),
+        "checks/cart.py golden/a.txt",
+        "shop/cart.py golden/b.txt checks/other.py pyproject.toml",
+    ),
+    "tests beside the product, in a folder called like theirs": (
+        "school/tests/paper.py school/tests/mark.py school/tests/test_mark.py tests/test_a.py",
+        ran("tests/test_a.py", "school/tests/test_mark.py"),
+        "tests/test_a.py school/tests/test_mark.py tests/x.json",
+        "school/tests/paper.py school/tests/mark.py school/tests/new.py",
+    ),
+    "a folder of a package": (
+        "web/package.json web/test/a.js web/test/b.js web/test/c.test.js web/spec.js",
+        ran("web/test/c.test.js"),
+        "web/test/a.js web/test/b.js web/test/c.test.js",
+        "web/spec.js",
+    ),
+    "names, as not all is told": (
+        "shop/test_cart.py shop/cart.py web/a.test.js",
+        ran("shop/test_cart.py", complete=False),
+        "shop/test_cart.py shop/test_new.py web/a.test.js",
+        "shop/cart.py",
+    ),
+    "names, as nothing is told": (
+        (
+            f"{JS} go/cart_test.go go/cart.go go/testdata/a.json src/test/java/A.java "
+            "spec/paper.py src/test/java/CartTest.java"
+        ),
+        Outcomes(),
+        (
+            "web/cart.test.js web/__mocks__/api.js web/__snapshots__/x.snap go/cart_test.go "
+            "go/testdata/a.json src/test/java/A.java"
+        ),
+        "web/cart.js go/cart.go spec/paper.py spec/new.json",
+    ),
+    "a package of Go": (
+        "tests/run.go tests/run_test.go tests/testdata/a.go cart_test.go",
+        ran(".", "tests"),
+        "tests/run_test.go tests/testdata/a.go cart_test.go",
+        "tests/run.go",
+    ),
+    "modules of unittest": (
+        "shop/tests/test_cart.py shop/cart.py lib/checks.py",
+        ran("shop.tests.test_cart", "checks.CartCase"),
+        "shop/tests/test_cart.py lib/checks.py",
+        "shop/cart.py",
+    ),
+    "Rust, whose tests live beside the code": (
+        "Cargo.toml src/lib.rs src/cart/tests.rs tests/it.rs tests/common/mod.rs",
+        ran("src/lib.rs", "tests/it.rs", "src/cart/tests.rs"),
+        "src/cart/tests.rs tests/it.rs tests/common/mod.rs",
+        "src/lib.rs Cargo.toml",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KNOWN)
+def test_what_is_of_tests_is_known_by_facts(case: str) -> None:
+    files, outcomes, of_tests, others = KNOWN[case]
+    known = protection(files, outcomes)
+    assert [path for path in of_tests.split() if not known.is_of_tests(path)] == []
+    assert [path for path in others.split() if known.is_of_tests(path)] == []
+    for path in of_tests.split():
+        assert known.is_protected(path)
+        assert not known.is_protected(path, allow_test_edits=True)
+
+
+def test_what_held_tests_is_told_even_where_it_is_source() -> None:
+    files = "src/lib.rs tests/it.rs"
+    assert protection(files, ran("src/lib.rs")).tests == {"src/lib.rs"}
+    assert holding(ran(held="tests/it.rs gone.rs"), files.split()) == {"tests/it.rs"}
+
+
+def test_a_new_test_stays_and_what_tests_are_run_with_does_not() -> None:
+    known = protection("tests/test_a.py shop.py", ran("tests/test_a.py"))
+    for path in ("tests/test_b.py", "tests/data/x.json", "odd/cases.py"):
+        assert known.is_new_test(path, {"odd/cases.py"})
+        assert not known.is_of_tests(path, new=True)
+    assert not known.is_new_test("shop/new.py", ())
+    assert not known.is_new_test("src/a.rs", {"src/a.rs"})
+    for path in ("conftest.py", "tests/conftest.py"):
+        assert not known.is_new_test(path)
+        assert known.is_of_tests(path, new=True)
+
+
+def test_what_the_command_names_is_restored() -> None:
+    known = protection("check.py calc.py", Outcomes(), "python check.py")
+    assert known.is_of_tests("check.py")
+    assert not known.is_protected("calc.py")
+
+
+@pytest.mark.parametrize(
+    "path", [".github/workflows/ci.yml", "pytest.ini", "sitecustomize.py", "AGENTS.md", "tox.ini"]
+)
+def test_settings_are_as_they_were_whatever_is_allowed(path: str) -> None:
+    assert Protection().is_protected(path, allow_test_edits=True)
+    assert not Protection().is_of_tests(path)
+
+
+@pytest.mark.timeout(30)
+def test_places_meant_to_hurt_are_survived() -> None:
+    places = ("a." * 5000, "/" * 5000, "../" * 5000, "\0", ".", "..", "a/" * 5000, "x" * 100_000)
+    known = protection("a/b.py tests/test_a.py " + "d/" * 500 + "x.py", ran(*places))
+    assert known.tests == frozenset()
+    assert known.is_of_tests("tests/test_a.py")
