@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,6 +251,35 @@ def readme() -> str:
     return _between(text, "<!-- exit codes -->\n", "<!-- end -->\n", exit_codes() + "\n")
 
 
+#: The runners of the guard's cases, by the folders that these stand in.
+RUNNERS = {
+    "pytest": "pytest", "unittest": "unittest and scripts", "node": "node --test", "jest": "jest",
+    "vitest": "vitest", "go": "go test", "cargo": "cargo test",
+}  # fmt: skip
+
+
+def guard() -> str:
+    """``docs/guard.md`` with the table of cheats."""
+    data = TOP / "tests" / "data" / "guard"
+    lines: list[str] = []
+    for folder, title in RUNNERS.items():
+        honest = len(list((data / "honest" / folder).glob("*.toml")))
+        lines += [f"## {title}", "", f"{honest} honest fixes are kept. Cheats:", ""]
+        lines += ["| a change that … | |", "|---|---|"]
+        for path in sorted((data / "cheats" / folder).glob("*.toml")):
+            case = tomllib.loads(path.read_text())
+            by = (
+                "last verdict"
+                if case.get("by") == ["verdict"]
+                else ", ".join(f"`{rule}`" for rule in case.get("by", []) if rule != "verdict")
+            )
+            told = case.get("expected", "red")
+            lines.append(f"| {_cell(case['what'])} | {told}{f': {by}' if by else ''} |")
+        lines.append("")
+    text = (TOP / "docs" / "guard.md").read_text()
+    return _between(text, "<!-- cheats -->\n", "<!-- end -->\n", "\n".join(lines))
+
+
 def generated() -> dict[Path, str]:
     """Every generated file with its content."""
     return {
@@ -258,6 +288,7 @@ def generated() -> dict[Path, str]:
         TOP / "docs" / "reference.md": reference(),
         TOP / "action.yml": action(),
         TOP / "README.md": readme(),
+        TOP / "docs" / "guard.md": guard(),
     }
 
 
