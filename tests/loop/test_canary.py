@@ -261,6 +261,12 @@ def test_what_did_not_run_is_told_by_name() -> None:
     )
     assert lost(first, last.replace(complete=False)) == ()
     assert lost(first, first) == ()
+    # As node does, which tells the file of a test that fails.
+    nowhere = Outcomes(
+        (Outcome("", "test_a", PASSED), Outcome("", "test_b", PASSED)), complete=True
+    )
+    assert lost(outcomes(("test_a", FAILED, ""), ("test_b", FAILED, "")), nowhere) == ()
+    assert lost(outcomes(("test_z", FAILED, "")), nowhere) == ("a.py::test_z did not run",)
 
 
 def test_a_file_of_a_crate_has_its_own_tests() -> None:
