@@ -176,24 +176,18 @@ class _Changes:
         if form == REWORDED:
             self._insert(start, f" {self._constants()}")
             return Made(form)
-        expected = rust_values.expected(attribute)
-        if expected is not None and form in (ALTERED, STOPPED, REACHED):
-            self._replace(expected.start_byte, expected.end_byte, f'"{word}"')
-            return Made(form, (word,))
         returned = rust_values.returned(test.node)
         if form == IDLE and returned is None:
             return None
-        self._replace(attribute.start_byte, attribute.end_byte, "")
+        altered = form in (ALTERED, REACHED)
+        said = f'#[should_panic(expected = "{word}")]' if altered else ""
+        self._replace(attribute.start_byte, attribute.end_byte, said)
         if form == IDLE:
             self._insert(start, f" if true {{ return{returned}; }}")
-            return Made(form)
         if form == STOPPED:
             self._insert(start, f" {self._panic(word)}")
-            return Made(form, (word,))
-        if self._plain:
-            return Made(INVERTED if form == ALTERED else form)
-        self._insert(start, f' println!("{word}");')
-        return Made(INVERTED if form == ALTERED else form, (word,))
+        # Inverted, it fails with the panic that it had to end with.
+        return Made(form, (word,) if altered or form == STOPPED else ())
 
     def _literals(self, test: Function) -> list[tuple[Claim, Span]]:
         """One literal of each claim that has any; none where no claim is sure to be reached."""

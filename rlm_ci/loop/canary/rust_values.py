@@ -46,17 +46,6 @@ def returned(function: Node) -> str | None:
     return " Ok(())" if "Result" in text(kind) or last == ["Ok(())"] else None
 
 
-def expected(attribute: Node) -> Node | None:
-    """The text that a panic has to hold."""
-    waiting = [attribute]
-    while waiting:
-        node = waiting.pop()
-        if node.type in ("string_literal", "raw_string_literal"):
-            return node
-        waiting += named(node)
-    return None
-
-
 def end_of(test: Function) -> int:
     """Where a statement can stand so that it is the last, or the last before a value."""
     inside = [one for one in named(test.body) if one.type != "label"]
