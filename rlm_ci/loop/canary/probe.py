@@ -328,6 +328,7 @@ class Canary:
             {key for key, forms in self._answered.items() if forms & {ALTERED, INVERTED, STOPPED}}
             - self._unprobed
             - self._excused
+            - self._disputed
         )
         told = [f"{count(len(reversed_), 'claim')} reversed"]
         if self._disputed:
