@@ -39,6 +39,23 @@ def fixed(stage: Stage, agent: str, *more: str) -> tuple[int, Outcome, str]:
     return ended.code, run, " ".join(ended.stdout.split())
 
 
+def test_edits_of_old_tests_are_kept_apart(stage: Stage) -> None:
+    code, run, said = fixed(stage, AGENT)
+    assert (code, run.final) == (0, "passed")
+    assert "canary: 1 claim reversed" in said
+    assert "edits to 1 test file left out, see rlm/tests.patch" in said
+    assert stage.source() == MENDED
+    assert stage.source("test_calc.py") == TEST
+    assert stage.source("test_new.py") == NEW
+    assert "test_calc.py" not in run.text("rlm/result.patch")
+    edits = run.text("rlm/tests.patch")
+    assert "+    assert add(2, 1) == 3" in edits
+    assert "calc.py b/calc.py" not in edits
+    assert "test_new.py" not in edits
+    part = next(one for one in run.report["parts"] if one["id"] == "rlm")
+    assert part["metrics"]["canary"] == "canary: 1 claim reversed"
+
+
 def test_edited_tests_count_where_they_are_allowed(stage: Stage) -> None:
     code, run, said = fixed(stage, AGENT, "--allow-test-edits")
     assert (code, run.final) == (0, "passed")
