@@ -71,8 +71,8 @@ def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> Read
 def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> Outcomes:
     """How each test ended, as far as runners name it; of those in ``without`` nothing.
 
-    It is complete where a name is told for each test that a runner counts as passed. What a
-    failing test of pytest printed is left out: it may be the run of another runner.
+    It is complete where a name is told for each test that a runner counts as passed; one that counts
+    no tests tells by ``names_all`` whether it is. What a failing test of pytest printed is left out: it may be the run of another runner.
     """
     from rlm_ci.loop.outputs import pytest
 
@@ -91,7 +91,8 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
         for one in islice(family.outcomes(printout), _MOST_OUTCOMES):
             _keep_worst(told, one)
             passed += one.state in getattr(family, "COUNTED", (PASSED,))
-        complete.append(passed >= tally.passed)
+        names_all = getattr(family, "names_all", lambda _printout: True)
+        complete.append(passed >= tally.passed and names_all(printout))
     return Outcomes(tuple(told.values()), complete=bool(complete) and all(complete))
 
 

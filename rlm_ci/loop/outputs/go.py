@@ -103,6 +103,12 @@ def _in_package(printout: Printout, package: str, file: str, line: str) -> Locat
     return next((place for place in places if place), None)
 
 
+def names_all(printout: Printout) -> bool:
+    """Whether tests that pass are named: with -v each one is when it begins."""
+    told = any(_PACKAGE.match(line) and "[" not in line for line in printout.lines)
+    return not told or any(line.startswith("=== RUN ") for line in printout.lines)
+
+
 def tally(printout: Printout) -> Tally | None:
     """Packages whose tests passed and failed; None where no package is named."""
     passed = failed = 0
