@@ -87,6 +87,16 @@ class Index:
             one for (_, one), rank in zip(found, ranks, strict=True) if rank and rank == best
         )
 
+    def of_each(self, path: str, names: Iterable[str]) -> dict[str, tuple[Outcome, ...]]:
+        """The same of all tests in a file; what fits several is of that which says most of it."""
+        told: dict[str, tuple[Outcome, ...]] = {}
+        taken: set[Outcome] = set()
+        for name in sorted(set(names), key=lambda name: ("*" in name, -len(name))):
+            found = self.of(path, name)
+            told[name] = tuple(one for one in found if "*" not in name or one not in taken)
+            taken.update(told[name])
+        return told
+
     def places(self, path: str) -> tuple[str, ...]:
         """The places that fit a path: of several packages that do so only the shortest."""
         if path not in self._fitting:

@@ -33,9 +33,11 @@ CHEAT = (
 )
 
 
-def fixed(stage: Stage, agent: str, *more: str) -> tuple[int, Outcome, str]:
+def fixed(
+    stage: Stage, agent: str, *more: str, validator: str = PYTEST
+) -> tuple[int, Outcome, str]:
     stage.repo.write("agent.py", agent).commit()
-    ended, run = stage.fixed("--agent", "python agent.py", "--validator", PYTEST, *more)
+    ended, run = stage.fixed("--agent", "python agent.py", "--validator", validator, *more)
     return ended.code, run, " ".join(ended.stdout.split())
 
 
@@ -63,6 +65,18 @@ def test_edited_tests_count_where_they_are_allowed(stage: Stage) -> None:
     assert "edited tests: test_calc.py" in said
     assert stage.source("test_calc.py") != TEST
     assert not (run.folder / "rlm/tests.patch").exists()
+
+
+def test_tests_that_their_runner_does_not_name_are_probed(stage: Stage) -> None:
+    """Unittest names only tests that fail, and here each file of them fails at some time."""
+    head = "import unittest\nimport calc\n\n\nclass TestCalc(unittest.TestCase):\n"
+    test = "    def test_it(self):\n        self.assertEqual(calc.add({}), {})\n"
+    stage.repo.write("test_calc.py", head + test.format("2, 1", 3))
+    stage.repo.write("test_zero.py", head + test.format("2, 0", 2))
+    agent = f"open('calc.py', 'w').write({MENDED!r})\n"
+    code, _, said = fixed(stage, agent, validator="python -m unittest")
+    assert code == 0
+    assert "canary: 2 claims reversed ✓" in said
 
 
 def test_tests_that_cannot_fail_any_more_are_no_fix(stage: Stage) -> None:

@@ -293,3 +293,13 @@ def test_a_runner_may_tell_the_file_of_failures_alone() -> None:
     last = Outcomes((Outcome("", "tax::is added", PASSED),), complete=True)
     assert lost(first, last) == ()
     assert lost(last, first) == ()
+
+
+def test_an_outcome_is_of_the_test_that_says_most_of_its_name() -> None:
+    told = [Outcome("a.test.ts", f"cut::{name}", PASSED) for name in ("/a", "falsy value", "no /b")]
+    each = Index(told).of_each("a.test.ts", ["cut::*", "cut::falsy value", "cut::no *"])
+    assert {name: [one.name for one in found] for name, found in each.items()} == {
+        "cut::*": ["cut::/a"],
+        "cut::falsy value": ["cut::falsy value"],
+        "cut::no *": ["cut::no /b"],
+    }

@@ -301,3 +301,10 @@ def test_only_what_is_asked_for_changes() -> None:
 def test_what_is_no_code_is_an_error(name: str, text: str) -> None:
     with pytest.raises(UnreadableError, match=name):
         javascript.tests(name, text)
+
+
+def test_tests_of_types_do_not_run() -> None:
+    text = "test('x', () => { expectTypeOf(f).returns.toBeString() })\n"
+    assert javascript.tests("f.test.ts", text)
+    with pytest.raises(UnreadableError, match="types"):
+        javascript.tests("f.test-d.ts", text)

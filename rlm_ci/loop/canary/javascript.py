@@ -7,6 +7,8 @@ of the ``t`` that tap and ava hand over.
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.loop.canary import javascript_literals as literals
 from rlm_ci.loop.canary.forms import (
     ALTERED,
@@ -18,6 +20,7 @@ from rlm_ci.loop.canary.forms import (
     Changed,
     Made,
     Test,
+    UnreadableError,
     token,
 )
 from rlm_ci.loop.canary.javascript_forms import Forms, is_changeable, thrown
@@ -33,14 +36,18 @@ if TYPE_CHECKING:
     from rlm_ci.loop.canary.javascript_claims import Claim
 
 ENDINGS = tuple(DIALECTS)
+#: Tests of types, as vitest and tsd name their files.
+_IS_OF_TYPES = re.compile(r"[.-](?:test|spec)-d\.[cm]?tsx?$")
 
 
 def tests(path: str, text: str) -> list[Test]:
     """The tests of a file in the order of the text.
 
     A test with others in it is taken for a suite; skipped ones, and ones meant to fail, are left
-    out. Raises UnreadableError for a text that is not of its language.
+    out. Raises UnreadableError for a text that is not of its language, or of types alone.
     """
+    if _IS_OF_TYPES.search(path):
+        raise UnreadableError(f"{path} is checked for its types, and does not run")
     return [
         Test(one.name, one.call.line, one.call.last, len(_reversible(one)))
         for one in find(Source(path, text))

@@ -21,12 +21,12 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Protocol
 
     from rlm_ci.loop.canary.answers import Told
     from rlm_ci.loop.canary.forms import Made, Test
-    from rlm_ci.loop.outcomes import Outcomes
+    from rlm_ci.loop.outcomes import Outcome, Outcomes
 
     class Run(Protocol):
         """Runs the validator with other texts of files, on the result or on the start tree.
@@ -75,6 +75,7 @@ class Canary:
         self._secret = secret
         self._share = share
         self._texts: dict[str, str] = {}
+        self._names: dict[str, list[str]] = {}
         self._unread = 0
         self._idle: dict[str, list[str]] = {}
         #: The forms in which a test did what it must.
@@ -122,19 +123,26 @@ class Canary:
                 self._unread += 1
                 continue
             self._texts[path] = text
-            subjects = [one for test in tests if (one := self._subject(path, test)) is not None]
+            self._names[path] = [test.name for test in tests]
+            now = self._verdict_index.of_each(path, self._names[path])
+            before = self._first_index.of_each(path, self._names[path])
+            subjects = [
+                one
+                for test in tests
+                if (one := self._subject(path, test, before[test.name], now[test.name])) is not None
+            ]
             kept = self._sampled(subjects, chance)
             self._idle[path] = [one.test.name for one in subjects if one not in kept]
             found += kept
         return found
 
-    def _subject(self, path: str, test: Test) -> Subject | None:
+    def _subject(
+        self, path: str, test: Test, before: Collection[Outcome], now: Collection[Outcome]
+    ) -> Subject | None:
         """The test, if it passed in the verdict."""
-        now = self._verdict_index.of(path, test.name)
         states = {one.state for one in now}
         if FAILED in states or (PASSED not in states and (now or self._verdict.outcomes.complete)):
             return None
-        before = self._first_index.of(path, test.name)
         red = frozenset(one.case for one in before if one.state == FAILED)
         broken = any(one.state == FAILED for one in self._first_index.of(path, ""))
         unknown = not before and (self._first.complete or not self._first.tests)
@@ -189,13 +197,16 @@ class Canary:
     def _doubts(self, copy: int, made: _Round, told: Told) -> list[Doubt]:
         """What the tests of a copy did that they must not have done."""
         index = Index(told.outcomes.tests)
-        tokens = {one: one in told.printed for each in made.made.values() for one in each.tokens}
+        each = {path: index.of_each(path, self._names[path]) for path in made.texts}
+        tokens = {one: one in told.printed for test in made.made.values() for one in test.tokens}
         found = []
         for subject in self._subjects:
             one = made.made.get(subject.key)
             if one is None:
                 continue
-            what, shown = self._answer(subject, one, told, index, tokens)
+            what, shown = self._answer(
+                subject, one, told, each[subject.path][subject.test.name], tokens
+            )
             if what:
                 found.append(Doubt(subject, copy, one.form, what, shown))
             else:
@@ -207,11 +218,10 @@ class Canary:
         subject: Subject,
         made: Made,
         told: Told,
-        index: Index,
+        now: Collection[Outcome],
         tokens: Mapping[str, bool],
     ) -> tuple[str, str]:
         """What a test did that it must not have done, and in how many cases; "" if nothing."""
-        now = index.of(*subject.key)
         failed = [one for one in now if one.state == FAILED]
         passed = [one for one in now if one.state == PASSED]
         if not (failed or passed) and (now or not self._is_judged(told)):

@@ -71,8 +71,9 @@ def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> Read
 def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> Outcomes:
     """How each test ended, as far as runners name it; of those in ``without`` nothing.
 
-    It is complete where a name is told for each test that a runner counts as passed; one that counts
-    no tests tells by ``names_all`` whether it is. What a failing test of pytest printed is left out: it may be the run of another runner.
+    It is complete where a name is told for each test that a runner counts as passed; a family
+    whose counts are not of tests tells by ``names_all`` whether it is. What a failing test of
+    pytest printed is left out: it may be the run of another runner.
     """
     from rlm_ci.loop.outputs import pytest
 
