@@ -7,15 +7,22 @@ import re
 
 from rlm_ci.loop.canary import forms
 from rlm_ci.loop.canary.forms import Changed, Made, Test, UnreadableError
-from rlm_ci.loop.canary.python_claims import Claim, claims_of, literals, statements
+from rlm_ci.loop.canary.python_claims import (
+    BLOCK,
+    CALL,
+    SHUT,
+    Claim,
+    claims_of,
+    statements,
+)
+from rlm_ci.loop.canary.python_literals import literals
 from rlm_ci.loop.canary.python_source import (
     COMPOUND,
     PAD,
     Function,
     Source,
     Words,
-    bases,
-    functions,
+    scopes,
 )
 from rlm_ci.loop.canary.python_writing import Writer
 from rlm_ci.loop.canary.splicing import Edit
@@ -74,7 +81,7 @@ def change(
         words = Words(chance, source.raw)
         for key, names in found.items():
             changes.append(
-                (names, _Change(source, words, plain=plain).of(nodes[key], wanted[names[0]]))
+                (names, _Change(source, words, nodes[key], plain=plain).made(wanted[names[0]]))
             )
         return _applied(source, changes)
     except RecursionError:
@@ -104,8 +111,12 @@ class _Index:
         self._source = source
         self._all: dict[str, list[Function]] = {}
         self._usual: list[tuple[str, Function]] = []
-        self._bases = bases(source.tree)
-        for name, node, usual in functions(source.tree):
+        self._bases: dict[str, list[str]] = {}
+        for name, node, usual in scopes(source.tree):
+            if isinstance(node, ast.ClassDef):
+                named = [base.id for base in node.bases if isinstance(base, ast.Name)]
+                self._bases.setdefault(name, []).extend(named)
+                continue
             self._all.setdefault(name, []).append(node)
             if usual and node.name.startswith("test"):
                 self._usual.append((name, node))
@@ -138,45 +149,47 @@ class _Index:
 class _Change:
     """The edits that bring one test into a form."""
 
-    def __init__(self, source: Source, words: Words, *, plain: bool) -> None:
+    def __init__(self, source: Source, words: Words, test: Function, *, plain: bool) -> None:
         self._source = source
-        self._token = forms.token(words.chance)
         self._words = words
+        self._test = test
+        self._claims = claims_of(test)
+        self._token = forms.token(words.chance)
+        self._blank = source.blank_lines(test.end_lineno or 0)
         self._writer = Writer(source, words, self._token, plain=plain)
 
-    def of(self, test: Function, form: str) -> tuple[Made, list[Edit]]:
+    def made(self, form: str) -> tuple[Made, list[Edit]]:
         """What became of the test, and the edits."""
-        edits: list[Edit] = []
         if form == forms.ALTERED:
-            form, edits = self._altered(test)
+            form, edits = self._altered()
         elif form == forms.INVERTED:
-            edits = [
-                it for claim in claims_of(test).reversible for it in self._writer.reversed(claim)
-            ]
+            edits = self._reversed()
         elif form == forms.REWORDED:
-            edits = [
-                edit for claim in claims_of(test).found for edit in self._writer.reworded(claim)
-            ]
-            edits = edits or [self._opening(test, self._words.decoy())]
+            edits = [it for claim in self._claims.found for it in self._writer.reworded(claim)]
+            edits = edits or [self._opening(self._words.decoy())]
         elif form == forms.REACHED:
-            found = claims_of(test).reversible
+            found = self._claims.reversible
             edits = [self._writer.before(claim.node, self._writer.fail) for claim in found]
         else:
-            first = "return" if form == forms.IDLE else self._writer.fail
-            edits = [self._opening(test, first)]
+            edits = [self._opening("return" if form == forms.IDLE else self._writer.fail)]
         if not edits:
-            form, edits = forms.STOPPED, self._ending(test)
+            form, edits = forms.STOPPED, self._ending()
         made = Made(form, () if form in {forms.REWORDED, forms.IDLE} else (self._token,))
-        return made, self._kept_lines(test, edits)
+        more = sum(self._source.more_lines(edit) for edit in edits)
+        return made, [*edits, *self._blank[: max(more, 0)]]
 
-    def _reversed(self, test: Function) -> list[Edit]:
-        claims = claims_of(test).reversible
+    def _reversed(self) -> list[Edit]:
+        claims = self._claims.reversible
+        self._writer.spare = len(self._blank) - sum(claim.kind == BLOCK for claim in claims)
         return [edit for claim in claims for edit in self._writer.reversed(claim)]
 
-    def _altered(self, test: Function) -> tuple[str, list[Edit]]:
+    def _altered(self) -> tuple[str, list[Edit]]:
         """Other literals; the form is ``inverted`` where there are none."""
-        claims, writer = claims_of(test), self._writer
+        claims, writer = self._claims, self._writer
         able = [claim for claim in claims.found if self._alterable(claim)]
+        if not able:
+            return forms.INVERTED, self._reversed()
+        writer.spare = len(self._blank) - 1
         if claims.nested or not all(self._source.alone(claim.node) for claim in able):
             edits = []
             for claim in claims.reversible:
@@ -184,40 +197,33 @@ class _Change:
                     edits += writer.altered(claim, goes_on=False)
                 else:
                     edits += writer.reversed(claim)
-            return (forms.ALTERED if able else forms.INVERTED), edits
-        if not able:
-            return forms.INVERTED, self._reversed(test)
-        returns = any(isinstance(node, ast.Return) for node, _ in statements(test))
+            return forms.ALTERED, edits
+        returns = any(isinstance(node, ast.Return) for node, _ in statements(self._test))
         if len(able) == 1 and able[0].straight and not returns and self._words.chance.randrange(2):
             return forms.ALTERED, writer.altered(able[0], goes_on=False)
         edits = [edit for claim in able for edit in writer.altered(claim, goes_on=True)]
-        return forms.ALTERED, [*edits, *self._ending(test)]
+        return forms.ALTERED, [*edits, *self._ending()]
 
     def _alterable(self, claim: Claim) -> bool:
         # A call needs a block around it for its message.
-        able = claim.kind != "call" or self._source.alone(claim.node)
-        return able and claim.shield < 2 and bool(literals(claim))
+        able = claim.kind != CALL or self._source.alone(claim.node)
+        return able and claim.shield < SHUT and bool(literals(claim))
 
-    def _opening(self, test: Function, statement: str) -> Edit:
-        """A statement at the start of a test."""
-        body = test.body
-        if ast.get_docstring(test, clean=False) is not None:
+    def _opening(self, statement: str) -> Edit:
+        """A statement at the start of the test."""
+        body = self._test.body
+        if ast.get_docstring(self._test, clean=False) is not None:
             if len(body) == 1 or isinstance(body[1], COMPOUND):
                 end = self._source.span(body[0])[1]
                 return Edit(end, end, f"; {statement.replace(PAD, '')}")
             body = body[1:]
         return self._writer.before(body[0], statement)
 
-    def _ending(self, test: Function) -> list[Edit]:
-        """A failure wherever a test ends well."""
-        returns = [node for node, _ in statements(test) if isinstance(node, ast.Return)]
+    def _ending(self) -> list[Edit]:
+        """A failure wherever the test ends well."""
+        returns = [node for node, _ in statements(self._test) if isinstance(node, ast.Return)]
         edits = [self._writer.returned(node) for node in returns]
-        if not isinstance(test.body[-1], ast.Return):
-            edits.append(self._writer.after(test.body[-1], self._writer.failing()))
+        last = self._test.body[-1]
+        if not isinstance(last, ast.Return):
+            edits.append(self._writer.after(last, self._writer.failing()))
         return edits
-
-    def _kept_lines(self, test: Function, edits: list[Edit]) -> list[Edit]:
-        """As many blank lines fewer behind the test as it has more lines."""
-        more = sum(self._source.more_lines(edit) for edit in edits)
-        gone = self._source.blank_lines(test.end_lineno or 0, more) if more > 0 else None
-        return [*edits, gone] if gone else edits

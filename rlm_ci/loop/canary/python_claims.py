@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.loop.canary.python_source import SCOPES, Function, blocks, callee
+from rlm_ci.loop.canary.python_source import COMPOUND, SCOPES, Function, blocks, callee
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -35,18 +35,6 @@ MEANINGS = {
     "assertLess": "{0} < {1}",
     "assertLessEqual": "{0} <= {1}",
 }
-#: Calls that compare their first two arguments.
-_COMPARING = {
-    "assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual",
-    "assertSetEqual", "assertSequenceEqual", "assertCountEqual", "assertMultiLineEqual",
-    "assertAlmostEqual", "assert_equal", "assert_equals", "assert_allclose", "assert_array_equal",
-    "assert_almost_equal",
-}  # fmt: skip
-#: Calls that compare what a mock was called with.
-_CALLED = {
-    "assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with",
-    "assert_awaited_once_with", "assert_any_await",
-}  # fmt: skip
 
 
 class Claim(Value):
@@ -86,7 +74,7 @@ def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:
     while waiting:
         node, shield = waiting.pop()
         yield node, shield
-        if isinstance(node, SCOPES):
+        if not isinstance(node, COMPOUND) or isinstance(node, SCOPES):
             continue
         around = max(shield, _shield(node))
         held = []
@@ -108,23 +96,6 @@ def meaning(call: ast.AST) -> str:
     return said if own and plain and messages and needed <= len(call.args) <= needed + 1 else ""
 
 
-def literals(claim: Claim) -> list[ast.expr]:
-    """Literals of a claim of which another one must make it fail."""
-    if isinstance(claim.node, ast.Assert):
-        return _of_test(claim.node.test)
-    call = call_of(claim.node)
-    if claim.kind != CALL or call is None:
-        return []
-    name = callee(call)
-    if name in _CALLED:
-        return [it for one in [*call.args, *(w.value for w in call.keywords)] for it in _of(one)]
-    if len(call.args) < 2 or any(isinstance(one, ast.Starred) for one in call.args[:2]):
-        return []
-    if name in _COMPARING:
-        return _of_pair(call.args[0], call.args[1])
-    return _words(call.args[0]) if name == "assertIn" else []
-
-
 def raising(node: ast.With | ast.AsyncWith) -> bool:
     """Whether a block claims that an exception is raised in it."""
     return any(callee(item.context_expr) in _RAISES for item in node.items)
@@ -132,12 +103,10 @@ def raising(node: ast.With | ast.AsyncWith) -> bool:
 
 def _claims(test: Function) -> Iterator[Claim]:
     own = set(map(id, test.body))
-    elifs = {
-        id(node.orelse[0])
-        for node, _ in statements(test)
-        if isinstance(node, ast.If) and len(node.orelse) == 1
-    }
+    elifs = set()
     for node, shield in statements(test):
+        if isinstance(node, ast.If) and len(node.orelse) == 1:
+            elifs.add(id(node.orelse[0]))
         kind = kind_of(node)
         # An `elif` looks like an `if` that is alone in an `else`.
         if kind and not (kind == GUARD and id(node) in elifs):
@@ -211,63 +180,3 @@ def _called(test: Function) -> list[Function]:
         for node, _ in statements(test)
         if isinstance(node, Function) and not node.decorator_list and node.name in called
     ]
-
-
-def _of_test(test: ast.expr) -> list[ast.expr]:
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return [one for value in test.values for one in _of_test(value)]
-    if not isinstance(test, ast.Compare):
-        return []
-    operands = [test.left, *test.comparators]
-    if len(test.ops) > 1 and not all(isinstance(one, ast.Eq) for one in test.ops):
-        return []  # another operand is compared with both its neighbours
-    found = []
-    for at, operator in enumerate(test.ops):
-        if isinstance(operator, ast.Eq):
-            found += _of_pair(operands[at], operands[at + 1])
-        elif isinstance(operator, ast.Is):
-            found += [one for one in operands[at : at + 2] if _constant(one) is bool]
-        elif isinstance(operator, ast.In):
-            found += _words(operands[at])
-    return found
-
-
-def _of_pair(left: ast.expr, right: ast.expr) -> list[ast.expr]:
-    return _of(right) or ([] if _matches(right) else _of(left))
-
-
-def _matches(node: ast.expr) -> bool:
-    """Whether a literal may be compared with an object whose business is to compare."""
-    name = callee(node) or getattr(node, "attr", getattr(node, "id", ""))
-    return name[:1].isupper()
-
-
-def _words(node: ast.expr) -> list[ast.expr]:
-    return [node] if _constant(node) in (str, bytes) else []
-
-
-def _constant(node: ast.expr) -> type | None:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        kind = _constant(node.operand)
-        return kind if kind in (int, float, complex) else None
-    kind = type(node.value) if isinstance(node, ast.Constant) else None
-    return kind if kind in (bool, int, float, complex, str, bytes) else None
-
-
-def _of(node: ast.expr) -> list[ast.expr]:
-    """The literals of an operand: itself, or those that a list, tuple, set or dict is made of."""
-    waiting, found = [node], []
-    while waiting:
-        one = waiting.pop()
-        if _constant(one):
-            found.append(one)
-        elif isinstance(one, ast.List | ast.Tuple | ast.Set):
-            waiting += one.elts
-        elif isinstance(one, ast.Dict):
-            keys = [key.value for key in one.keys if isinstance(key, ast.Constant)]
-            # One entry may stand in for another where not all keys are known.
-            if len(keys) == len(one.keys) and len(set(keys)) == len(keys):
-                waiting += [part for part in [*one.keys, *one.values] if part]
-        elif callee(one) == "approx" and isinstance(one, ast.Call):
-            waiting += one.args[:1]
-    return found

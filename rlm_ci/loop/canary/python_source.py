@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import io
+import itertools
 import keyword
 import re
 import tokenize
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from random import Random
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Scope = Function | ast.ClassDef
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 COMPOUND = (
     *SCOPES, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try,
@@ -84,15 +86,14 @@ class Source:
         found = _NEWLINE.search(self.raw, place)
         return found.start() if found else len(self.raw)
 
-    def blank_lines(self, line: int, most: int) -> Edit | None:
-        """Take out the blank lines behind a line, ``most`` at most."""
-        count = 0
-        while count < most and line + count < len(self._starts) - 1:
-            start, end = self._starts[line + count], self._starts[line + count + 1]
+    def blank_lines(self, line: int) -> list[Edit]:
+        """Edits that take out the blank lines behind a line, one by one."""
+        found = []
+        for start, end in itertools.pairwise(self._starts[line:]):
             if self.raw[start:end].strip():
                 break
-            count += 1
-        return Edit(self._starts[line], self._starts[line + count], "") if count else None
+            found.append(Edit(start, end, ""))
+        return found
 
     def replaced(self, node: ast.AST, new: str) -> Edit:
         """``new`` in the place of a node, with as many line breaks as it had if that can be."""
@@ -146,28 +147,19 @@ def blocks(node: ast.stmt) -> list[list[ast.stmt]]:
     return [*found, getattr(node, "orelse", []), getattr(node, "finalbody", [])]
 
 
-def functions(tree: ast.Module) -> Iterator[tuple[str, Function, bool]]:
-    """Every function by its name with all that enclose it, and whether those are classes only."""
+def scopes(tree: ast.Module) -> Iterator[tuple[str, Scope, bool]]:
+    """Every function and class, named with all that enclose it, and whether those are classes."""
     waiting: list[tuple[ast.stmt, str, bool]] = [(node, "", True) for node in reversed(tree.body)]
     while waiting:
         node, before, usual = waiting.pop()
         inner = before
         if isinstance(node, SCOPES):
             inner = f"{before}{node.name}::"
-        if isinstance(node, Function):
             yield inner[:-2], node, usual
-            usual = False
-        held = [child for block in blocks(node) for child in block]
-        waiting += [(child, inner, usual) for child in reversed(held)]
-
-
-def bases(tree: ast.Module) -> dict[str, list[str]]:
-    """The classes of a module at its top, with the names of those that each comes from."""
-    return {
-        node.name: [base.id for base in node.bases if isinstance(base, ast.Name)]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
+            usual = usual and isinstance(node, ast.ClassDef)
+        if isinstance(node, COMPOUND):
+            held = [child for block in blocks(node) for child in block]
+            waiting += [(child, inner, usual) for child in reversed(held)]
 
 
 def callee(node: ast.AST | None) -> str:
@@ -209,7 +201,7 @@ class Words:
             return self.quoted()
         if pick == 1:
             return f"[{number}, {self.chance.randrange(100)}]"
-        return str(number % 100) if pick == 2 else str(number)
+        return str(number % 98 + 2) if pick == 2 else str(number)
 
     def decoy(self) -> str:
         """A statement that does nothing for the test."""

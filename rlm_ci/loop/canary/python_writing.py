@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.loop.canary.forms import token
-from rlm_ci.loop.canary.python_claims import Claim, call_of, kind_of, literals, meaning, raising
-from rlm_ci.loop.canary.python_source import COMPOUND, PAD, Source, Words, callee
-from rlm_ci.loop.canary.splicing import Edit
+from rlm_ci.loop.canary.python_claims import Claim, call_of, kind_of, meaning, raising
+from rlm_ci.loop.canary.python_literals import another, equal, literals
+from rlm_ci.loop.canary.python_source import COMPOUND, PAD, Source, Words, callee, lines
+from rlm_ci.loop.canary.splicing import Edit, encoded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _IDENTITY = (ast.Is, ast.IsNot)
 _OPERATORS = {
@@ -27,6 +31,8 @@ class Writer:
         self._chance = words.chance
         self._plain = plain
         self._said = f'"{word}"'
+        #: How many lines more the test may have, so that what follows stays where it is.
+        self.spare = 0
         self.fail = f"raise AssertionError({self._said}{PAD})"
 
     def failing(self) -> str:
@@ -54,16 +60,17 @@ class Writer:
         """Another literal. ``goes_on``: the test ends well where that holds, else goes on."""
         node = claim.node
         chosen = self._chance.choice(literals(claim))
-        edit = self._source.replaced(chosen, self._other(chosen))
-        if isinstance(node, ast.Assert):
-            new = self._expected(node, self._source.text(node.test, [edit]), goes_on=goes_on)
-            return [self._source.replaced(node, new)]
-        call = self._source.text(node, [edit])
-        if goes_on:
+        edit = self._source.replaced(chosen, another(chosen, self._chance))
+        claimed = node.test if isinstance(node, ast.Assert) else call_of(node)
+        if claimed and (isinstance(node, ast.Assert) or meaning(claimed)):
+            new = self._expected(node, self._truth(claimed, edit), goes_on=goes_on)
+        elif goes_on:
             rest = self._lines(node, "except Exception: pass", "else: return")
+            new = f"try: {self._source.text(node, [edit])}{rest}"
         else:
             rest = self._lines(node, f"except Exception: {self.fail} from None")
-        return [self._source.replaced(node, f"try: {call}{rest}")]
+            new = f"try: {self._source.text(node, [edit])}{rest}"
+        return [self._source.replaced(node, new)]
 
     def reworded(self, claim: Claim) -> list[Edit]:
         """The same claim."""
@@ -134,7 +141,7 @@ class Writer:
         if self._source.alone(node):
             ways.append(f"if ({text}{PAD}): {self.fail}")
             ways.append(f"if ({text}{PAD}): {words.decoy()}; {self.fail}")
-        return self._chance.choice(ways)
+        return self._pick(node, ways)
 
     def _denied_call(self, node: ast.stmt) -> str:
         """A statement that fails where a call passes."""
@@ -143,20 +150,25 @@ class Writer:
         if call is None or self._plain:
             return ways[0]
         if meaning(call) and not isinstance(getattr(node, "value", None), ast.Await):
-            return self._chance.choice((*ways, self._denied(node, call)))
+            return self._pick(node, (*ways, self._denied(node, call)))
         ways.append(f"assert not [{text}{PAD}], {self._said}")
         if self._source.alone(node):
             ways.append(f"if [{text}{PAD}]: {self.fail}")
             if callee(call) != "raises":
                 rest = ("except AssertionError: pass", f"else: {self.failing()}")
                 ways.append(f"try: {text}{self._lines(node, *rest)}")
-        return self._chance.choice(ways)
+        return self._pick(node, ways)
 
-    def _truth(self, test: ast.expr) -> str:
-        """An expression that is true where a claim holds."""
-        if isinstance(test, ast.Call) and (said := meaning(test)):
-            return said.format(*(f"({self._source.text(one)})" for one in test.args))
-        return self._source.text(test)
+    def _truth(self, test: ast.expr, *edits: Edit) -> str:
+        """An expression that is true where a claim holds, with edits in it."""
+        if not isinstance(test, ast.Call) or not (said := meaning(test)):
+            return self._source.text(test, edits)
+        texts = []
+        for one in test.args:
+            start, end = self._source.span(one)
+            inner = [edit for edit in edits if start <= edit.start <= edit.end <= end]
+            texts.append(f"({self._source.text(one, inner)})")
+        return said.format(*texts)
 
     def _guard(self, node: ast.If, test: str | None, body: str | None) -> list[Edit]:
         edits = [self._source.replaced(node.test, f"({test}{PAD})")] if test else []
@@ -172,52 +184,50 @@ class Writer:
             self._plain
             or len(node.items) > 1
             or not raising(node)
+            or isinstance(node, ast.AsyncWith)
             or not isinstance(call, ast.Call)
         ):
             return behind
-        given = call.args[0] if len(call.args) == 1 else None
-        names = {word.arg for word in call.keywords}
-        inner = () if given is None else ast.walk(given)
-        if (
-            given is None
-            or callee(call) == "RaisesGroup"
-            or not names <= {"match", "msg"}
-            or any(isinstance(one, ast.Await | ast.NamedExpr | ast.Starred) for one in inner)
-            or isinstance(node, ast.AsyncWith)
-        ):
-            return behind
+        given = self._only_exception(call)
         start, first = self._source.span(node)[0], self._source.span(node.body[0])[0]
         items = self._source.span(node.items[0].optional_vars or call)[1]
         colon = self._source.raw.find(b":", items, first)
-        if colon < 0 or set(self._source.raw[start:colon]) & set(b"\r\n#"):
+        if not given or colon < 0 or set(self._source.raw[start:colon]) & set(b"\r\n#"):
             return behind
-        caught = f"except ({self._source.text(given)}): {self.fail} from None"
+        caught = f"except ({given}): {self.fail} from None"
         end = self._source.line_end(self._source.span(node)[1])
         header = [Edit(start, colon, "try"), Edit(end, end, self._lines(node, caught))]
         return self._chance.choice((behind, header))
 
-    def _expected(self, node: ast.Assert, test: str, *, goes_on: bool) -> str:
+    def _only_exception(self, call: ast.Call) -> str:
+        """The exception that is claimed to be raised, if no more than a message is with it."""
+        names = {word.arg for word in call.keywords}
+        if len(call.args) != 1 or callee(call) == "RaisesGroup" or not names <= {"match", "msg"}:
+            return ""
+        inner = (ast.Await, ast.NamedExpr, ast.Starred)
+        if any(isinstance(one, inner) for one in ast.walk(call.args[0])):
+            return ""
+        return self._source.text(call.args[0])
+
+    def _expected(self, node: ast.stmt, test: str, *, goes_on: bool) -> str:
         """A check of another expectation."""
         value = self._words.name()
-        rest: tuple[str, ...]
+        if goes_on and self._plain:
+            rest = self._lines(node, f"except Exception: {value} = False", f"if {value}: return")
+            return f"try: {value} = ({test}){rest}"
         if goes_on:
-            if self._plain:
-                rest = (f"except Exception: {value} = False", f"if {value}: return")
-                return f"try: {value} = ({test})" + self._lines(node, *rest)
-            if self._chance.randrange(3):
-                return f"if ({test}{PAD}): return"
-            rest = ("except AssertionError: pass", "else: return")
-            return f"try: assert ({test})" + self._lines(node, *rest)
+            rest = self._lines(node, "except AssertionError: pass", "else: return")
+            return self._pick(node, (f"if ({test}{PAD}): return", f"try: assert ({test}){rest}"))
         ways = [
             f"assert ({test}{PAD}), {self._said}",
             f"{value} = ({test}{PAD}); {self._words.decoy()}; assert {value}, {self._said}",
         ]
-        if self._source.alone(node):
-            if self._plain:
-                rest = (f"except Exception: {self.fail} from None",)
-                return f"try: assert ({test})" + self._lines(node, *rest)
-            ways.append(f"if not ({test}{PAD}): {self.fail}")
-        return ways[0] if self._plain else self._chance.choice(ways)
+        if not self._source.alone(node):
+            return ways[0] if self._plain else self._chance.choice(ways)
+        if self._plain:
+            rest = self._lines(node, f"except Exception: {self.fail} from None")
+            return f"try: assert ({test}){rest}"
+        return self._chance.choice([*ways, f"if not ({test}{PAD}): {self.fail}"])
 
     def _reworded_assert(self, node: ast.Assert) -> str:
         words, said, test = self._words, self._said, node.test
@@ -232,10 +242,10 @@ class Writer:
                 for side in (test.left, right)
             )
             if not values:
-                rewritten = not isinstance(operator, _IDENTITY)
+                written = self._source.text if isinstance(operator, _IDENTITY) else self._same
                 return (
-                    f"{one} = ({self._same(test.left, rewritten=rewritten)}); {words.decoy()};"
-                    f" {other} = ({self._same(right, rewritten=rewritten)});"
+                    f"{one} = ({written(test.left)}); {words.decoy()};"
+                    f" {other} = ({written(right)});"
                     f" assert ({one} {_OPERATORS[type(operator)]} {other}{PAD}), {said};"
                     f" del {one}, {other}"
                 )
@@ -258,7 +268,7 @@ class Writer:
                 continue
             name = self._words.name()
             moved.append(name)
-            parts.append(f"{name} = ({self._same(inner, rewritten=True)})")
+            parts.append(f"{name} = ({self._same(inner)})")
             given.append(f"{one.arg}={name}" if isinstance(one, ast.keyword) else name)
         parts.insert(self._chance.randrange(len(parts) + 1), self._words.decoy())
         awaits = "await " if isinstance(getattr(node, "value", None), ast.Await) else ""
@@ -270,43 +280,20 @@ class Writer:
         edits = []
         if not isinstance(node.body[0], COMPOUND) and not kind_of(node.body[0]):
             edits.append(self.before(node.body[0], self._words.decoy()))
-        for item in node.items:
-            call = item.context_expr
-            for word in call.keywords if isinstance(call, ast.Call) and not self._plain else ():
-                if isinstance(word.value, ast.Constant) and isinstance(word.value.value, str):
-                    text = f"({self._same(word.value, rewritten=True)}{PAD})"
-                    edits.append(self._source.replaced(word.value, text))
+        calls = [item.context_expr for item in node.items if not self._plain]
+        keywords = [word for call in calls if isinstance(call, ast.Call) for word in call.keywords]
+        for word in keywords:
+            if again := equal(word.value, self._chance):
+                edits += [self._source.replaced(word.value, f"({again}{PAD})")]
         return edits
 
-    def _same(self, node: ast.expr, *, rewritten: bool) -> str:
-        """An expression, or another one for the same constant."""
-        value = node.value if isinstance(node, ast.Constant) else None
-        if rewritten and type(value) is int and value < 10**15:
-            part = self._chance.randrange(1, 1000)
-            return f"{value - part} + {part}"
-        if rewritten and isinstance(value, str | bytes) and len(value) > 1:
-            cut = self._chance.randrange(1, len(value))
-            return f"{value[:cut]!a} + {value[cut:]!a}"
-        return self._source.text(node)
+    def _same(self, node: ast.expr) -> str:
+        return equal(node, self._chance) or self._source.text(node)
 
-    def _other(self, node: ast.expr) -> str:
-        """Another literal of the kind that a literal has."""
-        value = ast.literal_eval(node)
-        chance = self._chance
-        if isinstance(value, bool):
-            return str(not value)
-        if isinstance(value, str | bytes):
-            # Bytes are written as the text of Latin 1 that has them.
-            known = value if isinstance(value, str) else value.decode("latin-1")
-            cut = chance.randrange(len(known) + 1)
-            start, end = chance.choice(((known[:cut], known[cut:]), ("", "")))
-            new = start + token(chance) + end
-            literal = ascii(new if isinstance(value, str) else new.encode("latin-1"))
-            return f"({literal}{PAD})"
-        while True:
-            number = chance.randrange(10**5, 10**7)
-            if abs(value - number) > 10**4 or value != value:  # noqa: PLR0124 - nan
-                break
-        if isinstance(value, int):
-            return f"({number}{PAD})"
-        return f"({complex(number, 1) if isinstance(value, complex) else number + 0.5!r}{PAD})"
+    def _pick(self, node: ast.stmt, ways: Sequence[str]) -> str:
+        """One of the ways to write a statement that the lines are there for."""
+        had = lines(encoded(self._source.text(node)))
+        more = {way: max(lines(encoded(way)) - had, 0) for way in ways}
+        chosen = self._chance.choice([way for way in ways if more[way] <= self.spare] or ways[:1])
+        self.spare -= more[chosen]
+        return chosen

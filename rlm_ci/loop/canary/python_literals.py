@@ -1,0 +1,136 @@
+"""Literals of Python tests: another one for what a claim expects, or an equal one."""
+
+from __future__ import annotations
+
+import ast
+
+from rlm_ci.loop.canary.forms import token
+from rlm_ci.loop.canary.python_claims import CALL, Claim, call_of
+from rlm_ci.loop.canary.python_source import PAD, callee
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from random import Random
+
+#: Calls that compare their first two arguments.
+_COMPARING = {
+    "assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual",
+    "assertSetEqual", "assertSequenceEqual", "assertCountEqual", "assertMultiLineEqual",
+    "assertAlmostEqual", "assert_equal", "assert_equals", "assert_allclose", "assert_array_equal",
+    "assert_almost_equal",
+}  # fmt: skip
+#: Calls that compare what a mock was called with.
+_CALLED = {
+    "assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with",
+    "assert_awaited_once_with", "assert_any_await",
+}  # fmt: skip
+
+
+def literals(claim: Claim) -> list[ast.expr]:
+    """Literals of a claim of which another one must make it fail."""
+    if isinstance(claim.node, ast.Assert):
+        return _of_test(claim.node.test)
+    call = call_of(claim.node)
+    if claim.kind != CALL or call is None:
+        return []
+    name = callee(call)
+    if name in _CALLED:
+        return [it for one in [*call.args, *(w.value for w in call.keywords)] for it in _of(one)]
+    if len(call.args) < 2 or any(isinstance(one, ast.Starred) for one in call.args[:2]):
+        return []
+    if name in _COMPARING:
+        return _of_pair(call.args[0], call.args[1])
+    return _words(call.args[0]) if name == "assertIn" else []
+
+
+def another(node: ast.expr, chance: Random) -> str:
+    """Another literal of the kind that a literal has, far from it."""
+    value = ast.literal_eval(node)
+    if isinstance(value, bool):
+        return str(not value)
+    if isinstance(value, str | bytes):
+        # Bytes are written as the text of Latin 1 that has them.
+        known = value if isinstance(value, str) else value.decode("latin-1")
+        cut = chance.randrange(len(known) + 1)
+        start, end = chance.choice(((known[:cut], known[cut:]), ("", "")))
+        new = start + token(chance) + end
+        return f"({new if isinstance(value, str) else new.encode('latin-1')!a}{PAD})"
+    while True:
+        number = chance.randrange(10**5, 10**7)
+        if not abs(value - number) <= 10**4:  # so for nan, too
+            break
+    if isinstance(value, int):
+        return f"({number}{PAD})"
+    return f"({complex(number, 1) if isinstance(value, complex) else number + 0.5!r}{PAD})"
+
+
+def equal(node: ast.expr, chance: Random) -> str:
+    """An expression for the constant that a node is, "" for what is none."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    if type(value) is int and value < 10**15:
+        part = chance.randrange(1, 1000)
+        return f"{value - part} + {part}"
+    if isinstance(value, str | bytes) and len(value) > 1:
+        cut = chance.randrange(1, len(value))
+        return f"{value[:cut]!a} + {value[cut:]!a}"
+    return ""
+
+
+def _of_test(test: ast.expr) -> list[ast.expr]:
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return [one for value in test.values for one in _of_test(value)]
+    if not isinstance(test, ast.Compare):
+        return []
+    operands = [test.left, *test.comparators]
+    if len(test.ops) > 1 and not all(isinstance(one, ast.Eq) for one in test.ops):
+        return []  # another operand is compared with both its neighbours
+    found = []
+    for at, operator in enumerate(test.ops):
+        if isinstance(operator, ast.Eq):
+            found += _of_pair(operands[at], operands[at + 1])
+        elif isinstance(operator, ast.Is):
+            found += [one for one in operands[at : at + 2] if _constant(one) is bool]
+        elif isinstance(operator, ast.In):
+            found += _words(operands[at])
+    return found
+
+
+def _of_pair(left: ast.expr, right: ast.expr) -> list[ast.expr]:
+    return _of(right) or ([] if _matches(right) else _of(left))
+
+
+def _matches(node: ast.expr) -> bool:
+    """Whether a literal may be compared with an object whose business is to compare."""
+    name = callee(node) or getattr(node, "attr", getattr(node, "id", ""))
+    return name[:1].isupper()
+
+
+def _words(node: ast.expr) -> list[ast.expr]:
+    return [node] if _constant(node) in (str, bytes) else []
+
+
+def _constant(node: ast.expr) -> type | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        kind = _constant(node.operand)
+        return kind if kind in (int, float, complex) else None
+    kind = type(node.value) if isinstance(node, ast.Constant) else None
+    return kind if kind in (bool, int, float, complex, str, bytes) else None
+
+
+def _of(node: ast.expr) -> list[ast.expr]:
+    """The literals of an operand: itself, or those that a list, tuple, set or dict is made of."""
+    waiting, found = [node], []
+    while waiting:
+        one = waiting.pop()
+        if _constant(one):
+            found.append(one)
+        elif isinstance(one, ast.List | ast.Tuple | ast.Set):
+            waiting += one.elts
+        elif isinstance(one, ast.Dict):
+            keys = [key.value for key in one.keys if isinstance(key, ast.Constant)]
+            # One entry may stand in for another where not all keys are known.
+            if len(keys) == len(one.keys) and len(set(keys)) == len(keys):
+                waiting += [part for part in [*one.keys, *one.values] if part]
+        elif callee(one) == "approx" and isinstance(one, ast.Call):
+            waiting += one.args[:1]
+    return found

@@ -1,0 +1,249 @@
+"""What becomes of the text of Python tests: layout, lines, names. Nothing is run here."""
+
+from __future__ import annotations
+
+import ast
+import random
+import sysconfig
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlm_ci.loop.canary import forms, python
+from rlm_ci.loop.canary.python_source import Source, Words
+from rlm_ci.loop.canary.python_writing import Writer
+
+FORMS = (
+    forms.ALTERED, forms.INVERTED, forms.REWORDED, forms.STOPPED, forms.REACHED, forms.IDLE,
+)  # fmt: skip
+TORTURE = '''\
+import pytest
+
+
+def test_first():\t# a comment: with a colon
+\tassert f() == \\
+\t\t3 ; x = "ü" ; assert "é" == x, f"{x!r:>{4}} {f'{x}'}"
+
+
+@pytest.mark.parametrize("x", [1,
+    2])
+async def test_second(x):
+    """Doc."""
+    if x:
+        assert (y := await f(x)), (yield_ := 3)
+    elif not x: pytest.fail("no")
+    else: return
+
+
+class TestOuter(Base):
+    @decorator
+    class TestInner:
+        def test_third(self): assert self.__private == [1, -2.5, (3j, b"b"), {"a": True}, {4}]
+\x0c
+        def test_fourth(self):
+            with (pytest.raises(ValueError, match="a"
+                  "b")) as e:  # here: too
+                f(); g()
+            assert e.value.args == ("x",); assert (1, "always")
+
+
+def test_fifth():
+    """Only this."""
+
+
+def test_sixth():
+    for one in f(): assert one in """
+""", """
+message"""
+    else:
+        mock.assert_called_with(*args, 3, a="b", **more)
+
+
+async def test_seventh():
+    async with assert_all(x), other() as y:
+        def inner():
+            assert 1 == 2
+        await mock.assert_awaited_with(1,
+            # why
+            2)
+
+
+def test_eighth():
+    def main(): assert g() == "x" "y"
+    main()
+
+
+if True:
+    def test_ninth():
+        try:
+            assert snapshot() == {**x, "a": 1}
+        finally:
+            assert 1 < f() < 3 <= g()
+        assert not x is None and y == [*z, 1] or w
+        return f(
+            1)
+def test_last(): return'''
+
+
+def changed(text: str, form: str, seed: int = 1, *, plain: bool = False) -> forms.Changed:
+    wanted = {test.name: form for test in python.tests("test_x.py", text)}
+    made = python.change("test_x.py", text, wanted, random.Random(seed), plain=plain)
+    assert made.made.keys() == wanted.keys()
+    return made
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_every_layout_stays_python(newline: str, mark: str) -> None:
+    text = mark + TORTURE.replace("\n", newline)
+    for form in FORMS:
+        for seed in range(2):
+            for plain in (False, True):
+                made = changed(text, form, seed, plain=plain).text
+                assert made != text
+                assert made.startswith(mark)
+                ast.parse(made.removeprefix(mark))
+                assert newline == "\r" or made.count("\r") == made.count("\n") * (newline != "\n")
+                assert "# a comment: with a colon" in made
+
+
+def test_other_tests_and_their_lines_stay() -> None:
+    """A test is given blank lines behind it for those that it has more."""
+    before = TORTURE.split("\n")
+    for test in python.tests("test_x.py", TORTURE):
+        for form in FORMS:
+            for seed in range(3):
+                wanted, chance = {test.name: form}, random.Random(seed)
+                after = python.change("test_x.py", TORTURE, wanted, chance).text.split("\n")
+                assert after[: test.line - 1] == before[: test.line - 1]
+                if before[test.end : test.end + 2] == ["", ""]:
+                    rest = before[test.end + 2 :]
+                    assert after[len(after) - len(rest) :] == rest
+                    more = len(after) - len(before)
+                    # What a mock was called with needs two lines more, and its test a failure.
+                    mocks = form == forms.ALTERED and test.name in {"test_sixth", "test_seventh"}
+                    assert more <= mocks, (test, form)
+
+
+def test_a_file_in_another_encoding_is_changed_by_its_own() -> None:
+    raw = '# coding: latin-1\ndef test_x():\n    x = "é"; assert x == "é", x\n'.encode("latin-1")
+    made = changed(raw.decode("utf-8", "surrogateescape"), forms.REWORDED).text
+    assert b'x = "\xe9"; ' in made.encode("utf-8", "surrogateescape")
+
+
+def test_names() -> None:
+    text = """
+class Base:
+    def test_shared(self): assert f() == 1
+    def helper(self): assert 1
+class TestA(Base): pass
+class TestB(TestA):
+    @parameterized.expand([1])
+    def test_many(self): assert f() == 1
+def describe_x():
+    def it_works(): assert f() == 1
+def check_y(): assert f() == 1
+def testz(): pass
+"""
+    found = python.tests("test_x.py", text)
+    assert [(test.name, test.line, test.end, test.claims) for test in found] == [
+        ("Base::test_shared", 3, 3, 1), ("TestB::test_many", 7, 8, 1), ("testz", 12, 12, 0),
+    ]  # fmt: skip
+    told = ["describe_x::it_works", "check_y", "TestB::test_shared", "TestB::test_many_0_a", "no"]
+    found = python.tests("test_x.py", text, told)
+    assert [test.name for test in found] == [
+        "TestB::test_shared", "TestB::test_many_0_a", "describe_x::it_works", "check_y",
+    ]  # fmt: skip
+    wanted = dict.fromkeys(told, forms.ALTERED) | {"TestA::test_shared": forms.IDLE}
+    made = python.change("test_x.py", text, wanted, random.Random(1)).made
+    assert made.keys() == {*told, "TestA::test_shared"} - {"no"}
+    assert made["TestA::test_shared"] == made["TestB::test_shared"]  # one function, one form
+
+
+@pytest.mark.parametrize(
+    ("claim", "form"),
+    [
+        ("assert f(3)", forms.INVERTED),
+        ("assert f() != 3", forms.INVERTED),
+        ("assert f() == 3 or g()", forms.INVERTED),
+        ("assert 3 == IsInt()", forms.INVERTED),
+        ("assert f() == {**x, 'a': 1}", forms.INVERTED),
+        ("assert 2 < f() == 3", forms.INVERTED),
+        ("assert f() == g(3)", forms.INVERTED),
+        ("assert f() == f'{x}'", forms.INVERTED),
+        ("with pytest.raises(E): assert f() == 3", forms.INVERTED),
+        ("assert f() is None", forms.INVERTED),
+        ("assert f() is True", forms.ALTERED),
+        ("assert f() == 3 and g()", forms.ALTERED),
+        ("assert 3 == f() == g()", forms.ALTERED),
+        ("assert f() == [x, {'a': (-1,)}]", forms.ALTERED),
+        ("assert f() == pytest.approx(3, abs=1)", forms.ALTERED),
+        ("assert 'x' in f()", forms.ALTERED),
+        ("self.assertEqual(3, f())", forms.ALTERED),
+        ("m.assert_any_call(x, a=3)", forms.ALTERED),
+        ("with pytest.warns(E): assert f() == 3", forms.ALTERED),
+        ("try: assert f() == 3\n    except Exception: pass", forms.STOPPED),
+        ("check(lambda: f() == 3)", forms.STOPPED),
+        ("def inner(): assert 1 == f()\n    product(inner)", forms.STOPPED),
+        ("def inner(): assert 1 == f()\n    product(inner())", forms.ALTERED),
+    ],
+)
+def test_what_can_be_altered(claim: str, form: str) -> None:
+    made = changed(f"def test_x():\n    {claim}\n", forms.ALTERED)
+    assert made.made["test_x"].form == form, made.text
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(), plain=st.booleans())
+def test_what_must_fail_does(seed: int, plain: bool) -> None:
+    words = Words(random.Random(seed), b"")
+    with pytest.raises(AssertionError, match="the token"):
+        exec(Writer(Source(""), words, "the token", plain=plain).failing().replace("\0", ""))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    value=st.recursive(
+        st.integers() | st.floats(allow_infinity=False, allow_nan=False) | st.text() | st.binary()
+        | st.booleans() | st.complex_numbers(allow_infinity=False, allow_nan=False),
+        lambda inner: st.lists(inner, min_size=1) | st.dictionaries(st.text(), inner, min_size=1),
+    ),
+    seed=st.integers(),
+)  # fmt: skip
+def test_another_literal_is_never_equal(value: object, seed: int) -> None:
+    """Whatever a claim expects, and an equal constant is one."""
+    scope = {"value": value}
+    text = f"def test_x():\n    assert value == {value!a}\n"
+    made = changed(text, forms.ALTERED, seed)
+    exec(made.text, scope)
+    if made.made["test_x"].form == forms.ALTERED:
+        with pytest.raises(AssertionError, match=made.made["test_x"].tokens[0]):
+            scope["test_x"]()  # type: ignore[operator]
+    exec(changed(text, forms.REWORDED, seed).text, scope)
+    scope["test_x"]()  # type: ignore[operator]
+
+
+def library(pattern: str) -> list[Path]:
+    """Tests that others wrote: those of Python itself, if they are installed, or else ours."""
+    theirs = Path(sysconfig.get_path("stdlib")) / "test"
+    return sorted(theirs.glob(pattern)) or sorted(Path(__file__).parent.glob("test_*.py"))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["test_textw*.py", pytest.param("test_*.py", marks=pytest.mark.full)]
+)
+def test_all_tests_of_others_can_be_changed(pattern: str) -> None:
+    lost = []
+    for path in library(pattern):
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        try:
+            names = [test.name for test in python.tests(path.name, text)]
+        except forms.UnreadableError:
+            continue
+        for turn in range(3):
+            wanted = {name: FORMS[(at + turn) % 3] for at, name in enumerate(names)}
+            made = python.change(path.name, text, wanted, random.Random(turn), plain=turn == 1)
+            lost += [f"{path.name}: {name}" for name in wanted if name not in made.made]
+    assert len(lost) < 5, lost
