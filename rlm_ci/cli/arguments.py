@@ -86,6 +86,8 @@ def parse(argv: Sequence[str], rows: Iterable[Setting], usage: str) -> Arguments
                 value = ""
         if not value:
             raise UsageError(f"{name} needs a value", where=usage, hint=f"{name} {row.metavar}")
+        if row.kind == "list" and row.key in flags:  # given once more
+            value = f"{flags[row.key]},{value}"
         flags[row.key] = value
     return Arguments(flags, tuple(positionals), ())
 

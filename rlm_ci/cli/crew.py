@@ -59,6 +59,8 @@ class Agreed(Value):
     mark: str
     # No terms of a run from before there were any:
     allow_no_change: bool = False
+    #: Rules of the guard that may be broken.
+    allow: tuple[str, ...] = ()
     canary_minutes: float | None = None
     #: Validators to be tried where the first cannot run.
     others: tuple[str, ...] = ()

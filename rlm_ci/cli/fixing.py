@@ -14,7 +14,7 @@ from rlm_ci.cli.running import resume_with
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.findings import Report, Subject
 from rlm_ci.loop import agent as agents
-from rlm_ci.loop import conversion, detection, disclosure, engine, report, staging
+from rlm_ci.loop import conversion, detection, disclosure, engine, report, rules, staging
 from rlm_ci.loop.cell import Cell
 from rlm_ci.loop.command import Command
 from rlm_ci.loop.engine import Judged, Terms
@@ -70,7 +70,7 @@ class Fix(Attempt):
             Sealed() if self._all.replay else sandbox.choose(settings.sandbox, settings.environ)
         )
         agreed = self._raised(self._agree(place))
-        run.set_sandbox(agreed.sandbox)
+        run.set_sandbox(agreed.sandbox, tuple(agreed.allow))
         if not self._all.replay:
             _undo_killed(self._all.repository.root)
         workspace = Workspace.create(
@@ -106,6 +106,7 @@ class Fix(Attempt):
 
         def produce() -> Mapping[str, Any]:
             loop = self._all.settings.loop
+            allow = rules.known(loop.allow, self._all.settings.sources["loop.allow"])
             selection = validating.select(self._all)
             terms = Agreed(
                 goal=self._goal,
@@ -125,6 +126,7 @@ class Fix(Attempt):
                 max_completion_tokens=self._all.settings.models.max_completion_tokens,
                 allow_test_edits=loop.allow_test_edits,
                 allow_no_change=loop.allow_no_change,
+                allow=allow,
                 trust_exit_code=loop.trust_exit_code,
                 sandbox=place.name,
                 isolated=place.isolated,
@@ -184,6 +186,7 @@ class Fix(Attempt):
             seconds if minutes is None else minutes * 60 or float("inf"),
             setup,
             agreed.allow_test_edits,
+            tuple(agreed.allow),
         )
         redact, progress = self._run.redactor.text, self._all.progress
         crew = Crew(
@@ -254,6 +257,7 @@ class Fix(Attempt):
             files.write(self._run.path_of("rlm", TESTS), edits, 0o600)
         changed = tree != workspace.snapshot.tree
         _, patch = disclosure.account(workspace, tree, ended.tampering, self._run.redactor)
+        patch = disclosure.headed(patch, agreed.allow)
         files.write(self._run.path_of("rlm", PATCH), patch, 0o600)
         workspace.keep(tree)
         entries = workspace.entries(tree)
@@ -282,6 +286,7 @@ class Fix(Attempt):
             home=home,
             patch=f"rlm/{PATCH}" if patch else None,
             canary=site.canary,
+            allowed=tuple(agreed.allow),
             tests=_told_edits(workspace, site, tree, left, allowed=agreed.allow_test_edits),
             omitted=workspace.snapshot.omitted,
         )

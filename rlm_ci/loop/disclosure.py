@@ -40,6 +40,12 @@ def account(
     return redactor.without_known(status), _clean(patch, redactor)
 
 
+def headed(patch: bytes, allowed: Iterable[str]) -> bytes:
+    """A patch that says which rules of the guard were allowed to be broken; git skips that line."""
+    told = ", ".join(allowed)
+    return f"# rlm-ci: allowed by --allow: {told}\n".encode() + patch if patch and told else patch
+
+
 def edits(workspace: Workspace, result: str, tree: str, redactor: Redactor) -> bytes:
     """The patch from ``result`` to ``tree``: what an agent did besides, without secrets."""
     if result == tree:

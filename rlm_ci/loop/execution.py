@@ -47,6 +47,8 @@ class Plan(Value):
     canary_seconds: float = float("inf")
     setup: Command | None = None
     allow_test_edits: bool = False
+    #: Rules of the guard whose findings count for nothing.
+    allow: tuple[str, ...] = ()
 
 
 class Ran(Value):

@@ -65,6 +65,8 @@ class Account(Value):
     #: What the canary came to, and what became of edits to tests.
     canary: str = ""
     tests: str = ""
+    #: Rules of the guard that were allowed to be broken.
+    allowed: tuple[str, ...] = ()
     omitted: tuple[tuple[str, str], ...] = ()
 
 
@@ -99,6 +101,7 @@ def build(
                 "not_applied": account.home.reason or None,
                 "patch": account.patch,
                 "canary": account.canary or None,
+                "allowed": ", ".join(account.allowed) or None,
                 "by_hand": account.home.by_hand or None,
             },
             (_idle(ended.idled, account),) if ended.idled and final.exit_code == OK else (),
@@ -145,6 +148,8 @@ def _summary(ended: Ended, account: Account) -> str:
     elif account.home.reason:
         told.append(f"not applied: {account.home.reason}")
     told += [one for one in (account.canary, account.tests) if one]
+    if account.allowed:
+        told.append(f"allowed: {', '.join(account.allowed)}")
     rules = {one.rule for one in ended.tampering}
     if DISCLOSED in rules:
         told.append("a secret was taken out of the patch, which may not apply without it")
@@ -191,6 +196,9 @@ def _tampering(findings: tuple[Finding, ...], *, fails: bool) -> Part:
     places = sum(len(one.evidence) for one in held)
     refused = sum(one.fails(Severity.HIGH) for one in findings)
     told = f"{count(refused, 'finding')} against the result" if refused else "nothing refused"
-    if len(findings) > refused:
-        told += f", {len(findings) - refused:,} to look at"
+    allowed = sum(one.suppression is not None for one in findings)
+    if others := len(findings) - refused - allowed:
+        told += f", {others:,} to look at"
+    if allowed:
+        told += f", {allowed:,} allowed by --allow"
     return Part("tamper", told, {"refused": refused}, held, evidence=Evidence(places, places))

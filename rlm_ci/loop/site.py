@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
 from rlm_ci import files
-from rlm_ci.loop import disclosure, tamper
+from rlm_ci.loop import disclosure, rules, tamper
 from rlm_ci.loop.engine import Acted, Judged
 from rlm_ci.loop.judging import Judge
 from rlm_ci.loop.roles import Brief
@@ -87,7 +87,6 @@ class Site:
         self.judge = self._judge.judge
         self.confirm = self._judge.confirm
         self.tests = self._judge.tests
-        self.probe = self._judge.probe
         self.result = self._judge.result
 
     def elapsed(self, iteration: int) -> float:
@@ -106,7 +105,9 @@ class Site:
             validator=self._validator.command.text if self._validator else "",
             feedback=last.feedback,
             changes=self._redactor.without_known(self._status(before)),
-            findings=self._redactor.text("\n".join(one.message for one in tampering)),
+            findings=self._redactor.text(
+                "\n".join(one.message for one in tampering if one.suppression is None)
+            ),
             protected=(*PROTECTED, *sorted(self._judge.protection.scripts)[:_NAMED]),
             allow_test_edits=self._plan.allow_test_edits,
         )
@@ -149,7 +150,11 @@ class Site:
             redactor=self._redactor,
             allow_test_edits=self._plan.allow_test_edits,
         )
-        return found + tamper.not_run(lost) + tamper.held_against(self._judge.rewritten)
+        found += tamper.not_run(lost) + tamper.held_against(self._judge.rewritten)
+        return rules.accepted(found, self._plan.allow)
+
+    def probe(self) -> tuple[Finding, ...]:
+        return rules.accepted(self._judge.probe(), self._plan.allow)
 
     @property
     def canary(self) -> str:

@@ -87,7 +87,8 @@ class Child(Value):
 
 class Manifest(Value):
     """The record of one run. Times are timestamps in UTC; paths are relative to the repository
-    where the runs lie in it. ``exit_code`` is the run's own, known once it has ended.
+    where the runs lie in it. ``exit_code`` is the run's own, known once it has ended; ``allowed``
+    are the rules of a fix loop's guard that may be broken.
     """
 
     task_id: str
@@ -108,6 +109,7 @@ class Manifest(Value):
     sandbox: str | None = None
     exit_code: int | None = None
     version: int = VERSION
+    allowed: tuple[str, ...] = ()
 
     @property
     def has_ended(self) -> bool:
@@ -155,7 +157,7 @@ class Manifest(Value):
         record = {name: getattr(self, name) for name in _MANIFEST}
         record["commands"] = [_plain(one) for one in self.commands]
         record["child_runs"] = [_plain(one) for one in self.child_runs]
-        return record
+        return record | ({"allowed": list(self.allowed)} if self.allowed else {})
 
 
 def timestamp(now: float) -> str:
@@ -204,7 +206,11 @@ def from_record(record: object, where: str) -> Manifest:
             where=where,
             hint="install a newer rlm-ci",
         )
-    fields = _checked(record, _MANIFEST, "the manifest", where)
+    shape = _MANIFEST
+    if isinstance(record, dict) and "allowed" in record:  # in few runs alone
+        shape = {**_MANIFEST, "allowed": _is_rules}
+    fields = _checked(record, shape, "the manifest", where)
+    fields["allowed"] = tuple(fields.get("allowed", ()))
     fields["commands"] = tuple(
         Command(**_checked(one, _COMMAND, f"commands[{index}]", where))
         for index, one in enumerate(fields["commands"])
@@ -252,6 +258,10 @@ def _plain(value: Value) -> dict[str, Any]:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _TEXT
+
+
+def _is_rules(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
 
 
 def _is_said(value: object) -> bool:

@@ -392,10 +392,10 @@ class Run:
             else:
                 self._write(self.manifest)
 
-    def set_sandbox(self, name: str) -> None:
-        """Record the isolation that untrusted code of this run is in."""
+    def set_sandbox(self, name: str, allowed: tuple[str, ...] = ()) -> None:
+        """Record the isolation that untrusted code of this run is in, and rules it may break."""
         with self._state:
-            self._write(self.manifest.replace(sandbox=name))
+            self._write(self.manifest.replace(sandbox=name, allowed=allowed))
 
     # -- writing -----------------------------------------------------------------------------
 

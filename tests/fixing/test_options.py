@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from fixing.stage import GOAL, MEND, Play, done
+from fixing.stage import GOAL, MEND, MENDED, Play, done, write
 
 if TYPE_CHECKING:
     from fixing.stage import Stage
 
+CHECK = "grep -q 'a + b' calc.py"
 FILE = """\
 [loop]
 validator = "test -e from-file"
@@ -104,3 +107,37 @@ def test_a_task_that_is_none_is_refused(stage: Stage) -> None:
     ended = stage.rlm("--task", "../../etc")
     assert ended.code == 5, ended
     assert stage.runs() == []
+
+
+def test_a_rule_that_is_allowed_counts_for_nothing_and_is_told_everywhere(stage: Stage) -> None:
+    stage.llm.script(Play([MEND, write(".github/workflows/x.yml", "on: push\n"), done()]))
+    flags = ("--allow", "protected-path", "--allow=tamper/mode", "--validator", CHECK)
+    ended, run = stage.fixed(*flags)
+    assert (ended.code, run.final) == (0, "passed"), ended
+    assert stage.source() == MENDED
+    assert (stage.repo.path / ".github/workflows/x.yml").exists()
+    told = "tamper/protected-path, tamper/mode"
+    [finding] = run.report["findings"]
+    assert finding["suppression"] == "allowed by --allow tamper/protected-path"
+    [metrics] = [one["metrics"] for one in run.report["parts"] if one["id"] == "rlm"]
+    assert metrics["allowed"] == told
+    assert f"allowed: {told}" in " ".join(ended.stdout.split())
+    assert json.loads((run.folder / "manifest.json").read_text())["allowed"] == told.split(", ")
+    patch = run.text("rlm/result.patch")
+    assert patch.startswith(f"# rlm-ci: allowed by --allow: {told}\ndiff --git ")
+    for argv in (["git", "apply", "-R", "--check"], ["patch", "-p1", "-R", "--dry-run"]):
+        subprocess.run(argv, input=patch, text=True, cwd=stage.repo.path, check=True)
+    assert stage.cli("replay", run.id, "--check").code == 0
+    assert stage.cli("verify", run.id).code == 0
+
+
+def test_a_rule_that_there_is_not_is_named_with_the_nearest(stage: Stage) -> None:
+    ended = stage.rlm("--allow", "tamper/protected-pat", "--validator", "true")
+    assert ended.code == 5, ended
+    assert "error: the guard has no rule 'tamper/protected-pat' (--allow)" in ended.stderr
+    assert "did you mean tamper/protected-path? All of them: tamper/binary, " in ended.stderr
+
+
+def test_no_repository_allows_itself_to_break_a_rule(stage: Stage) -> None:
+    stage.repo.write("rlm-ci.toml", '[loop]\nallow = ["tamper/mode"]\n').commit()
+    assert stage.rlm("--validator", "true").code == 5
