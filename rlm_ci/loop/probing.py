@@ -63,6 +63,9 @@ class Probing:
             for path, entry in entries.items()
             if entry.is_file and self._may_hold(path, verdict.outcomes.held)
         )
+        told = _told(verdict)
+        if not (first.tests or told.outcomes.tests or told.judged):
+            return (), "canary: not probed, the validator tells of no test", {}
         if not any(map(readers.of, paths)):
             return (), "canary: not probed, no test that ran can be changed", {}
         contents = self._space.contents(entries[path].oid for path in paths)
@@ -74,7 +77,7 @@ class Probing:
         probed = Canary(
             self._known,
             first,
-            _told(verdict),
+            told,
             self._run,
             secret=str(secret),
             share=min(1.0, self._most / estimate) if estimate else 1.0,

@@ -28,6 +28,7 @@ FULL = BEGUN.replace(
     exit_code=0,
     summary="all is well",
     sandbox="bubblewrap",
+    allowed=("tamper/binary",),
     commands=(Command(0, "a", "A", "true", exit_code=0, status="succeeded", started_at=AT),),
     child_runs=(Child("r2", "sub", "failed", ".runs/t/cli/r2/manifest.json"),),
 )
