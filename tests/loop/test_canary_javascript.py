@@ -71,6 +71,13 @@ check('handled', () => {
   catch (error) { assert.match(error.message, /boom/) }
 })
 check('no claim', () => { if (add(1, 1) !== 2) { throw new Error('no') } })
+check('request', (t, done) => {
+  const ask = code => ({
+    expect(one) { if (one !== code) throw new Error(`expected ${one}`); return this },
+    end: ended => ended(),
+  })
+  ask(add(199, 1)).expect(200).end(done)
+})
 check('early return', () => { if (add(1, 1) === 2) return; throw new Error('no') })
 check('promise', () => later(1, 1).then(sum => { if (sum !== 2) throw new Error('no') }))
 check.skip('skipped', () => { assert.equal(1, 2) })

@@ -48,9 +48,10 @@ def tests(path: str, text: str) -> list[Test]:
     """
     if _IS_OF_TYPES.search(path):
         raise UnreadableError(f"{path} is checked for its types, and does not run")
+    source = Source(path, text)
     return [
-        Test(one.name, one.call.line, one.call.last, len(_reversible(one)))
-        for one in find(Source(path, text))
+        Test(one.name, one.call.line, one.call.last, len(_reversible(source, one)))
+        for one in find(source)
     ]
 
 
@@ -75,8 +76,8 @@ def _both(one: Made, other: Made) -> Made:
     return Made(form, one.tokens + other.tokens if is_told else ())
 
 
-def _reversible(test: Found) -> list[Claim]:
-    return [one for one in test.claims if one.is_reversible and is_changeable(one)]
+def _reversible(source: Source, test: Found) -> list[Claim]:
+    return [one for one in test.claims if is_changeable(source, one)]
 
 
 class _Changes:
@@ -101,7 +102,7 @@ class _Changes:
     def make(self, test: Found, form: str) -> Made:
         """Change one test."""
         word = token(self._chance)
-        claims = _reversible(test)
+        claims = _reversible(self._source, test)
         if form == IDLE:
             self._idle(test.function)
             return Made(form)
@@ -122,16 +123,18 @@ class _Changes:
             return Made(STOPPED if form == INVERTED else form, (word,))
         if form == REACHED:
             self._edits += [self._forms.reached(one, word) for one in claims]
-        else:
-            self._invert(claims, word)
-        return Made(form, (word,))
+            return Made(form, (word,))
+        return Made(form, (word, *self._invert(claims, word)))
 
-    def _invert(self, claims: list[Claim], word: str) -> None:
-        done = set()
+    def _invert(self, claims: list[Claim], word: str) -> list[str]:
+        """Reverse claims; what they throw but for ``word``."""
+        done, others = set(), []
         for one in claims:
             statement = one.repeated
             if statement is None:
-                self._edits.append(self._forms.inverted(one, word))
+                edit, told = self._forms.inverted(one, word)
+                self._edits.append(edit)
+                others += [told] if told != word else []
             elif statement.start not in done:
                 done.add(statement.start)
                 if statement.kind == "expression_statement":
@@ -139,6 +142,7 @@ class _Changes:
                     self._insert(statement.end, f"; {thrown(word)} }}")
                 else:
                     self._insert(statement.end, f"; {thrown(word)}")
+        return others
 
     def _reword(self, test: Found) -> None:
         edits = [edit for one in test.claims for edit in self._forms.reworded(one)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from rlm_ci.loop.canary.javascript_syntax import SCOPES, Branch, Link, Source
 from rlm_ci.values import Value
@@ -12,6 +13,8 @@ STATEMENT, RETURNED, BODY, INNER = "statement", "returned", "body", "inner"
 #: What it is: matchers of jest, words of chai, methods of assert, of the ``t`` of tap and ava, a
 #: comparison with a snapshot, or something that is only known to claim.
 EXPECT, CHAI, ASSERT, TAP, SNAPSHOT, OTHER = "expect", "chai", "assert", "tap", "snapshot", "other"
+#: What a request expects of its answer, maybe far behind it: ``get("/").expect(200).end(done)``.
+REQUEST = "request"
 
 _ASSERT = frozenset({"assert", "node:assert", "assert/strict", "node:assert/strict"})
 _RUNNERS = frozenset({"node:test", "test", "ava", "tape", "tap"})
@@ -77,10 +80,6 @@ class Claim(Value):
     is_promise: bool
     repeated: Branch | None = None
     is_caught: bool = False
-
-    @property
-    def is_reversible(self) -> bool:
-        return not self.is_caught
 
     def names(self) -> set[str]:
         return {link.name for link in self.links}
@@ -200,6 +199,11 @@ class Names:
             return None
         names = {link.name for link in links} | {method}
         whole, site, is_awaited = _site(node)
+        if kind == REQUEST:
+            given = tuple(one for at in _expecting(links) for one in links[at].given)
+            return Claim(
+                node, whole, site, kind, method, links, (), given, is_awaited, is_promise=is_awaited
+            )
         is_promise = is_awaited or bool(names & _PROMISES)
         if is_promise and not is_awaited and site == STATEMENT:
             return None  # nobody waits for it
@@ -214,6 +218,8 @@ class Names:
         names = [link.name for link in links]
         if word == "expect" or names[0] == "expect":
             return _expected(links)
+        if _expecting(links):
+            return REQUEST, "expect", ()
         if "should" in names[:-1]:
             return (CHAI if _is_plain(links[names.index("should") + 1 :]) else OTHER), names[-1], ()
         if names == [""] and self._source.text(links[0].node.parts[0]) in self.methods:
@@ -307,6 +313,12 @@ def _expected(links: list[Link]) -> tuple[str, str, tuple[Branch, ...]]:
         known = {*names[:-2]} <= {"not", "resolves", "rejects"}
         return (EXPECT if known else OTHER), method, subject
     return (CHAI if _is_plain(rest) else OTHER), method, subject
+
+
+def _expecting(links: list[Link]) -> list[int]:
+    """The calls of ``expect`` on something, in a chain."""
+    pairs = enumerate(pairwise(links), 1)
+    return [at for at, (one, call) in pairs if at > 1 and one.name == "expect" and call.given]
 
 
 def _is_plain(rest: list[Link]) -> bool:

@@ -12,6 +12,7 @@ from rlm_ci.loop.canary.javascript_claims import (
     INNER,
     OPPOSITE,
     OTHER,
+    REQUEST,
     RETURNED,
     SNAPSHOT,
     STATEMENT,
@@ -45,8 +46,10 @@ class Forms:
     def __init__(self, source: Source, chance: Random, *, plain: bool) -> None:
         self._source, self._chance, self._plain = source, chance, plain
 
-    def inverted(self, claim: Claim, word: str) -> Edit:
-        """The claim reversed: it throws ``word`` where the claim holds."""
+    def inverted(self, claim: Claim, word: str) -> tuple[Edit, str]:
+        """The claim reversed, and what it throws where the claim holds: ``word``, if it can."""
+        if claim.kind == REQUEST and (other := literals.altered(self._source, claim, self._chance)):
+            return other
         reversed_ = self._negated(claim, word)
         expression = self._source.text(_expression(claim), reversed_ or ())
         wait = "await " if claim.is_promise and not claim.is_awaited else ""
@@ -56,7 +59,7 @@ class Forms:
                      f" if ({held}) {thrown(word)}")  # fmt: skip
         else:
             steps = f"try {{ {wait}{expression}; }} catch {{ {thrown(word)} }}"
-        return self._edit(claim, self._placed(claim, steps))
+        return self._edit(claim, self._placed(claim, steps)), word
 
     def reached(self, claim: Claim, word: str) -> Edit:
         """It throws where the claim stands."""
@@ -68,8 +71,9 @@ class Forms:
         """The claim taken apart: what it compares has names, other constants stand in between."""
         if claim.kind == SNAPSHOT:
             return []
-        if claim.site == INNER:
-            return self._rewritten(claim.given[-1:]) if _takes_value(claim) else []
+        if claim.site == INNER or claim.kind == REQUEST:
+            given = claim.given if claim.kind == REQUEST else claim.given[-1:]
+            return self._rewritten(given) if _takes_value(claim) else []
         edits, parts = [], []
         for node in self._operands(claim) if not self._plain else ():
             name = token(self._chance)
@@ -159,8 +163,12 @@ class Forms:
         return Edit(node.start, node.end, text + "\n" * lost)
 
 
-def is_changeable(claim: Claim) -> bool:
-    """Whether a claim can be put into other statements where it stands."""
+def is_changeable(source: Source, claim: Claim) -> bool:
+    """Whether a claim can be reversed where it stands."""
+    if claim.is_caught:
+        return False
+    if claim.kind == REQUEST:
+        return bool(literals.literals(source, claim.given))
     if claim.site == INNER:
         return not any(one.kind == "yield_expression" for one in claim.whole.below(SCOPES))
     return True

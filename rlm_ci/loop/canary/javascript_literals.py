@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.loop.canary.forms import token
-from rlm_ci.loop.canary.javascript_claims import ASSERT, CHAI, EXPECT, TAP
+from rlm_ci.loop.canary.javascript_claims import ASSERT, CHAI, EXPECT, REQUEST, TAP
 from rlm_ci.loop.canary.splicing import Edit
 
 TYPE_CHECKING = False
@@ -41,6 +41,7 @@ _EXPECTED = {
     TAP: dict.fromkeys((
         "is", "equal", "deepEqual", "same", "strictSame", "regex", "match", "like",
     ), 1),
+    REQUEST: {"expect": 0},
 }  # fmt: skip
 _SIMPLE = frozenset({
     "string", "template_string", "number", "true", "false", "null", "undefined", "regex",
@@ -58,7 +59,7 @@ def altered(source: Source, claim: Claim, chance: Random) -> tuple[Edit, str] | 
     if "not" in claim.names() or claim.method not in known:
         return None
     at = known[claim.method]
-    given = claim.given[at : at + 1]
+    given = claim.given if claim.kind == REQUEST else claim.given[at : at + 1]
     if claim.method in ("throws", "rejects"):  # a text would be the message
         given = tuple(one for one in given if one.kind in ("object", "regex"))
     elif claim.kind in (ASSERT, TAP) and not literals(source, given):
