@@ -58,7 +58,7 @@ def environment(
     ``hide`` takes away the variables by which pytest tells a test that it is one.
     """
     if not plugin:
-        more = ["-rA", *(["--tb=line", "--maxfail=0"] if short else [])]
+        more = ["-rap", *(["--tb=line", "--maxfail=0"] if short else [])]
         return {"PYTEST_ADDOPTS": " ".join([base.get("PYTEST_ADDOPTS", ""), *more]).strip()}
     own = {"PYTHONPATH": (PLUGIN, os.pathsep), "PYTEST_PLUGINS": (_NAME, ",")}
     before = {name: base.get(name) for name in own}
