@@ -48,11 +48,6 @@ _CARGO = re.compile(
     r" \d{1,9} measured; (\d{1,9}) filtered out",
     re.MULTILINE,
 )
-_CARGO_TEST = re.compile(
-    r"\btest (\S{1,300}(?: - [^\n]{1,300}?)??)(?: - should panic)? \.\.\. (ignored)?"
-)
-#: An example in documentation, whose name has its line in it.
-_CARGO_LINE = re.compile(r" \(line \d+\)")
 _GO_TEST = re.compile(r"^ {0,64}--- (PASS|FAIL|SKIP): ", re.MULTILINE)
 _GO_RUN = re.compile(r"^(?:=== RUN  | {0,64}--- (?:PASS|SKIP): )", re.MULTILINE)
 _GO_PACKAGE = re.compile(
@@ -64,15 +59,13 @@ class Collected(Value):
     """``runner`` printed that it knew ``total`` tests, ``skipped`` of which it did not judge.
 
     Skipped are those left out for any reason: skipped, expected to fail, deselected. ``early``
-    says that the runner was ended before it was done. ``names`` are those that it judged, where
-    it has told every one.
+    says that the runner was ended before it was done.
     """
 
     runner: str
     total: int
     skipped: int = 0
     early: bool = False
-    names: frozenset[str] = frozenset()
 
     @property
     def judged(self) -> int:
@@ -163,12 +156,7 @@ def _cargo(text: str) -> Collected | None:
     if not rows and not begun:
         return None
     left_out = sum(row[2] + row[3] for row in rows)
-    told = _CARGO_TEST.findall(text)
-    names = {name for name, ignored in told if not (ignored or _CARGO_LINE.search(name))}
-    if len(told) != sum(sum(row[:3]) for row in rows):
-        names.clear()  # some were left out, or a test has printed what looks like one
-    early = begun > len(rows)
-    return Collected("cargo", sum(map(sum, rows)), left_out, early, frozenset(names))
+    return Collected("cargo", sum(map(sum, rows)), left_out, early=begun > len(rows))
 
 
 def _go(text: str) -> Collected | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rlm_ci.objects import Entry
 
 _BINARY_PROBE = 8000
-_LONGEST_QUOTE, _LONGEST_NAME = 1000, 200
+_LONGEST_QUOTE = 1000
 #: More than a person, or a prompt, has use for: of one file, and in all.
 _MOST_OF_FILE, _MOST = 20, 200
 #: What a runner looks for before it runs anything.
@@ -243,9 +243,6 @@ def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> 
             yield _of_tests(f"{runner} ran {last.judged:,} of {first.judged:,} tests")
         elif last is not None and first.early and last.total < known:
             yield _of_tests(f"{runner} knows {last.total:,} of the {known:,} tests that it found")
-        elif last is not None and last.names and (gone := first.names - last.names):
-            told = printable(min(gone)[:_LONGEST_NAME])
-            yield _of_tests(f"{runner} ran {count(len(gone), 'test')} less by name: {told}")
 
 
 def _of_tests(message: str) -> Finding:

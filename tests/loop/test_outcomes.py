@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.loop.outcomes import FAILED, PASSED, Index, Outcome, Outcomes, lost
+from rlm_ci.loop.outputs import outcomes
 
 #: A place and a name as they are told; a path and a name of a test that they belong to, or not.
 CASES = [
@@ -101,3 +102,41 @@ def test_thousands_of_tests_are_found_in_a_moment() -> None:
     assert all(len(index.of(path, name)) == 1 for path, name in names)
     hostile = Outcome("a.js", "a" * 2000, PASSED)
     assert Index([hostile]).of("a.js", "*a" * 500 + "b") == ()
+
+
+def cargo(*told: str, rows: bool = True) -> str:
+    """What cargo prints of such tests, with a row for each or without."""
+    failed, ignored = (sum(one.endswith(how) for one in told) for how in ("FAILED", "ignored"))
+    listed = "".join(f"test {one}\n" for one in told) if rows else ""
+    return (
+        f"running {len(told)} tests\n{listed}\n"
+        f"test result: {'FAILED' if failed else 'ok'}. {len(told) - failed - ignored} passed; "
+        f"{failed} failed; {ignored} ignored; 0 measured; 0 filtered out; finished in 0.00s\n"
+    )
+
+
+FIRST = ("tests::a ... FAILED", "tests::b - should panic ... ok", "c ... ignored",
+         "src/lib.rs - total (line 3) ... ok")  # fmt: skip
+SAME = ("tests::a ... ok", "tests::b - should panic ... ok", "src/lib.rs - total (line 9) ... ok")
+LAST = {
+    "the same": (cargo(*SAME), False),
+    "more": (cargo(*SAME, "other::new ... ok"), False),
+    "another in the place of one": (cargo("other::a ... ok", *SAME[1:]), True),
+    "one is ignored, and others are new": (
+        cargo("tests::a ... ignored", *SAME[1:], "x ... ok", "y ... ok"), True,
+    ),
+    "no names": (cargo(*SAME, rows=False), False),
+    "names that a test prints": (cargo(*SAME).replace("test c", "test x ... y\ntest c"), False),
+    "a part was left out": (
+        cargo("x ... ok", "y ... ok", "z ... ok").replace("test x ... ok\n", ""), False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LAST)
+def test_another_test_in_the_place_of_one_is_one_less(case: str) -> None:
+    after, is_less = LAST[case]
+    first, last = (outcomes(text.split("\n"), "/") for text in (cargo(*FIRST), after))
+    found = lost(first, last)
+    assert bool(found) == is_less, found
+    assert not is_less or "tests::a" in found[0]
