@@ -14,7 +14,7 @@ _UNSEEN = dict.fromkeys(
 )
 #: NTFS leaves out dots and spaces at the end, and takes what follows a colon for a stream.
 _END = re.compile(r"[. ]*(?::.*)?\Z", re.DOTALL)
-_GIT = (".git", "git~1")
+_GIT, _SHORT = ".git", "git~1"
 
 
 def plain(path: str) -> str:
@@ -27,10 +27,11 @@ def plain(path: str) -> str:
 
 def place_of_git(path: str) -> int | None:
     """Which of the names in ``path`` is git's own folder to some file system, if one is."""
-    lowered = path.lower()
-    if path.isascii() and not any(one in lowered for one in _GIT):
-        return None
+    if path.isascii():  # asked for every file, again and again
+        lowered = path.lower()
+        if _GIT not in lowered and _SHORT not in lowered:
+            return None
     for at, part in enumerate(path.split("/")):
-        if any(name.casefold() in _GIT for name in plain(part).split("/")):
+        if any(name.casefold() in (_GIT, _SHORT) for name in plain(part).split("/")):
             return at
     return None

@@ -239,11 +239,12 @@ def _is_visible(path: str, mounts: Sequence[Mount]) -> bool:
         if outside is None:
             return False
         if not os.path.islink(outside):
+            if not (os.path.isfile(outside) and os.access(outside, os.X_OK)):
+                return False
             # A link may also stand further up: then the place it leads to must be visible too.
             real = os.path.realpath(outside)
-            sources = [*(mount.source for mount in mounts), *SYSTEM]
-            seen = any(is_below(real, os.path.realpath(source)) for source in sources)
-            return seen and os.path.isfile(real) and os.access(real, os.X_OK)
+            sources = (*(mount.source for mount in mounts), *SYSTEM)
+            return any(is_below(real, os.path.realpath(source)) for source in sources)
         path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(outside)))
     return False
 
