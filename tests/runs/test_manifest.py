@@ -28,7 +28,6 @@ FULL = BEGUN.replace(
     exit_code=0,
     summary="all is well",
     sandbox="bubblewrap",
-    allowed=("tamper/binary",),
     commands=(Command(0, "a", "A", "true", exit_code=0, status="succeeded", started_at=AT),),
     child_runs=(Child("r2", "sub", "failed", ".runs/t/cli/r2/manifest.json"),),
 )
@@ -47,7 +46,10 @@ def we_take(record: object) -> bool:
     return True
 
 
-@pytest.mark.parametrize("manifest", [BEGUN, FULL, FULL.replace(status="cancelled")])
+@pytest.mark.parametrize(
+    "manifest",
+    [BEGUN, FULL, FULL.replace(status="cancelled"), FULL.replace(allowed=("tamper/mode",))],
+)
 def test_it_comes_back_as_it_was_written(tmp_path: Path, manifest: Manifest) -> None:
     manifests.write(str(tmp_path), manifest)
     assert manifests.read(str(tmp_path)) == manifest
