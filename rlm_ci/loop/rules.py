@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.loop import hacks
 from rlm_ci.settings import nearest
 from rlm_ci.texts import printable
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 PREFIX = "tamper/"
 #: What ``--allow-test-edits`` lifts.
 OF_TESTS = frozenset(("tests-shrunk", "check-silenced", "dependency", "build-file"))
-RULES = OF_TESTS | {
+#: What is told, and refuses nothing.
+TOLD = frozenset((hacks.EXIT, hacks.EQUAL, hacks.PATCHED))
+RULES = OF_TESTS | TOLD | {
     "config-weakened", "protected-path", "startup-file", "shadowed-module", "rewritten", "secret",
     "too-large", "link", "submodule", "mode", "binary", "embedded-repository", "more", "disarmed",
     "environment",
@@ -43,6 +46,8 @@ def known(names: Iterable[str], where: str) -> tuple[str, ...]:
 
 def hint(rule: str) -> str:
     """What to do about a finding of this rule."""
+    if rule.removeprefix(PREFIX) in TOLD:
+        return f"see whether it is meant; --allow {rule} accepts it"
     first = "mend what it tells" if rule == f"{PREFIX}check-silenced" else "undo it"
     more = " (--allow-test-edits does, too)" if rule.removeprefix(PREFIX) in OF_TESTS else ""
     return f"{first}; where the goal needs it, --allow {rule} accepts it{more}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import islice
 
 from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.loop import disclosure, protected, rules, sections, silencing
+from rlm_ci.loop import disclosure, hacks, protected, rules, sections, silencing
 from rlm_ci.loop.differences import LINK, SUBMODULE, changes
 from rlm_ci.loop.protection import Protection
 from rlm_ci.redaction import Redactor
@@ -116,6 +116,7 @@ def compared(
             yield _finding("build-file", change.path, what, change)
         yield from islice(_judge(change, protection), _MOST_OF_FILE)
         yield from islice(_silenced(change, protection), _MOST_OF_FILE)
+        yield from islice(_hacked(change, protection), _MOST_OF_FILE)
 
 
 def rewritten(
@@ -228,6 +229,15 @@ def _silenced(change: Changed, protection: Protection) -> Iterator[Finding]:
             )
 
 
+def _hacked(change: Changed, protection: Protection) -> Iterator[Finding]:
+    """What only looks like a way around the tests; whether they can fail is tried elsewhere."""
+    is_read = change.new is not None and change.new.mode != LINK and not any(change.large)
+    if is_read and not protection.kind_of(change.path):
+        after = _text(change.after)
+        for line, rule, what in hacks.added(change.path, _text(change.before), after):
+            yield _finding(rule, change.path, what, change, line=line, text=after, subject=what)
+
+
 def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> Iterator[Finding]:
     """What each runner judged, against what the same one judged at first."""
     for runner, now in after.items():
@@ -271,6 +281,7 @@ def _finding(
     text: str = "",
     subject: str = "",
 ) -> Finding:
+    severity = Severity.MEDIUM if rule in rules.TOLD else Severity.HIGH
     rule = f"tamper/{rule}"
     if change is not None and change.new is None:
         side = "old"
@@ -281,7 +292,7 @@ def _finding(
     place = Location(path, line, line, side, entry.oid if entry else None, quote)
     return Finding(
         rule,
-        Severity.HIGH,
+        severity,
         f"{printable(path)}: {printable(message)}",
         hint=rules.hint(rule),
         evidence=(place,),
