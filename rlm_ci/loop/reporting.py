@@ -36,8 +36,11 @@ _SIZE = 32 << 20
 _LINES = 60_000
 _LINE = 20_000
 _TEXT = 4_000
+#: It is not on the path, or this Python is too old to read it.
 _REFUSED = re.compile(
-    rf"^(?:E +|ERROR: )?(?:[\w.]*ImportError: )?Error importing plugin \"{_NAME}\": ", re.MULTILINE
+    rf"^(?:E +|ERROR: )?(?:[\w.]*ImportError: )?Error importing plugin \"{_NAME}\": "
+    rf"|^ *File \"[^\"\n]{{1,4096}}/{_NAME}\.py\", line \d",
+    re.MULTILINE,
 )
 _WORST = {FAILED: 2, PASSED: 1, SKIPPED: 0}
 
@@ -96,7 +99,7 @@ def collect(folder: str) -> list[str]:
 
 
 def refused(output: str) -> bool:
-    """Whether pytest says that it could not import the plugin."""
+    """Whether pytest says that it could not load the plugin."""
     return _REFUSED.search(plain(output)) is not None
 
 
@@ -106,17 +109,17 @@ def read(printed: Iterable[str], lines: Iterable[str], root: str) -> Outcomes:
     ``printed`` are the lines of a transcript, ``root`` is the repository as the job saw it.
     """
     rows = [row for line in lines if (row := _row(line))]
-    if not any(row[0] == "begun" for row in rows):
-        return outputs.outcomes(printed, root)
-    others = outputs.outcomes(printed, root, without=("pytest",))
     told = list(_merged(row[1:] for row in rows if row[0] == "test" and len(row) == 6))
+    if not rows:
+        return outputs.outcomes(printed, root)
+    others = outputs.outcomes(printed, root, without=("pytest",) if told else ())
     held = {row[1] for row in rows if row[0] == "held"}
     conftests = {row[1] for row in rows if row[0] == "conftest"}
     opened = (row[1:] for row in rows if row[0] == "opened" and len(row) == 4)
     is_full = any(row[0] == "full" and row[1] == "test" for row in rows)
     return Outcomes(
         tests=(*told, *others.tests),
-        complete=not is_full and (others.complete or not others.tests),
+        complete=not is_full and others.complete,
         held=frozenset(filter(_is_path, held | conftests)),
         opened=frozenset(_opened(opened, held | conftests)),
     )

@@ -369,3 +369,24 @@ def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_pa
         assert told(ran.outcomes) == {("tests/test_a.py", "test_a", ""): "passed"}
         assert ran.outcomes.held == {"tests/test_a.py"}
         assert ran.outcomes.opened == {"tests/a.txt"}
+
+
+@pytest.mark.parametrize(("more", "complete"), [
+    ("", True),
+    ("Tests:       2 passed, 2 total\n", False),
+    ("test a ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored\n", True),
+])  # fmt: skip
+def test_all_runners_must_name_all_their_tests(more: str, complete: bool) -> None:
+    """What jest leaves out of a green run is not lost."""
+    rows = [["begun"], ["test", "test_a.py", "test_a", "", "passed", ""]]
+    printed = f"1 passed in 0.1s\n{more}".splitlines()
+    assert reporting.read(printed, map(json.dumps, rows), "/").complete == complete
+
+
+def test_a_plugin_that_told_nothing_leaves_it_to_what_is_printed() -> None:
+    printed = ["FAILED test_a.py::test_a - assert 0", "PASSED test_a.py::test_b"]
+    printed = ["=== short test summary info ===", *printed, "=== 1 failed, 1 passed in 0.1s ==="]
+    outcomes = reporting.read(printed, ['["begun"]'], "/")
+    assert [one.name for one in outcomes.tests] == ["test_a", "test_b"]
+    assert outcomes.complete
+    assert reporting.refused('  File "/x/pytest_plugin/rlm_ci_outcomes.py", line 12\n')

@@ -69,7 +69,7 @@ def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> Read
 
 
 def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> Outcomes:
-    """How each test ended, as far as runners name it; of those in ``without`` nothing.
+    """How each test ended, as far as runners name it; nothing of those in ``without``.
 
     It is complete where a name is told for each test that a runner counts as passed; a family
     whose counts are not of tests tells by ``names_all`` whether it is. What a failing test of
@@ -94,7 +94,7 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
             passed += one.state in getattr(family, "COUNTED", (PASSED,))
         names_all = getattr(family, "names_all", lambda _printout: True)
         complete.append(passed >= tally.passed and names_all(printout))
-    return Outcomes(tuple(told.values()), complete=bool(complete) and all(complete))
+    return Outcomes(tuple(told.values()), complete=bool(complete or without) and all(complete))
 
 
 def _keep_worst(told: dict[tuple[str, str, str], Outcome], one: Outcome) -> None:

@@ -1,9 +1,10 @@
 """A plugin of pytest that writes down how each test ended, and which files code of tests opened.
 
-It runs in the Python of the project under test: 3.8 or later, any pytest from 6 on, and nothing
-of rlm_ci. ``reporting`` switches it on by PYTHONPATH, PYTEST_PLUGINS and ``VARIABLE``, and reads
-what it writes. Loaded, it takes all of these away again: tests and what they start see what
-they would see without it. It keeps no descriptor, prints nothing and fails no run.
+It runs in the Python of the project under test: 3.8 or later (3.7, without opened files), any
+pytest from 6 on, and nothing of rlm_ci. ``reporting`` switches it on by PYTHONPATH, PYTEST_PLUGINS
+and ``VARIABLE``, and reads what it writes. Loaded, it takes all of these away again: tests and
+what they start see what they would see without it. It keeps no descriptor, prints nothing and
+fails no run.
 
 PYTEST_DONT_REWRITE
 """  # noqa: INP001 - it lies alone, in a folder that is put on the path of somebody else's Python
@@ -189,7 +190,9 @@ def _started() -> _Recorder | None:
         recorder = _Recorder(loads(os.environ[VARIABLE]))
         _restore(recorder.settings)
         recorder.tell("begun")
-        sys.addaudithook(recorder.heard)
+        listen = getattr(sys, "addaudithook", None)
+        if listen:
+            listen(recorder.heard)
         return recorder
     return None
 
