@@ -16,24 +16,21 @@ if TYPE_CHECKING:
 
 _LONGEST, _DEEPEST = 8000, 3
 _INTERPRETER = re.compile(
-    r"(?:python|pypy|node|ruby|perl|php|lua|Rscript)[\d.]*(?:\.exe)?|(?:ba|da|k|z)?sh"
-    r"|tsx|ts-node|source|\."
+    r"(?:.*/)?(?:(?:python|pypy|node|ruby|perl|php|lua)[\d.]*|(?:ba|da|k|z)?sh|tsx|ts-node|run"
+    r"|source|\.)"
 )
-_SHELL = re.compile(r"(?:ba|da|k|z)?sh")
 #: What stands before the program of a command.
 _BEFORE = re.compile(
     r"-.*|\w+=.*|\d+[smh]?|!|command|do|elif|else|env|exec|if|nice|nohup|then|time|timeout|until"
-    r"|while|xvfb-run|npx|uvx|bunx|flock|xargs",
+    r"|while|xvfb-run|npx|uvx|bunx|xargs",
     re.DOTALL,
 )
-#: Options whose next word is a file that is run first, and those whose next word is code.
-_PRELOADS = frozenset(("-r", "--require", "--import", "--loader"))
-_TAKE_WORD = frozenset(("-W", "-X", "-I", "-o", "-O"))
-_CODE = re.compile(r"-[a-z]*[ce]|-p|--eval|--print|--check")
-#: Options of any tool whose value names its settings.
+#: Options of an interpreter whose next word is no script.
+_TAKE_WORD = frozenset(("-W", "-X", "-I", "-o", "-O", "-r", "--require", "--import", "--loader"))
+#: Options of any tool whose value names its settings, and a variable that does.
 _CONFIG = re.compile(
-    r"--?(?:config|conf|config-?file|config_file|rcfile|ini|preset|setup-?files|global-?setup"
-    r"|project|settings|makefile)",
+    r"--?(?:config|conf|config-?file|config_file|rcfile|ini|preset|global-?setup|project|settings)"
+    r"|[A-Z]\w*",
     re.IGNORECASE,
 )
 _SETTINGS = (".toml", ".ini", ".cfg", ".json", ".yml", ".yaml", ".conf")
@@ -41,13 +38,13 @@ _SETTINGS = (".toml", ".ini", ".cfg", ".json", ".yml", ".yaml", ".conf")
 
 def named(command: str, files: Container[str]) -> frozenset[str]:
     """The paths among ``files`` that ``command`` runs, or takes settings from."""
-    found: set[str] = set()
-    for folder, words in _commands(command[:_LONGEST], 0):
-        for word in _deciding(words):
-            path = normpath(join(folder, word)) if word else ""
-            if path in files:
-                found.add(path)
-    return frozenset(found)
+    places = {
+        normpath(join(folder, word))
+        for folder, words in _commands(command[:_LONGEST], 0)
+        for word in _deciding(words)
+        if word
+    }
+    return frozenset(path for path in places if path in files)
 
 
 def _commands(text: str, depth: int) -> Iterator[tuple[str, list[str]]]:
@@ -60,16 +57,15 @@ def _commands(text: str, depth: int) -> Iterator[tuple[str, list[str]]]:
         tokens = text.split()
     folder, words = "", list[str]()
     for token in (*tokens, ";"):
-        if not set(token) <= set(";&|()"):
+        if not set(token) <= set(";&|()\n"):
             words.append(token)
             continue
         if words[:1] == ["cd"] and len(words) > 1:
             folder = normpath(join(folder, words[1]))
-        elif words:
-            yield folder, words
-        if depth < _DEEPEST:
-            for shell, option, inner in zip(words, words[1:], words[2:], strict=False):
-                if _SHELL.fullmatch(_last(shell)) and _CODE.fullmatch(option):
+        yield folder, words
+        if depth < _DEEPEST and any(one.endswith("sh") for one in words):
+            for inner in words:
+                if " " in inner:
                     yield from _commands(inner, depth + 1)
         words = []
 
@@ -77,42 +73,30 @@ def _commands(text: str, depth: int) -> Iterator[tuple[str, list[str]]]:
 def _deciding(words: list[str]) -> Iterator[str]:
     """The words of a command that would be run, or hold settings, if they name files."""
     is_first = True
-    for at, word in enumerate(words):
+    for at, (word, following) in enumerate(zip(words, (*words[1:], ""), strict=False)):
         option, _, value = word.partition("=")
-        following = words[at + 1] if at + 1 < len(words) else ""
-        if value and not word.startswith("-"):
-            yield value
-        if _CONFIG.fullmatch(option):
+        if _CONFIG.fullmatch(option) and (value or word.startswith("-")):
             yield value or following
-        elif (option == "-c" and following.endswith(_SETTINGS)) or (option == "-f" and at):
-            yield following if option == "-c" or _last(words[0]).endswith("make") else ""
+        elif word == "-c" and following.endswith(_SETTINGS):
+            yield following
         if is_first:
             yield word
             is_first = bool(_BEFORE.fullmatch(word))
-        if word == "run" and at:  # of uv, coverage, poetry, deno
-            yield following
-        if _INTERPRETER.fullmatch(_last(word)):
+        if _INTERPRETER.fullmatch(word):
             yield from _scripts(words[at + 1 :])
 
 
 def _scripts(words: list[str]) -> Iterator[str]:
     """The script among the words behind an interpreter, and what is loaded before it."""
-    last = ""
-    for at, word in enumerate(words):
+    for last, word, following in zip(("", *words), words, (*words[1:], ""), strict=False):
         if word == "-m":
-            modules = words[at + 1 : None if words[at + 1 : at + 2] == ["unittest"] else at + 2]
+            modules = words if following == "unittest" else [following]
             for module in modules:
                 stem = module.replace(".", "/")
                 yield from (module, f"{stem}.py", f"{stem}/__main__.py")
-            return
-        if _CODE.fullmatch(word):
+        if word in ("-m", "--check"):
             return
         if not word.startswith("-"):
             yield word
-            if last not in _TAKE_WORD | _PRELOADS:
+            if last not in _TAKE_WORD:
                 return
-        last = word
-
-
-def _last(word: str) -> str:
-    return word.rpartition("/")[2]

@@ -10,7 +10,9 @@ import ast
 import re
 from collections import Counter
 
-from rlm_ci.loop import rust, statements
+from rlm_ci.loop import statements
+from rlm_ci.loop.canary import rust
+from rlm_ci.loop.canary.forms import UnreadableError
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -45,13 +47,24 @@ def grade(path: str, old: str, new: str) -> Iterable[Weakening]:
     """
     ending = path.rpartition(".")[2].lower()
     if ending == "rs" and "/tests/" not in f"/{path}":
-        old, new = rust.Source(old).tests(), rust.Source(new).tests()
+        old, new = _inline(path, old), _inline(path, new)
     if ending == "py":
         return _python(old, new)
     for endings, language in _LANGUAGES:
         if ending in endings:
             return language.grade(old, new)
     return []
+
+
+def _inline(path: str, text: str) -> str:
+    """A source of Rust with nothing but its tests in it, each in its line."""
+    try:
+        tests = rust.tests(path, text)
+    except UnreadableError:
+        return ""
+    kept = {line for one in tests for line in range(one.line, one.end + 1)}
+    lines = enumerate(text.split("\n"), 1)
+    return "\n".join(line if number in kept else "" for number, line in lines)
 
 
 # ── Python ──

@@ -11,7 +11,7 @@ from itertools import repeat
 
 from rlm_ci import files
 from rlm_ci.loop import disclosure, rules, tamper
-from rlm_ci.loop.engine import Acted, Judged
+from rlm_ci.loop.engine import Acted, Judged, blocking
 from rlm_ci.loop.judging import Judge
 from rlm_ci.loop.roles import Brief
 from rlm_ci.redaction import Redactor
@@ -105,9 +105,7 @@ class Site:
             validator=self._validator.command.text if self._validator else "",
             feedback=last.feedback,
             changes=self._redactor.without_known(self._status(before)),
-            findings=self._redactor.text(
-                "\n".join(one.message for one in tampering if one.suppression is None)
-            ),
+            findings=self._redactor.text("\n".join(one.message for one in blocking(tampering))),
             protected=(*PROTECTED, *sorted(self._judge.protection.scripts)[:_NAMED]),
             allow_test_edits=self._plan.allow_test_edits,
         )

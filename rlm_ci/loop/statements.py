@@ -62,13 +62,6 @@ def statements(language: str, text: str) -> list[tuple[int, str]]:
     return found
 
 
-def words(language: str, text: str) -> Iterator[tuple[int, str]]:
-    """What a compiler reads of a text, word by word, each with its place in it; no comments."""
-    for match in _TOKENS[language].finditer(text):
-        if match["note"] is None and not match[0].isspace():
-            yield match.start(), match[0]
-
-
 def _tokens(language: str, text: str) -> Iterator[tuple[int, str]]:
     """Tokens with their lines; a line break is one, a comment that no tool heeds is none."""
     line = 1

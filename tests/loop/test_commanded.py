@@ -23,12 +23,11 @@ NAMED = {
     "bash -euc 'cd sub; ./chk.sh' && true": {"sub/chk.sh"},
     "uv run check.py": {"check.py"},
     "node --require ./setup.js bin/run.js": {"setup.js", "bin/run.js"},
-    "flock lock python check.py": {"check.py", "lock"},
+    "flock lock python check.py": {"check.py"},
     "ruff check --config ci/lint.toml calc.py": {"ci/lint.toml"},
     "mypy --config-file=ci/lint.toml .": {"ci/lint.toml"},
     "RUFF_CONFIG=ci/lint.toml ruff check": {"ci/lint.toml"},
     "pytest -c ci/lint.toml": {"ci/lint.toml"},
-    "make -f tools/check test": {"tools/check"},
     "sh check.sh 'an open quote": {"check.sh"},
 }
 READ = (
