@@ -163,7 +163,7 @@ HELD = {FILE, "tests/base.py", "tests/test_broken.py", "tests/test_text.txt", "c
 OPENED = {"tests/data/cases.json", "tests/data/helped.txt"}
 
 
-@pytest.mark.parametrize("args", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("args", [(), pytest.param(("-n", "2"), marks=pytest.mark.full)])
 def test_a_run_tells_how_each_test_ended(root: Path, args: tuple[str, ...]) -> None:
     done, outcomes = run(root, "--continue-on-collection-errors", "-W", "error", *args)
     assert done.returncode == 1, done
