@@ -88,7 +88,9 @@ HELPER = """
 from pathlib import Path
 
 def load():
-    return (Path(__file__).parent / "data" / "helped.txt").read_text()
+    made = {"open": (Path(__file__).parent / "data" / "helped.txt").read_text}
+    exec("def read(): return open()", made)
+    return made["read"]()
 """
 SHOP = """
 from pathlib import Path

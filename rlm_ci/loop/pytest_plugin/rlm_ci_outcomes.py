@@ -173,7 +173,8 @@ class _Recorder:
         through = ""
         frame = sys._getframe(2)  # noqa: SLF001 - the only way to ask who opens
         for _ in range(_FRAMES):
-            place, foreign = self.place(frame.f_code.co_filename)
+            name = frame.f_code.co_filename  # "<string>" of what is generated
+            place, foreign = self.place(name) if name.startswith("/") else ("", False)
             if place:
                 return place, through
             if foreign:
