@@ -185,7 +185,7 @@ def test_what_the_start_tree_does_as_well_is_excused() -> None:
     probed = project.probe()
     assert probed.findings == ()
     assert "canary: 1 claim reversed, 1 excused" in probed.line
-    assert any(one.endswith("-start") for one in project.labels)
+    assert project.labels == ["1", "2", "3", "again-1", "again-1-start"]
 
 
 def test_a_disagreement_on_unrelated_tests_alone_is_medium() -> None:
@@ -209,7 +209,17 @@ def test_a_test_that_fails_at_times_is_asked_again() -> None:
     project = Project(FIXED, report=flaky)
     probed = project.probe()
     assert probed.findings == ()
-    assert any(one.endswith("-again") for one in project.labels)
+    assert project.labels == ["1", "2", "3", "again-1"]
+
+
+def test_where_nothing_can_fail_a_few_tests_are_named() -> None:
+    tests = TESTS + "".join(
+        f"def test_{number}():\n    assert total([1]) == 1\n" for number in range(9)
+    )
+    messages = [one.message for one in Project(START, tests, green).probe().findings]
+    assert messages[0].startswith("test_a.py: test_tax passes ")
+    assert messages[-1] == "and 7 more tests"
+    assert len(messages) == 6
 
 
 def test_a_run_that_is_cut_short_probes_nothing() -> None:

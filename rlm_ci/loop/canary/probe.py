@@ -100,7 +100,7 @@ class Canary:
         left = self._settled(self._unexcused(self._again(first)))
         changed = {one.subject.path: self._rounds[one.copy].texts[one.subject.path] for one in left}
         self._disputed = {one.subject.key for one in left}
-        whole = (*self._whole.values(), *self._written)
+        whole = (*list(self._whole.values())[:1], *self._written)
         return Probed(answers.findings(left, whole, self._texts), self._line(), changed)
 
     # ── which tests ──
@@ -165,8 +165,8 @@ class Canary:
             subject.key: COPIES[(number + copy + turn) % len(COPIES)]
             for number, subject in enumerate(self._subjects)
         }
-        made = self._rounds[copy] = self._changed(wanted, str(copy))
-        told = self._run(str(copy + 1), made.texts) if made.made else None
+        made = self._rounds[copy] = self._changed(wanted, _label(copy))
+        told = self._run(_label(copy), made.texts) if made.made else None
         if told is None or told.stopped:
             self._stopped = (told.stopped if told else "") or self._stopped or "no time was left"
             return []
@@ -260,17 +260,14 @@ class Canary:
     def _again(self, doubts: Iterable[Doubt]) -> list[Doubt]:
         """Those that stand when only their tests are changed, anew and more simply."""
         stable: list[Doubt] = []
-        by_copy: dict[int, dict[tuple[str, str], Doubt]] = {}
-        for doubt in doubts:
-            by_copy.setdefault(doubt.copy, {})[doubt.subject.key] = doubt
-        for copy, before in by_copy.items():
-            wanted = {key: doubt.form for key, doubt in before.items()}
-            made = self._rounds[copy] = self._changed(wanted, f"{copy}:again", plain=True)
-            told = self._run(f"{copy + 1}-again", made.texts)
+        for number, batch in enumerate(_batches(doubts), len(COPIES)):
+            wanted = {key: doubt.form for key, doubt in batch.items()}
+            made = self._rounds[number] = self._changed(wanted, _label(number), plain=True)
+            told = self._run(_label(number), made.texts)
             if told is None or told.stopped:
-                self._unprobed |= before.keys()
+                self._unprobed |= batch.keys()
             else:
-                stable += self._doubts(copy, made, told)
+                stable += self._doubts(number, made, told)
         return stable
 
     def _unexcused(self, doubts: list[Doubt]) -> list[Doubt]:
@@ -279,7 +276,7 @@ class Canary:
         green = [one for one in doubts if not one.subject.was_red]
         for copy in sorted({one.copy for one in green} | self._whole.keys()):
             made = self._rounds[copy]
-            told = self._run(f"{copy + 1}-start", made.texts, at_start=True)
+            told = self._run(f"{_label(copy)}-start", made.texts, at_start=True)
             doubted = [one for one in green if one.copy == copy]
             if told is None or told.stopped:
                 self._unprobed |= {one.subject.key for one in doubted}
@@ -357,3 +354,29 @@ class Canary:
         if self._stopped:
             told.append(self._stopped)
         return f"canary: {', '.join(told)}"
+
+
+def _label(number: int) -> str:
+    """The name of a run: of a copy, or of one that asks again."""
+    more = number - len(COPIES)
+    return f"again-{more + 1}" if more >= 0 else str(number + 1)
+
+
+def _batches(doubts: Iterable[Doubt]) -> list[dict[tuple[str, str], Doubt]]:
+    """Doubts by their tests, each of which can have one form at a time.
+
+    What a test did in two forms is asked in one of them, unless it did not run at all.
+    """
+    batches: list[dict[tuple[str, str], Doubt]] = []
+    known = set()
+    for doubt in doubts:
+        key = doubt.subject.key
+        sign = (key, doubt.what, doubt.form if doubt.what == MISSING else "")
+        if sign in known:
+            continue
+        known.add(sign)
+        batch = next((one for one in batches if key not in one), None)
+        if batch is None:
+            batches.append(batch := {})
+        batch[key] = doubt
+    return batches
