@@ -82,11 +82,12 @@ def test_green_by_a_forbidden_edit_is_not_green(stage: Stage, way: str) -> None:
 
 @pytest.mark.full
 def test_an_agent_that_takes_it_back_is_forgiven(stage: Stage) -> None:
-    stage.llm.script(Play([write("conftest.py", HOOK), done()],
-                          [call("delete", path="conftest.py"), MEND, done()]))  # fmt: skip
+    stage.llm.script(Play([write(".gitattributes", "* -diff\n"), MEND, done()],
+                          [call("delete", path=".gitattributes"), done()]))  # fmt: skip
     ended, run = stage.fixed("--validator", PYTEST)
     assert (ended.code, run.final) == (0, "passed"), ended
-    assert "conftest.py as before" in run.text("rlm/iteration-2/1-single-prompt.md")
+    assert run.state["iterations"][0]["tampering"] == ["tamper/protected-path"]
+    assert ".gitattributes: adds" in run.text("rlm/iteration-2/1-single-prompt.md")
     assert stage.source() == MENDED
 
 

@@ -99,7 +99,8 @@ def test_what_does_not_hold_there_is_named(
 @pytest.mark.full
 def test_what_is_in_no_tree_is_no_place(stage: Stage) -> None:
     """What was taken out of the copy can be looked up nowhere; the message names it."""
-    agent = "sh -c 'git init -q inner && cp calc.py inner && echo > tox.ini'"
+    stage.repo.write("tox.ini", "[flake8]\n").commit()
+    agent = "sh -c 'git init -q inner && cp calc.py inner && rm tox.ini'"
     ended, run = stage.fixed("--agent", agent, "--validator", "true", "--max-iterations", "1")
     assert ended.code == 1, ended
     assert run.rules == {"tamper/embedded-repository", "tamper/config-weakened"}
