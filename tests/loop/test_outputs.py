@@ -84,6 +84,24 @@ def test_how_each_test_ended(name: str) -> None:
     assert told.complete == wanted["complete"]
 
 
+@pytest.mark.parametrize("name", ["node-nested", "tap-nested", "jest-verbose", "vitest-verbose"])
+def test_a_second_run_tells_of_its_tests_as_well(name: str) -> None:
+    """As the packages of a workspace do, one after the other."""
+    lines, wanted = case(name)
+
+    def renamed(text: str) -> str:
+        return re.sub(r"adds|fails|works|top |test/", r"other-\g<0>", text)
+
+    first = outputs.outcomes(lines, wanted["root"])
+    both = outputs.outcomes([*lines, *map(renamed, lines)], wanted["root"])
+    assert both.complete
+    told = {(one.state, one.name) for one in both.tests}
+    assert told == {
+        (one.state, name) for one in first.tests for name in (one.name, renamed(one.name))
+    }
+    assert len(told) > len(first.tests)
+
+
 def test_every_family_has_a_case() -> None:
     tools = {
         one["source"].partition(":")[2]

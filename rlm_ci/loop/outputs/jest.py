@@ -24,7 +24,7 @@ _TOLD = re.compile(r"    (?:Expected|Received)\b.*: ")
 _RAN = re.compile(r"(?:PASS|FAIL) (?:.* )?(\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?$")
 _LINE = re.compile(r"( +)(?:([✓✕○✎√×]) (?:skipped |todo )?)?(\S.*?)(?: \([\d.]+ m?s\))?$")
 _ENDED = {"✓": PASSED, "√": PASSED, "✕": FAILED, "×": FAILED}
-_HEAD = re.compile(rf"{_RAN.pattern[:-1]}$|{_TITLE.pattern}")
+_HEAD = re.compile(rf"{_RAN.pattern}|{_TITLE.pattern}")
 _FRAMES = re.compile(r"      at |Test Suites: |Summary of all")
 
 
@@ -33,7 +33,7 @@ def outcomes(printout: Printout) -> Iterator[Outcome]:
     path = ""
     for head, said in blocks(printout.lines, _HEAD, _FRAMES):
         if head[1]:
-            path = head[1]
+            path = head[1] if head[0].startswith("FAIL") else ""
         elif path and head[2] != "Console":
             parts = head[2].split(" › ")
             is_file = parts == ["Test suite failed to run"]

@@ -21,7 +21,7 @@ _TITLE = re.compile(r"  \d+\) (\S.*)$")
 
 _LINE = re.compile(r"(  +)(?:([✓✔-]|\d+\)) )?(\S.*?)(?: \(\d+ms\))?$")
 _PENDING = "-"
-_STOP = re.compile(r" +at |  0\) end")
+_STOP = re.compile(r" +at ")
 
 
 def outcomes(printout: Printout) -> Iterator[Outcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
 from rlm_ci.loop.outputs._printout import Outline, Tally, blocks, finding, frame, sentence
@@ -34,10 +35,9 @@ def outcomes(printout: Printout) -> Iterator[Outcome]:
         message = rest.partition("\n    at ")[0].partition("\n      at ")[0]
         failures[first.strip()] = (where.path if where else "", message)
     outline = Outline()
-    for line in printout.lines:
-        if line == "✖ failing tests:":
-            break
-        if (told := _LINE.match(line)) is None:
+    for before, line in pairwise(("", *printout.lines)):
+        is_listed = line == "✖ failing tests:" or before.startswith("test at ")
+        if is_listed or (told := _LINE.match(line)) is None:
             continue
         depth, title = len(told[1]), told[3]
         if told[2] == "▶":
