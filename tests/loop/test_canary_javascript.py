@@ -71,6 +71,9 @@ check('handled', () => {
   catch (error) { assert.match(error.message, /boom/) }
 })
 check('no claim', () => { if (add(1, 1) !== 2) { throw new Error('no') } })
+check('called back at once', (t, done) => {
+  const heard = []; heard.push(done); heard.forEach(one => one(add(1, 1) === 2 ? null : 'no'))
+})
 check('request', (t, done) => {
   const ask = code => ({
     expect(one) { if (one !== code) throw new Error(`expected ${one}`); return this },
@@ -177,6 +180,12 @@ describe('matchers', () => {
     setTimeout(() => { seen = add(1, 1) }, 5)
     await vi.waitFor(() => expect(seen).toBe(2), { timeout: 200 })
   })
+  it('asked again', async () => {
+    let seen = 0
+    setTimeout(() => { seen = add(1, 1) }, 5)
+    await expect.poll(() => seen, { interval: 2, timeout: 200 }).toBe(2)
+    await expect.poll(() => seen, { interval: 2, timeout: 200 }).toBeGreaterThan(1)
+  })
   it('spied', () => {
     const spy = vi.fn((x: number) => x)
     spy(add(1, 1))
@@ -205,6 +214,7 @@ describe('matchers', () => {
     call(5, (error, value) => { try { expect(value).toBe(5); done(error) } catch (e) { done(e) } })
   })
   it('no claim', done => { call(5, (error, value) => done(value === 5 ? error : 'no')) })
+  it.each([add])('given %p', given => { if (given(1, 1) !== 2) throw new Error('no') })
   it('inline', () => { expect(user().name).toMatchInlineSnapshot(`"Ada"`) })
   it('kept', () => { expect(user().name).toMatchSnapshot() })
   it.each`

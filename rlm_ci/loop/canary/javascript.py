@@ -23,9 +23,10 @@ from rlm_ci.loop.canary.forms import (
     UnreadableError,
     token,
 )
+from rlm_ci.loop.canary.javascript_claims import TAP
 from rlm_ci.loop.canary.javascript_forms import Forms, is_changeable, thrown
 from rlm_ci.loop.canary.javascript_syntax import DIALECTS, SCOPES, Branch, Source
-from rlm_ci.loop.canary.javascript_tests import Found, find
+from rlm_ci.loop.canary.javascript_tests import EACH, Found, find
 from rlm_ci.loop.canary.splicing import Edit, spliced
 
 TYPE_CHECKING = False
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from rlm_ci.loop.canary.javascript_claims import Claim
 
 ENDINGS = tuple(DIALECTS)
+#: What a function to call at the end is called where it is handed on.
+_CALLBACK = re.compile(r"_?(?:done|cb|callback|next|end|finish(?:ed)?)")
 #: Tests of types, as vitest and tsd name their files.
 _IS_OF_TYPES = re.compile(r"[.-](?:test|spec)-d\.[cm]?tsx?$")
 
@@ -104,7 +107,8 @@ class _Changes:
         word = token(self._chance)
         claims = _reversible(self._source, test)
         if form == IDLE:
-            self._idle(test.function)
+            if all(one.kind != TAP for one in test.claims):  # a test of ava has to claim something
+                self._idle(test.function)
             return Made(form)
         if form == REWORDED:
             self._reword(test)
@@ -119,7 +123,7 @@ class _Changes:
                 return Made(form, tuple(one[1] for one in found if one))
             form = INVERTED
         if not claims:
-            self._end(test.function, word)
+            self._end(test, word)
             return Made(STOPPED if form == INVERTED else form, (word,))
         if form == REACHED:
             self._edits += [self._forms.reached(one, word) for one in claims]
@@ -169,10 +173,17 @@ class _Changes:
             self._insert(body.start, f"{{ {statement} return ")
             self._insert(body.end, "; }")
 
-    def _end(self, function: Branch, word: str) -> None:
+    def _end(self, test: Found, word: str) -> None:
         """Make a test without a claim fail at its end, however it gets there."""
+        function = test.function
         body = _body(function)
-        if body.kind == "statement_block":
+        done = self._callback(test)
+        if done and body.kind == "statement_block":
+            inner = token(self._chance)
+            failing = f'() => {inner}(new Error("{word}"))'
+            copied = f"({inner} => Object.assign({failing}, {inner}))({done})"
+            self._insert(body.start + 1, f" {done} = {copied};")
+        elif body.kind == "statement_block":
             returns = any(one.kind == "return_statement" for one in body.below(SCOPES))
             if returns:
                 self._insert(body.start + 1, " try {")
@@ -189,6 +200,24 @@ class _Changes:
                 f"; const {fail} = () => {{ {thrown(word)} }}; return {value} && "
                 f'typeof {value}.then === "function" ? {value}.then({fail}) : {fail}(); }}',
             )
+
+    def _callback(self, test: Found) -> str:
+        """The last parameter of a test, where that is what it calls when it is done."""
+        function = test.function
+        _, links = self._source.chain(test.call)
+        if function.has("async") or any(link.name in EACH for link in links):
+            return ""
+        listed, single = function.part("parameters"), function.part("parameter")
+        nodes = listed.inner()[-1:] if listed is not None else [single] if single else []
+        for one in nodes:
+            named = one if one.kind == "identifier" else one.part("pattern")
+            name = self._source.text(named) if named is not None else ""
+            calls = (x for x in _body(function).below() if x.kind == "identifier")
+            if _CALLBACK.fullmatch(name) or any(
+                x.field == "function" and self._source.text(x) == name for x in calls
+            ):
+                return name
+        return ""
 
     def _idle(self, function: Branch) -> None:
         """Let a test return at once; without a first parameter no runner waits for a callback."""

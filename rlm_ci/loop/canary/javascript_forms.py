@@ -122,6 +122,14 @@ class Forms:
         """The edits that reverse a claim by its own library; None where that has no way."""
         if any(one.kind == "spread_element" for one in (*claim.subject, *claim.given)):
             return None
+        if (
+            claim.kind == EXPECT
+            and claim.is_promise
+            and not claim.names() & {"resolves", "rejects"}
+        ):
+            # It may be repeated until it holds: ``not`` would hold at once.
+            other = literals.altered(self._source, claim, self._chance)
+            return [other[0]] if other else None
         has_not = next((link.node for link in claim.links if link.name == "not"), None)
         softly = [_removed(link.node) for link in claim.links if link.name == "soft"]
         is_random = not self._plain and has_not is None and self._chance.random() < 1 / 3

@@ -27,6 +27,7 @@ SCOPES = FUNCTIONS | {
 }  # fmt: skip
 #: No chain of an assertion is longer.
 _LONGEST = 40
+_DEEPEST = 1000
 
 
 class Branch:
@@ -51,8 +52,11 @@ class Branch:
         return any(one.kind == kind for one in self.parts)
 
     def up(self) -> Iterator[Branch]:
+        """What it stands in, the nearest first, as far as source code goes."""
         above = self.above
-        while above is not None:
+        for _ in range(_DEEPEST):
+            if above is None:
+                return
             yield above
             above = above.above
 

@@ -10,8 +10,8 @@ from rlm_ci.values import Value
 
 _TESTS = frozenset({"test", "it", "specify", "fit"})
 _SUITES = frozenset({"describe", "suite", "context", "fdescribe"})
-_EACH = frozenset({"each", "for"})
-_MODIFIERS = _EACH | {"only", "concurrent", "sequential", "parallel", "serial", "skipIf", "runIf"}
+EACH = frozenset({"each", "for"})
+_MODIFIERS = EACH | {"only", "concurrent", "sequential", "parallel", "serial", "skipIf", "runIf"}
 #: They do not run, or are meant to fail.
 _LEFT = frozenset({"skip", "todo", "failing", "fails", "fail", "fixme", "expectFailure"})
 _TABLE = re.compile(r"%[sdifjocOp#$%]|\$[\w.#]+")
@@ -84,7 +84,7 @@ class _Search:
         function = self._function(given)
         if function is None or (at and len(given) < 2):
             return
-        title = self._title(given[0], is_table=bool(_EACH & {*words}))
+        title = self._title(given[0], is_table=bool(EACH & {*words}))
         kind = self._tests if words[at] in _TESTS else self._suites
         kind[call] = (title, function)
 
