@@ -45,6 +45,7 @@ _SURE = re.compile(r"tests?|__tests__|spec|e2e")
 _MAVEN = re.compile(r"(?:.*/)?src/\w*[tT]est/")
 #: Folders whose data is of the tests that lie beside them.
 _BESIDE = frozenset(("testdata", "__snapshots__", "__mocks__", "__fixtures__"))
+_VITEST = re.compile(r"(?:^|/)vite(?:st)?\.config\.[cm]?[jt]s$")
 #: Folders, and a file, in which code of Rust is all test.
 _RUST = re.compile(r"(?:.*/)?(?:tests|benches)(?:/.*|\.rs)")
 
@@ -67,6 +68,8 @@ class Protection(Value):
     homes: frozenset[str] = frozenset(("",))
     heeded: frozenset[str] = frozenset()
     vendored: tuple[str, ...] = ()
+    #: Whether vitest looks for tests in sources.
+    in_source: bool = False
 
     @classmethod
     def of(cls, entries: Mapping[str, Entry], read: Read, command: str) -> Protection:
@@ -92,6 +95,7 @@ class Protection(Value):
             homes=frozenset(("", *homes)),
             heeded=silencing.tools(_WORD.findall(run), (run, *texts(_FLOORS))),
             vendored=vendored.folders(files),
+            in_source=any("includeSource" in text for text in texts(filter(_VITEST.search, files))),
         )
         return told.learning(Outcomes(), entries)
 
@@ -136,7 +140,9 @@ class Protection(Value):
 
     def is_new_test(self, path: str, held_now: Collection[str] = ()) -> bool:
         """Whether a new file is a test, or data of some; ``held_now`` are those that hold tests."""
-        return self.kind_of(path) == protected.TESTS or (path in held_now and not _is_source(path))
+        return self.kind_of(path) == protected.TESTS or (
+            path in held_now and not self._is_source(path)
+        )
 
     def is_protected(self, path: str, *, allow_test_edits: bool = False) -> bool:
         """Whether the last verdict is taken with this file as the snapshot has it.
@@ -148,7 +154,7 @@ class Protection(Value):
         return bool(kind) and not (allow_test_edits and kind in protected.OF_TESTS)
 
     def _is_test(self, path: str) -> bool:
-        if path in self.opened or (path in self.tests and not _is_source(path)):
+        if path in self.opened or (path in self.tests and not self._is_source(path)):
             return True
         language = _language(path)
         if path.startswith(self.folders) and (language != "go" or "/testdata/" in f"/{path}"):
@@ -156,6 +162,14 @@ class Protection(Value):
         if path.startswith(self.beside):
             return True
         return language not in self.told and testnames.is_file(path)
+
+    def _is_source(self, path: str) -> bool:
+        """Whether a file that holds tests is one of the product, which has them beside the code."""
+        if testnames.is_file(path):
+            return False
+        if path.endswith(".rs"):
+            return not _RUST.fullmatch(path)
+        return self.in_source and _language(path) == _SCRIPT
 
 
 def holding(outcomes: Outcomes, files: Collection[str]) -> frozenset[str]:
@@ -239,8 +253,3 @@ def _parents(path: str) -> Iterator[str]:
 def _language(path: str) -> str:
     ending = path.rpartition("/")[2].rpartition(".")[2].lower()
     return _LANGUAGES.get(ending, ending)
-
-
-def _is_source(path: str) -> bool:
-    """Whether a file that holds tests is one of the product: Rust has them beside the code."""
-    return path.endswith(".rs") and not (_RUST.fullmatch(path) or testnames.is_file(path))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from rlm_ci.loop.outcomes import PASSED, Outcome, Outcomes
 from rlm_ci.loop.protection import Protection, holding
 from rlm_ci.objects import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def ran(*places: str, complete: bool = True, opened: str = "", held: str = "") -> Outcomes:
@@ -103,6 +108,21 @@ def test_what_held_tests_is_told_even_where_it_is_source() -> None:
     files = "src/lib.rs tests/it.rs"
     assert protection(files, ran("src/lib.rs")).tests == {"src/lib.rs"}
     assert holding(ran(held="tests/it.rs gone.rs"), files.split()) == {"tests/it.rs"}
+
+
+def test_a_source_in_which_vitest_looks_for_tests_is_source() -> None:
+    paths = ("vitest.config.ts", "src/cart.ts", "src/cart.test.ts")
+    entries = {path: Entry("100644", "blob", "0" * 40) for path in paths}
+    outcomes = ran("src/cart.ts", "src/cart.test.ts")
+    for text, expected in ((b"test: { includeSource: ['src/*.ts'] }", False), (b"test: {}", True)):
+
+        def read(oids: Iterable[str], text: bytes = text) -> list[bytes | None]:
+            return [text for _ in oids]
+
+        known = Protection.of(entries, read, "vitest run").learning(outcomes, entries)
+        assert known.is_of_tests("src/cart.ts") is expected
+        assert known.is_of_tests("src/cart.test.ts")
+        assert "src/cart.ts" in known.tests
 
 
 def test_a_new_test_stays_and_what_tests_are_run_with_does_not() -> None:
