@@ -180,6 +180,30 @@ def test_a_claim_that_is_never_reached_is_not_held_against_a_fix() -> None:
     assert "1 test not probed, none of a test that failed at the start" in probed.line
 
 
+CAUGHT = """\
+class promised:
+    def __enter__(self): pass
+    def __exit__(self, kind, *_):
+        if kind:
+            raise ValueError("rejected") from None
+
+
+def test_tax():
+    with promised():
+        assert total([100], 20) == 120
+
+
+def test_sum():
+    assert total([1, 2]) == 3
+"""
+
+
+def test_a_failure_that_the_test_itself_catches_is_not_held_against_a_fix() -> None:
+    probed = Project(FIXED, CAUGHT).probe()
+    assert probed.findings == ()
+    assert "1 test not probed, none of a test that failed at the start" in probed.line
+
+
 def test_what_the_start_tree_does_as_well_is_excused() -> None:
     project = Project(FIXED, IDLE)
     probed = project.probe()

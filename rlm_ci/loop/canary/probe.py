@@ -296,8 +296,8 @@ class Canary:
 
         A test that is not reported at all was not reached by its runner, and one whose message is
         nowhere to be seen has a runner that shows none: neither was probed. A claim that passes
-        reversed may be one that is never reached: then a failure in its place passes as well, and
-        one at the start of the test does not.
+        reversed may be one that is never reached, or whose failure the test itself catches: then
+        another failure in its place does the same, and one at the start of the test does not.
         """
         left = []
         for doubt in doubts:
@@ -306,7 +306,9 @@ class Canary:
                 self._unprobed.add(doubt.subject.key)
             else:
                 left.append(doubt)
-        reversals = {one.subject.key for one in left if one.what == PASSES and one.subject.was_red}
+        reversals = {
+            one.subject.key for one in left if one.what in (PASSES, SILENT) and one.subject.was_red
+        }
         if not reversals:
             return left
         failing = {form: self._failing(reversals, form) for form in (STOPPED, REACHED)}
@@ -314,7 +316,7 @@ class Canary:
             key for key in reversals if key in failing[STOPPED] and key not in failing[REACHED]
         }
         self._unprobed |= unreached
-        return [one for one in left if one.what != PASSES or one.subject.key not in unreached]
+        return [one for one in left if one.what == FAILS or one.subject.key not in unreached]
 
     def _failing(self, keys: Iterable[tuple[str, str]], form: str) -> set[tuple[str, str]]:
         """Which of these tests fail in ``form``, as they all must where it is reached."""
