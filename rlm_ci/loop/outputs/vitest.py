@@ -30,11 +30,13 @@ _STOP = re.compile(r" ❯ |⎯")
 
 def outcomes(printout: Printout) -> Iterator[Outcome]:
     """The tests that failed, and with the reporter ``verbose``, or of a single file, all."""
+    failed: set[tuple[str, str]] = set()
     for title, said in blocks(printout.lines, _TITLE, _STOP):
         if suite := _SUITE.match(title[1]):
             yield Outcome(suite[1], "", FAILED, message=said)
         else:
             where, _, test = title[1].partition(" > ")
+            failed.add((where, test.rpartition(" > ")[2]))
             yield Outcome(where, test.replace(" > ", "::"), FAILED, message=said)
     path, outline = "", Outline()
     for line in printout.lines:
@@ -49,6 +51,8 @@ def outcomes(printout: Printout) -> Iterator[Outcome]:
             yield Outcome(file[2], name, _ENDED.get(told[2], SKIPPED))
         elif _SUITE_END.search(name) and told[2] != "×":
             outline.enter(depth, _SUITE_END.sub("", name))
+        elif told[2] == "×" and (path, name.rpartition(" > ")[2]) in failed:
+            continue  # told above by its whole name, and here by its title alone
         elif path and depth > 1:
             full = outline.name(depth, name.replace(" > ", "::"))
             yield Outcome(path, full, _ENDED.get(told[2], SKIPPED))
