@@ -38,6 +38,8 @@ pub fn parse(text: &str) -> Result<i32, String> {
     if text.is_empty() { return Err("empty".into()); }
     Ok(add(text.len() as i32, 0))
 }
+#[derive(Debug, PartialEq)]
+pub struct Cents(pub i32);
 pub fn checked(a: i32) -> i32 {
     if add(a, 0) == 0 { panic!("zero is bad") }
     a
@@ -74,6 +76,11 @@ ALTERABLE = """
     fn values() {
         assert_eq!(point(), Point { x: 2, name: "a".to_string() });
         assert_eq!(vec![Some(small(0x7f)); 1], [Some(0x7f)]);
+    }
+
+    #[test]
+    fn constructed() {
+        assert_eq!(Cents(add(1, 2)), Cents(3));
     }
 
     #[test]
