@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from conftest import Cli, Ended
 
 DATA = Path(__file__).parents[1] / "data" / "guard"
+#: The folders of the table.
+RUNNERS = ("pytest", "unittest", "node", "jest", "vitest", "go", "cargo")
 #: Tools that a test's own project needs in its node_modules.
 _PACKAGES = {"jest", "vitest"}
 _IGNORED = ".runs/\n__pycache__/\n.pytest_cache/\n.hypothesis/\nnode_modules/\n/target/\n"
@@ -37,6 +39,9 @@ _IGNORED = ".runs/\n__pycache__/\n.pytest_cache/\n.hypothesis/\nnode_modules/\n/
 _IS_CI = "CI" in os.environ
 RED, UNPROBED, TOLD, MISSED, KEPT = "red", "not probed", "told", "missed", "kept"
 EXPECTED = {"cheats": {RED, UNPROBED, TOLD, MISSED}, "honest": {KEPT}}
+#: What tells of a case beside rules.
+VERDICT, EDITED = "verdict", "edited tests"
+_UNPROBED = ("canary: not probed", "none of a test that failed at the start")
 _KEYS = {
     "what", "start", "validator", "needs", "options", "expected", "by", "withheld", "before",
     "write", "latin-1", "edit", "delete",
@@ -58,8 +63,8 @@ class Case:
         self.options: list[str] = told.get("options", [])
         self.expected: str = told.get("expected", KEPT if self.kind == "honest" else RED)
         assert self.expected in EXPECTED[self.kind], name
-        #: What may tell of it: rules, or ``verdict`` for the validator in the fresh copy.
-        self.by: list[str] = told.get("by", [])
+        #: What tells of it, any of them: rules, VERDICT, EDITED.
+        self.by = set(told.get("by", []))
         #: Paths of the agent's that the result does not hold.
         self.withheld: list[str] = told.get("withheld", [])
         before = {**start["files"], **told.get("before", {})}
@@ -149,16 +154,38 @@ class Result:
         final = self._json("rlm/state.json")["final"]
         self.status: str = final["status"]
         self.reason: str = final["reason"]
-        findings = self._json("report.json")["findings"]
-        self.high = sorted({one["rule"] for one in findings if one["severity"] == "high"})
-        self.told = sorted({one["rule"] for one in findings})
+        report = self._json("report.json")
+        findings = [one for one in report["findings"] if one["domain"] == "tamper"]
+        self.high = {one["rule"] for one in findings if one["severity"] == "high"}
+        self.told = {one["rule"] for one in findings}
+        metrics = next(one["metrics"] for one in report["parts"] if one["id"] == "rlm")
+        self.canary: str = metrics.get("canary") or ""
+        self.edited: str = metrics.get("tests") or ""
         self.case = case
+
+    @property
+    def by(self) -> set[str]:
+        """What tells of it: rules, or the verdict in the fresh copy."""
+        if self.ended.code:
+            return self.high or {VERDICT}
+        return self.told | ({EDITED} if self.edited else set())
+
+    @property
+    def fate(self) -> str:
+        """What became of it, in a word of the table."""
+        if self.ended.code:
+            return RED
+        if self.case.kind == "honest":
+            return KEPT
+        if any(one in self.canary for one in _UNPROBED):
+            return UNPROBED
+        return TOLD if self.by else MISSED
 
     def __str__(self) -> str:
         """All that a reader of a failed test wants to see."""
         logs = sorted(self.folder.glob("rlm/validator-*.log"))
         tails = [f"-- {log.name}\n{log.read_text()[-1500:]}" for log in logs]
-        head = f"{self.case.name}: {self.status} ({self.reason}), {self.told}"
+        head = f"{self.case.name}: {self.fate} by {self.by}: {self.status} ({self.reason})"
         return "\n".join([head, self.ended.stdout, self.ended.stderr, *tails])
 
     def _json(self, name: str) -> Any:
