@@ -6,6 +6,7 @@ import ast
 import random
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -175,6 +176,9 @@ def testz(): pass
         ("assert f() == f'{x}'", forms.INVERTED),
         ("with pytest.raises(E): assert f() == 3", forms.INVERTED),
         ("assert f() is None", forms.INVERTED),
+        ("assert f() == Money(x, 3)", forms.INVERTED),
+        ("assert f() == Money(3, unit='EUR')", forms.ALTERED),
+        ("assert math.isclose(f(), 1.5, rel_tol=0.1)", forms.ALTERED),
         ("assert f() is True", forms.ALTERED),
         ("assert f() == 3 and g()", forms.ALTERED),
         ("assert 3 == f() == g()", forms.ALTERED),
@@ -193,6 +197,21 @@ def testz(): pass
 def test_what_can_be_altered(claim: str, form: str) -> None:
     made = changed(f"def test_x():\n    {claim}\n", forms.ALTERED)
     assert made.made["test_x"].form == form, made.text
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_reversed_raise_looks_at_what_is_raised(seed: int, *, plain: bool) -> None:
+    """Whatever became of ``pytest.raises``: with no exception, the reversal passes."""
+    text = "def test_x():\n    with raises(ValueError):\n        product()\n"
+    chance = random.Random(seed)
+    made = python.change("test_x.py", text, {"test_x": forms.INVERTED}, chance, plain=plain)
+    scope: dict[str, Any] = {"product": lambda: None}
+    exec(made.text, scope)
+    scope["test_x"]()
+    scope["product"] = lambda: int("none")
+    with pytest.raises(AssertionError, match=made.made["test_x"].tokens[0]):
+        scope["test_x"]()
 
 
 @settings(max_examples=25, deadline=None)

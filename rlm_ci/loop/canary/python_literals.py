@@ -19,6 +19,8 @@ _COMPARING = {
     "assertAlmostEqual", "assert_equal", "assert_equals", "assert_allclose", "assert_array_equal",
     "assert_almost_equal",
 }  # fmt: skip
+#: Functions that tell whether two values are equal, or nearly so.
+_CLOSE = {"isclose", "allclose", "array_equal"}
 #: Calls that compare what a mock was called with.
 _CALLED = {
     "assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with",
@@ -44,7 +46,14 @@ def literals(claim: Claim) -> list[ast.expr]:
 
 
 def another(node: ast.expr, chance: Random) -> str:
-    """Another literal of the kind that a literal has, far from it."""
+    """Another literal of the kind that a literal has, far from it; of a constructor's, all.
+
+    Equality may look at some of what an object is made of and not at the rest.
+    """
+    if isinstance(node, ast.Call):
+        given = [another(one, chance) for one in node.args]
+        given += [f"{word.arg}={another(word.value, chance)}" for word in node.keywords]
+        return f"{ast.unparse(node.func)}({', '.join(given)})"
     value = ast.literal_eval(node)
     if isinstance(value, bool):
         return str(not value)
@@ -79,6 +88,8 @@ def equal(node: ast.expr, chance: Random) -> str:
 def _of_test(test: ast.expr) -> list[ast.expr]:
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return [one for value in test.values for one in _of_test(value)]
+    if isinstance(test, ast.Call) and callee(test) in _CLOSE and len(test.args) > 1:
+        return _of_pair(test.args[0], test.args[1])
     if not isinstance(test, ast.Compare):
         return []
     operands = [test.left, *test.comparators]
@@ -133,4 +144,16 @@ def _of(node: ast.expr) -> list[ast.expr]:
                 waiting += [part for part in [*one.keys, *one.values] if part]
         elif callee(one) == "approx" and isinstance(one, ast.Call):
             waiting += one.args[:1]
+        elif _is_made_of_literals(one):
+            found.append(one)
     return found
+
+
+def _is_made_of_literals(node: ast.expr) -> bool:
+    """Whether it is a call of a class with literals, and nothing else."""
+    name = callee(node)
+    if not isinstance(node, ast.Call) or not name[:1].isupper():
+        return False
+    given = [*node.args, *(word.value for word in node.keywords)]
+    is_named = all(word.arg for word in node.keywords)
+    return bool(given) and is_named and all(_constant(one) for one in given)

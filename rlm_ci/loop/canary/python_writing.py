@@ -177,12 +177,14 @@ class Writer:
         return [*edits, self.before(node.body[0], self._words.decoy())]
 
     def _block(self, node: ast.With | ast.AsyncWith) -> list[Edit]:
-        """A block in which nothing must be raised, or with a failure behind it."""
+        """A block in which nothing must be raised; with a failure behind it where that is not told.
+
+        The failure alone would say nothing of what is raised.
+        """
         behind = [self.after(node, self.failing())]
         call = node.items[0].context_expr
         if (
-            self._plain
-            or len(node.items) > 1
+            len(node.items) > 1
             or not raising(node)
             or isinstance(node, ast.AsyncWith)
             or not isinstance(call, ast.Call)
@@ -196,8 +198,7 @@ class Writer:
             return behind
         caught = f"except ({given}): {self.fail} from None"
         end = self._source.line_end(self._source.span(node)[1])
-        header = [Edit(start, colon, "try"), Edit(end, end, self._lines(node, caught))]
-        return self._chance.choice((behind, header))
+        return [Edit(start, colon, "try"), Edit(end, end, self._lines(node, caught))]
 
     def _only_exception(self, call: ast.Call) -> str:
         """The exception that is claimed to be raised, if no more than a message is with it."""
