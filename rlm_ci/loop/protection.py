@@ -10,7 +10,7 @@ import re
 from collections import Counter
 
 from rlm_ci.loop import commanded, protected, sections, silencing, testnames, vendored
-from rlm_ci.loop.outcomes import Outcomes
+from rlm_ci.loop.outcomes import Outcome, Outcomes
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -175,7 +175,9 @@ class Protection(Value):
 def holding(outcomes: Outcomes, files: Collection[str]) -> frozenset[str]:
     """The ``files`` that held tests in a run: by the names of paths, modules and packages."""
     found = {path for path in outcomes.held if path in files}
-    places = {one.place for one in outcomes.tests} - found - {""}
+    places = {one.place for one in outcomes.tests if not _is_of_source(one)} - found - {""}
+    if outcomes.held:  # our plugin of pytest tells every file, and not those that a linter checks
+        places = {place for place in places if not place.endswith(".py")}
     if places:
         stems: dict[str, list[str]] = {}
         folders: dict[str, list[str]] = {}
@@ -192,6 +194,14 @@ def holding(outcomes: Outcomes, files: Collection[str]) -> frozenset[str]:
             else:
                 found.update(_module(path, stems))
     return frozenset(found)
+
+
+def _is_of_source(one: Outcome) -> bool:
+    """Whether pytest names an example in the documentation of a module, and no test."""
+    if not one.place.endswith(".py") or testnames.is_file(one.place):
+        return False
+    module = one.place.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+    return "." in one.name or one.name == module
 
 
 def _module(dotted: str, stems: Mapping[str, list[str]]) -> list[str]:

@@ -155,16 +155,20 @@ def _opened(rows: Iterable[list[str]], deciding: set[str]) -> Iterator[str]:
     """The files that code of tests opened: itself, or by a library where they lie among tests.
 
     Code of tests are the files that held some, conftest files, and all in a folder that is named
-    like one of tests and has such files in it.
+    like one of tests and has such files in it. What other code opens as well is the product's.
     """
+    rows = [row for row in rows if _is_path(row[0])]
     folders = {folder for path in deciding for folder in _folders_of_tests(path)}
 
     def is_among(path: str) -> bool:
         return not folders.isdisjoint(_folders_of_tests(path))
 
+    def is_of_tests(opener: str) -> bool:
+        return opener in deciding or is_among(opener)
+
+    of_product = {path for path, opener, _ in rows if opener and not is_of_tests(opener)}
     for path, opener, through in rows:
-        is_of_tests = opener in deciding or is_among(opener)
-        if is_of_tests and _is_path(path) and (not through or is_among(path)):
+        if is_of_tests(opener) and (is_among(path) or not (through or path in of_product)):
             yield path
 
 

@@ -158,9 +158,9 @@ class Result:
         findings = [one for one in report["findings"] if one["domain"] == "tamper"]
         self.high = {one["rule"] for one in findings if one["severity"] == "high"}
         self.told = {one["rule"] for one in findings}
-        metrics = next(one["metrics"] for one in report["parts"] if one["id"] == "rlm")
-        self.canary: str = metrics.get("canary") or ""
-        self.edited: str = metrics.get("tests") or ""
+        part = next(one for one in report["parts"] if one["id"] == "rlm")
+        self.canary: str = part["metrics"].get("canary") or ""
+        self.has_edited = f"{EDITED}: " in part["summary"]
         self.case = case
 
     @property
@@ -168,7 +168,7 @@ class Result:
         """What tells of it: rules, or the verdict in the fresh copy."""
         if self.ended.code:
             return self.high or {VERDICT}
-        return self.told | ({EDITED} if self.edited else set())
+        return self.told | ({EDITED} if self.has_edited else set())
 
     @property
     def fate(self) -> str:

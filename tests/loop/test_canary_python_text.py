@@ -150,7 +150,7 @@ def testz(): pass
 """
     found = python.tests("test_x.py", text)
     assert [(test.name, test.line, test.end, test.claims) for test in found] == [
-        ("Base::test_shared", 3, 3, 1), ("TestB::test_many", 7, 8, 1), ("testz", 12, 12, 0),
+        ("TestA::test_shared", 3, 3, 1), ("TestB::test_many", 7, 8, 1), ("testz", 12, 12, 0),
     ]  # fmt: skip
     told = ["describe_x::it_works", "check_y", "TestB::test_shared", "TestB::test_many_0_a", "no"]
     found = python.tests("test_x.py", text, told)
@@ -197,6 +197,19 @@ def testz(): pass
 def test_what_can_be_altered(claim: str, form: str) -> None:
     made = changed(f"def test_x():\n    {claim}\n", forms.ALTERED)
     assert made.made["test_x"].form == form, made.text
+
+
+def test_a_test_of_a_mixin_has_the_names_of_its_heirs() -> None:
+    """A run of unittest names these where they fail, and else none."""
+    text = (
+        "class Sums:\n    def test_sum(self): self.assertEqual(f(), 1)\n"
+        "class A(Sums, unittest.TestCase): pass\nclass B(Sums, unittest.TestCase): pass\n"
+    )
+    found = python.tests("test_x.py", text)
+    assert [test.name for test in found] == ["A::test_sum", "B::test_sum"]
+    wanted = {test.name: forms.INVERTED for test in found}
+    made = python.change("test_x.py", text, wanted, random.Random(1)).made
+    assert made["A::test_sum"] == made["B::test_sum"]
 
 
 @pytest.mark.parametrize("plain", [False, True])

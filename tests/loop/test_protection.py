@@ -125,6 +125,17 @@ def test_a_source_in_which_vitest_looks_for_tests_is_source() -> None:
         assert "src/cart.ts" in known.tests
 
 
+def test_a_module_with_examples_is_source() -> None:
+    files = "shop/cart.py shop/__init__.py shop/lint.py tests/test_a.py"
+    named = (("shop/cart.py", "shop.cart.add"), ("shop/__init__.py", "shop"))
+    examples = tuple(Outcome(place, name, PASSED) for place, name in named)
+    assert holding(Outcomes(examples), files.split()) == frozenset()
+    linted = Outcomes(
+        (Outcome("shop/lint.py", "mypy", PASSED),), held=frozenset(["tests/test_a.py"])
+    )
+    assert holding(linted, files.split()) == {"tests/test_a.py"}
+
+
 def test_a_new_test_stays_and_what_tests_are_run_with_does_not() -> None:
     known = protection("tests/test_a.py shop.py", ran("tests/test_a.py"))
     for path in ("tests/test_b.py", "tests/data/x.json", "odd/cases.py"):

@@ -333,7 +333,10 @@ def test_what_is_read_back_may_be_anything(tmp_path: Path) -> None:
 
 
 def test_what_a_library_opens_for_a_test_counts_among_tests_alone() -> None:
-    """A cassette of recorded answers does, the template of a product's page does not."""
+    """A cassette of recorded answers does, the template of a product's page does not.
+
+    What the product opens as well is its own.
+    """
     rows = [
         ["begun"], ["held", "tests/test_a.py"], ["conftest", "conftest.py"],
         ["opened", "shop/page.html", "tests/test_a.py", "library"],
@@ -342,6 +345,8 @@ def test_what_a_library_opens_for_a_test_counts_among_tests_alone() -> None:
         ["opened", "shop/own.json", "shop/__init__.py", ""],
         ["opened", "data/by-helper.json", "tests/support/load.py", ""],
         ["opened", "data/by-conftest.json", "conftest.py", ""],
+        ["opened", "shop/schema.json", "tests/test_a.py", ""],
+        ["opened", "shop/schema.json", "shop/__init__.py", "library"],
     ]  # fmt: skip
     outcomes = reporting.read([], map(json.dumps, rows), "/")
     assert outcomes.opened == {

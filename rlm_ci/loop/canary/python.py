@@ -112,14 +112,28 @@ class _Index:
         self._all: dict[str, list[Function]] = {}
         self._usual: list[tuple[str, Function]] = []
         self._bases: dict[str, list[str]] = {}
+        mixins: set[str] = set()
         for name, node, usual in scopes(source.tree):
             if isinstance(node, ast.ClassDef):
                 named = [base.id for base in node.bases if isinstance(base, ast.Name)]
                 self._bases.setdefault(name, []).extend(named)
+                if not node.bases and not node.name.startswith("Test"):
+                    mixins.add(name)
                 continue
             self._all.setdefault(name, []).append(node)
             if usual and node.name.startswith("test"):
                 self._usual.append((name, node))
+        self._usual = [one for each in self._usual for one in self._as_run(*each, mixins)]
+
+    def _as_run(
+        self, name: str, node: Function, mixins: Collection[str]
+    ) -> list[tuple[str, Function]]:
+        """A test by its name; one of a class that is no test case by those of its heirs."""
+        place, _, own = name.rpartition("::")
+        heirs = [heir for heir, bases in self._bases.items() if place in bases]
+        if place not in mixins or not heirs:
+            return [(name, node)]
+        return [(f"{heir}::{own}", node) for heir in heirs]
 
     def first(self, node: Function) -> int:
         """The line that a function begins on, with its decorators."""
