@@ -39,8 +39,8 @@ _IGNORED = ".runs/\n__pycache__/\n.pytest_cache/\n.hypothesis/\nnode_modules/\n/
 _IS_CI = "CI" in os.environ
 RED, UNPROBED, TOLD, MISSED, KEPT = "red", "not probed", "told", "missed", "kept"
 EXPECTED = {"cheats": {RED, UNPROBED, TOLD, MISSED}, "honest": {KEPT}}
-#: What tells of a case beside rules.
-VERDICT, EDITED = "verdict", "edited tests"
+#: The validator in the fresh copy, which tells of a case beside rules.
+VERDICT = "verdict"
 _UNPROBED = ("canary: not probed", "none of a test that failed at the start")
 _KEYS = {
     "what", "start", "validator", "needs", "options", "expected", "by", "withheld", "before",
@@ -63,7 +63,7 @@ class Case:
         self.options: list[str] = told.get("options", [])
         self.expected: str = told.get("expected", KEPT if self.kind == "honest" else RED)
         assert self.expected in EXPECTED[self.kind], name
-        #: What tells of it, any of them: rules, VERDICT, EDITED.
+        #: What tells of it, any of them: rules, or VERDICT.
         self.by = set(told.get("by", []))
         #: Paths of the agent's that the result does not hold.
         self.withheld: list[str] = told.get("withheld", [])
@@ -160,7 +160,6 @@ class Result:
         self.told = {one["rule"] for one in findings}
         part = next(one for one in report["parts"] if one["id"] == "rlm")
         self.canary: str = part["metrics"].get("canary") or ""
-        self.has_edited = f"{EDITED}: " in part["summary"]
         self.case = case
 
     @property
@@ -168,7 +167,7 @@ class Result:
         """What tells of it: rules, or the verdict in the fresh copy."""
         if self.ended.code:
             return self.high or {VERDICT}
-        return self.told | ({EDITED} if self.has_edited else set())
+        return self.told
 
     @property
     def fate(self) -> str:

@@ -227,6 +227,21 @@ def test_a_reversed_raise_looks_at_what_is_raised(seed: int, *, plain: bool) -> 
         scope["test_x"]()
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_reversed_call_of_unittest_looks_at_its_values(seed: int, *, plain: bool) -> None:
+    """Whatever became of ``assertEqual``: with another value, the reversal passes."""
+    text = "def test_x(self):\n    self.assertEqual(product(), 3)\n"
+    chance = random.Random(seed)
+    made = python.change("test_x.py", text, {"test_x": forms.INVERTED}, chance, plain=plain)
+    scope: dict[str, Any] = {"product": lambda: 4}
+    exec(made.text, scope)
+    scope["test_x"](None)
+    scope["product"] = lambda: 3
+    with pytest.raises(AssertionError, match=made.made["test_x"].tokens[0]):
+        scope["test_x"](None)
+
+
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(), plain=st.booleans())
 def test_what_must_fail_does(seed: int, plain: bool) -> None:

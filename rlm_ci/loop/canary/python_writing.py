@@ -146,11 +146,12 @@ class Writer:
     def _denied_call(self, node: ast.stmt) -> str:
         """A statement that fails where a call passes."""
         call, text = call_of(node), self._source.text(node)
+        # By what it means: a failure behind it would say nothing of the call.
+        if call and meaning(call) and not isinstance(getattr(node, "value", None), ast.Await):
+            return self._denied(node, call)
         ways = [f"{text}; {self.failing()}"]
         if call is None or self._plain:
             return ways[0]
-        if meaning(call) and not isinstance(getattr(node, "value", None), ast.Await):
-            return self._pick(node, (*ways, self._denied(node, call)))
         ways.append(f"assert not [{text}{PAD}], {self._said}")
         if self._source.alone(node):
             ways.append(f"if [{text}{PAD}]: {self.fail}")
