@@ -4,7 +4,8 @@ Agent and validator answer at once, so nearly all of an iteration is ours: promp
 the disk, the tamper guard, patch and state. An iteration lasts from one tick of the run's record
 to the next. The peer is the bare cost of what was run in it: the same two commands in bubblewrap,
 or three questions by a plain HTTP client and one command. Ours and the peer's are measured in
-turn; what counts is the difference. The result is written to ``benchmarks/results/loop.md``.
+turn; what counts is the difference. The canary is measured as a ratio to a run of the validator,
+with both in the same run of the loop. The result is written to ``benchmarks/results/loop.md``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from http.client import HTTPConnection
 from itertools import count, pairwise
 from pathlib import Path
@@ -49,6 +51,21 @@ EDITED = "edited.txt"
 AGENT = ["sh", "-c", f"read n < {EDITED}; echo $((n + 1)) > {EDITED}"]
 VALIDATOR = ["false"]
 KEY = "sk-loopback-0123456789abcdef"
+#: The canary: at most so many runs of the validator, on so many tests that take some seconds.
+RATIO = 3.0
+TEST_FILES, TESTS = 15, 20
+WORK = """
+def value{number}(start: int) -> int:
+    data = str(start).encode()
+    for _ in range(12_000):
+        data = sha256(data).digest()
+    return start * {factor} + len(data)
+"""
+TEST = """
+def test_value{number}() -> None:
+    assert value{number}({start}) == {expected}
+    assert value{number}(0) != {start}
+"""
 
 
 @dataclass(frozen=True)
@@ -189,6 +206,76 @@ def compare(case: Case, runs: int, iterations: int, processes: float) -> tuple[s
     return line, held
 
 
+# -- the canary ---------------------------------------------------------------------------------
+
+
+def suite(work: Path) -> Path:
+    """A project of 300 tests with one fault."""
+    repo = GitRepo(work / "suite").write("work/__init__.py", "")
+    for at in range(TEST_FILES):
+        rows = [(number, number + 2, at + 1) for number in range(TESTS)]
+        works = [WORK.format(number=number, factor=factor) for number, factor, _ in rows]
+        tests = [
+            TEST.format(number=number, start=start, expected=start * factor + 32)
+            for number, factor, start in rows
+        ]
+        names = ", ".join(f"value{number}" for number, _, _ in rows)
+        repo.write(f"work/part{at}.py", "from hashlib import sha256\n\n" + "\n".join(works))
+        imports = f"from work.part{at} import {names}\n\n"
+        repo.write(f"tests/test_part{at}.py", imports + "\n".join(tests))
+    right = (Path(repo) / "work/part0.py").read_text(encoding="utf-8")
+    repo.write("right.txt", right)
+    repo.write("work/part0.py", right.replace("start * 2 ", "start * 3 "))
+    repo.write("mend.sh", "cat right.txt > work/part0.py\n").commit("all of it")
+    return Path(repo)
+
+
+def probed(repository: Path) -> tuple[float, float]:
+    """Seconds of a run of the validator, and of the canary: all that it takes, in one fix."""
+    shutil.rmtree(repository / ".runs", ignore_errors=True)
+    argv = [RLM_CI, "rlm", "mend it", "--agent", "sh mend.sh", "--validator", "python -m pytest"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**closed_environment(), "PATH": path}
+    done = subprocess.run(
+        [*argv, "--no-apply"],
+        check=False, cwd=repository, env=environment, capture_output=True,
+    )  # fmt: skip
+    said = " ".join((done.stdout + done.stderr).decode().split())
+    if done.returncode or f"{TEST_FILES * TESTS} claims reversed" not in said:
+        raise SystemExit(f"rlm ended with {done.returncode}: {said[-2000:]}")
+    (run,) = repository.glob(".runs/*/cli/*/")
+    records = map(json.loads, (run / "calls.jsonl").read_bytes().splitlines())
+    took = {
+        one["place"]: one["value"]["seconds"]
+        for one in records
+        if one["type"] == "fact" and one["kind"] == "validator"
+    }
+    validator = [took[place] for place in took if place.startswith("validator-")]
+    events = list(map(json.loads, (run / "events.jsonl").read_bytes().splitlines()))
+    times = [datetime.fromisoformat(one["timestamp"]).timestamp() for one in events]
+    (begin,) = (
+        at for at, one in enumerate(events) if "canary" in one["payload"].get("summary", "")
+    )
+    return statistics.median(validator), times[begin + 1] - times[begin]
+
+
+def compare_canary(work: Path, runs: int) -> tuple[str, bool]:
+    """A line of the table, and whether the target holds."""
+    repository = suite(work)
+    pairs = [probed(repository) for _ in range(runs + 1)][1:]
+    ratio = statistics.median(canary / validator for validator, canary in pairs)
+    one = statistics.median(validator for validator, _ in pairs)
+    whole = statistics.median(canary for _, canary in pairs)
+    held = ratio <= RATIO
+    return (
+        f"| {TEST_FILES * TESTS} tests of pytest, one of them mended | {one:.1f} s | {whole:.1f} s "
+        f"| {ratio:.2f}× | {RATIO:.0f}× | {'yes' if held else 'no'} |"
+    ), held
+
+
+# -- all of it ----------------------------------------------------------------------------------
+
+
 def repositories(work: Path) -> tuple[Path, Path]:
     """One of many small files, and this project's own."""
     small = GitRepo(work / "small")
@@ -241,6 +328,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-n", "--runs", type=int, default=7, help="counted runs of each side")
     parser.add_argument("--iterations", type=int, default=12, help="of each of these runs")
+    parser.add_argument("--probes", type=int, default=3, help="counted runs with the canary")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
@@ -280,6 +368,15 @@ def main() -> int:
             print(line, flush=True)
             lines.append(line)
             all_held = all_held and held
+        lines += ["", "## The canary, beside one run of the validator", ""]
+        lines += ["Medians as above. All that the canary takes counts: fresh copies and the last"]
+        lines[-1] += " run without pytest's variables as well. Each test does some work."
+        lines += ["", "| | the validator | the canary | ratio | target | held |"]
+        lines += ["|---|--:|--:|--:|--:|---|"]
+        line, held = compare_canary(Path(work), arguments.probes)
+        print(line, flush=True)
+        lines.append(line)
+        all_held = all_held and held
     result = TOP / "benchmarks" / "results" / "loop.md"
     result.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"written: {result.relative_to(TOP)}")
