@@ -115,10 +115,11 @@ class Cell:
         network: bool = False,
         env: Mapping[str, str] | None = None,
         extra: tuple[Mount, ...] = (),
+        keep: int = KEEP,
     ) -> Ended:
         """Run a command of ours on the copy, or on another one. Raises UnavailableError."""
         mounts = (*self._copy_mounts(copy), *extra)
-        ended = self._run(argv, timeout, mounts, env=env, network=network)
+        ended = self._run(argv, timeout, mounts, env=env, network=network, keep=keep)
         self.workspace.reopen(copy)
         return ended
 
@@ -137,6 +138,7 @@ class Cell:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         network: bool = False,
+        keep: int = KEEP,
     ) -> Ended:
         self.workspace.settled = None
         job = Job(
@@ -147,6 +149,6 @@ class Cell:
             network=network,
             mounts=(*self._tools, *mounts),
             limits=Limits(wall=timeout),
-            keep=KEEP,
+            keep=keep,
         )
         return self.sandbox.run(job, on_output=self._on_output)

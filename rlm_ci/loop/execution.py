@@ -7,6 +7,7 @@ import tempfile
 from rlm_ci.errors import UnavailableError
 from rlm_ci.loop import reporting, tamper
 from rlm_ci.loop import validator as validation
+from rlm_ci.loop.cell import KEEP
 from rlm_ci.loop.journalled import ended_of, record_of
 from rlm_ci.loop.snapshot import dependency_folders
 from rlm_ci.loop.transcript import transcribe
@@ -118,11 +119,13 @@ class Execution:
         *,
         seconds: float = float("inf"),
         hide: bool = False,
+        keep: int = KEEP,
     ) -> Ran:
         """How a command ends in a fresh copy of ``tree``, once all that it needs is there.
 
         It fails short: a suite of which most tests fail would take ten times as long else. To
-        ``hide`` is to run pytest's tests without its environment variables.
+        ``hide`` is to run pytest's tests without its environment variables. ``keep`` bytes of its
+        output are kept.
         """
 
         def produce() -> Mapping[str, Any]:
@@ -142,7 +145,7 @@ class Execution:
                 self._cell.workspace.put_back(copy, began, wrong.__contains__)
                 began = copy.tree()
             timeout = min(self._timeout(), seconds)
-            record = self._reported(argv, timeout, copy=copy, short=True, hide=hide)
+            record = self._reported(argv, timeout, copy=copy, short=True, hide=hide, keep=keep)
             if record["returncode"] in validation.SHELL_CODES:
                 here, there = (set(dependency_folders(one)) for one in (self._cell.root, copy.path))
                 prepared["missing"] = sorted(here - there)
@@ -181,6 +184,7 @@ class Execution:
         copy: Checkout | None = None,
         short: bool = False,
         hide: bool = False,
+        keep: int = KEEP,
     ) -> dict[str, Any]:
         """The record of a command, with what our plugin of pytest has told."""
         cell = self._cell
@@ -195,7 +199,7 @@ class Execution:
                     folder, root, cell.env, plugin=plugin, short=short, hide=hide
                 )
                 extra = reporting.mounts(folder) if cell.sandbox.isolated and plugin else ()
-            ended = cell.command(argv, timeout, copy, env=env, extra=extra)
+            ended = cell.command(argv, timeout, copy, env=env, extra=extra, keep=keep)
             return record_of(ended) | {"reported": reporting.collect(folder), "root": root}
 
     def _rewrote(self, before: str, after: str) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: What fails only where pytest's tests do not see its environment variables.
 ENVIRONMENT = "tamper/environment"
 _NAME = 200
+#: Bytes of an output that are kept: nearly every test fails, and each has to be named.
+_KEEP = 16 << 20
 
 
 class Probing:
@@ -103,7 +105,9 @@ class Probing:
         if self._left <= 0:
             return None
         place = f"{self._place}-{label}"
-        ran = self._runs.in_fresh(place, self._argv, tree, seconds=self._left, hide=hide)
+        ran = self._runs.in_fresh(
+            place, self._argv, tree, seconds=self._left, hide=hide, keep=_KEEP
+        )
         self._left -= ran.ended.seconds
         return _told(ran)
 

@@ -337,3 +337,13 @@ def test_an_outcome_is_of_the_test_that_says_most_of_its_name() -> None:
         "cut::falsy value": ["cut::falsy value"],
         "cut::no *": ["cut::no /b"],
     }
+
+
+def test_a_test_whose_name_was_cut_away_is_not_probed() -> None:
+    def cut(told: Told) -> Told:
+        tests = tuple(one for one in told.outcomes.tests if one.name != "test_names")
+        return told.replace(outcomes=Outcomes(tests), clipped=True) if told.exit_code else told
+
+    project = Project(FIXED, report=cut)
+    assert project.probe().line == "canary: 2 claims reversed, 1 test not probed"
+    assert not any(one.endswith("-start") for one in project.labels)

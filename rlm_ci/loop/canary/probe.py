@@ -271,9 +271,12 @@ class Canary:
         return stable
 
     def _unexcused(self, doubts: list[Doubt]) -> list[Doubt]:
-        """Those that the start tree does not show as well, of tests that passed there."""
-        left = [one for one in doubts if one.subject.was_red]
-        green = [one for one in doubts if not one.subject.was_red]
+        """Those that the start tree does not show as well, of tests that passed there.
+
+        A test that was not reported has shown nothing that could be excused.
+        """
+        left = [one for one in doubts if one.subject.was_red or one.what == MISSING]
+        green = [one for one in doubts if not one.subject.was_red and one.what != MISSING]
         for copy in sorted({one.copy for one in green} | self._whole.keys()):
             made = self._rounds[copy]
             told = self._run(f"{_label(copy)}-start", made.texts, at_start=True)
