@@ -17,23 +17,24 @@ _NAME = 200
 
 
 def put_back(
-    before: Mapping[str, Entry],
-    after: Mapping[str, Entry],
-    protection: Protection,
-    *,
-    allow_test_edits: bool,
+    result: Mapping[str, Entry], fresh: Mapping[str, Entry], protection: Protection
 ) -> str:
-    """What the fresh tree has as it was before, though the agent has edited it; or ""."""
+    """What the fresh tree has as it was before, though the agent has edited it; or "".
+
+    A new test that it does not have is none of that.
+    """
     paths = sorted(
         path
-        for path in before.keys() | after.keys()
-        if before.get(path) != after.get(path)
-        and protection.is_protected(path, allow_test_edits=allow_test_edits)
+        for path in result.keys() | fresh.keys()
+        if result.get(path) != fresh.get(path)
+        and (path in fresh or protection.is_protected(path, allow_test_edits=False))
     )
     if not paths:
         return ""
     more = f" and {count(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
     kind = protection.kind_of(paths[0])
+    if not kind:
+        return f"the tests in {printable(paths[0])[:_NAME]}{more} as before"
     way = "; --allow-test-edits keeps the edit" if kind in protected.OF_TESTS else ""
     return f"{printable(paths[0])[:_NAME]}{more} as before (protected: {kind}{way})"
 

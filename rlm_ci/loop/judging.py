@@ -151,11 +151,10 @@ class Judge:
     def confirm(self) -> Judged:
         """Run the validator in a fresh tree, with what decides as it was at the start."""
         self._on_step(f"iteration {self.iteration}: last verdict, in a fresh tree")
-        before, after = self._space.entries(self._base), self._space.entries(self.tree())
-        allowed = self._plan.allow_test_edits
-        self._undone = fresh.put_back(before, after, self.protection, allow_test_edits=allowed)
+        result, tree = self._space.entries(self.tree()), self._fresh()
+        self._undone = fresh.put_back(result, self._space.entries(tree), self.protection)
         try:
-            verdict = self._validate(f"{self.iteration}-final", fresh=self._fresh())
+            verdict = self._validate(f"{self.iteration}-final", fresh=tree)
         except UnavailableError as error:  # it could be started a moment ago, in the other copy
             self._tell_setup()
             raise error if error.where == SETUP else self._unavailable(error.what) from None

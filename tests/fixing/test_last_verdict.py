@@ -221,3 +221,13 @@ def test_a_source_with_the_name_of_a_test_is_named_where_it_was_put_back(stage: 
     assert told in run.text("rlm/iteration-2/1-single-prompt.md")
     ended, run = stage.fixed(*command, "grep -q 'a + b' shop/ab_test.py", "--allow-test-edits")
     assert (ended.code, run.final) == (0, "passed"), ended
+
+
+def test_tests_beside_the_code_are_named_where_they_were_put_back(stage: Stage) -> None:
+    test = (
+        "#[cfg(test)]\nmod tests {\n    #[test]\n    fn a() {\n        assert!(false);\n    }\n}\n"
+    )
+    stage.repo.write("src/lib.rs", f"pub fn b() {{}}\n\n{test}").commit()
+    agent = ("--agent", "sed -i s/false/true/ src/lib.rs", "--max-iterations", "1")
+    _, run = stage.fixed(*agent, "--validator", "grep -q true src/lib.rs")
+    assert "and the tests in src/lib.rs as before" in run.state["final"]["reason"]
