@@ -98,6 +98,17 @@ def parse(printout: Printout) -> Iterator[Finding]:
         yield finding(TOOL, condition, message, *kept, subject=title[2])
 
 
+def names_all(printout: Printout) -> bool:
+    """Whether each test that ran is named; of one, many parts may fail."""
+    ran = 0
+    for line in printout.lines:
+        if told := _RAN.match(line):
+            ran += int(told[1])
+        elif ran and (end := _END.match(line)) and end[1]:
+            ran -= sum(int(number) for word, number in _COUNT.findall(end[1]) if word == "skipped")
+    return len({(one.place, one.name) for one in outcomes(printout)}) >= ran
+
+
 def tally(printout: Printout) -> Tally | None:
     """The sum of its summaries; None when there is none."""
     ran = failed = skipped = 0
