@@ -18,7 +18,7 @@ from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from rlm_ci.loop.collected import Collected
     from rlm_ci.loop.differences import Changed, Store
@@ -29,6 +29,8 @@ _BINARY_PROBE = 8000
 _LONGEST_QUOTE = 1000
 #: More than a person, or a prompt, has use for: of one file, and in all.
 _MOST_OF_FILE, _MOST = 20, 200
+#: Tests that did not run, and are named: where an agent ends the runner, all are lost.
+_MOST_LOST = 5
 #: What a runner looks for before it runs anything.
 _RUN_WITH = (protected.HOOKS, protected.VALIDATOR, protected.STARTUP)
 #: The rule that a change of a file breaks by its kind alone.
@@ -155,9 +157,13 @@ def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
     )
 
 
-def not_run(lost: Iterable[str]) -> tuple[Finding, ...]:
+def not_run(lost: Collection[str]) -> tuple[Finding, ...]:
     """The findings that stand for tests that ran at first, and did not in the last verdict."""
-    return tuple(_of_tests(one) for one in islice(lost, _MOST_OF_FILE))
+    told = [_of_tests(one) for one in islice(lost, _MOST_LOST)]
+    if len(lost) > _MOST_LOST:
+        more = count(len(lost) - _MOST_LOST, "more test")
+        told.append(_of_tests(f"and {more} did not run as before"))
+    return tuple(told)
 
 
 def _secret(change: Changed, redactor: Redactor) -> Iterator[Finding]:

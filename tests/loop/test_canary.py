@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.findings import Severity
+from rlm_ci.loop import tamper
 from rlm_ci.loop.canary.answers import Probed, Told
 from rlm_ci.loop.canary.probe import Canary
 from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Index, Outcome, Outcomes, lost
@@ -347,3 +348,11 @@ def test_a_test_whose_name_was_cut_away_is_not_probed() -> None:
     project = Project(FIXED, report=cut)
     assert project.probe().line == "canary: 2 claims reversed, 1 test not probed"
     assert not any(one.endswith("-start") for one in project.labels)
+
+
+def test_of_many_tests_that_did_not_run_a_few_are_named() -> None:
+    told = [
+        one.message for one in tamper.not_run([f"test_{number} did not run" for number in range(9)])
+    ]
+    assert told[0] == "test_0 did not run"
+    assert told[5:] == ["and 4 more tests did not run as before"]
