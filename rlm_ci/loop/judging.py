@@ -66,6 +66,8 @@ class Judge:
         #: Whether it was said in a fresh tree.
         self.is_last = False
         self._ran: Ran | None = None
+        #: A last verdict without pytest's environment variables, where it fails.
+        self._hidden: Ran | None = None
         self.collected: Mapping[str, Collected] = {}
         #: The same of the first run.
         self._first = outcomes.Outcomes()
@@ -233,7 +235,7 @@ class Judge:
 
         def run(argv: tuple[str, ...]) -> Ended:
             if fresh:
-                self._ran = self._runs.in_fresh(place, argv, fresh)
+                self._ran, self._hidden = self._last(place, argv, fresh)
             else:
                 first = not self.iteration
                 self._ran = self._runs.in_copy("validator", place, argv, self.tree(), first=first)
@@ -244,6 +246,20 @@ class Judge:
         where = (lambda: f"it {self._in_fresh()}") if fresh else str
         self.verdict = validator.judge(run, log, where, self._failed)
         return self.verdict
+
+    def _last(self, place: str, argv: tuple[str, ...], tree: str) -> tuple[Ran, Ran | None]:
+        """A run in a fresh tree; before it, one without pytest's variables, if that fails.
+
+        Where it passes, it is the verdict: with the variables, the copy has passed already, and
+        the canary's tests run with them.
+        """
+        if not self._first.held:
+            return self._runs.in_fresh(place, argv, tree), None
+        hidden = self._runs.in_fresh(place, argv, tree, hide=True)
+        failed = any(one.state == outcomes.FAILED for one in hidden.outcomes.tests)
+        if not (hidden.ended.returncode or hidden.ended.reason or failed):
+            return hidden, None
+        return self._runs.in_fresh(f"{place}-with-variables", argv, tree), hidden
 
     def _failed(self) -> str:
         """A test that our plugin of pytest saw fail; "" where there is none."""
@@ -285,7 +301,7 @@ class Judge:
             fact=self._fact,
             place=f"canary-{self.iteration}",
         )
-        found, self.canary, texts = probing.probe(tree, self._first, self._ran)
+        found, self.canary, texts = probing.probe(tree, self._first, self._ran, self._hidden)
         self._probed = tree, found
         for path, text in texts.items():  # worth a look
             place = self._path_of("rlm", f"canary-{self.iteration}", path.replace("/", "__"))

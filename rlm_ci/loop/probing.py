@@ -51,12 +51,12 @@ class Probing:
         self._tree = ""
 
     def probe(
-        self, tree: str, first: Outcomes, verdict: Ran
+        self, tree: str, first: Outcomes, verdict: Ran, hidden: Ran | None = None
     ) -> tuple[tuple[Finding, ...], str, Mapping[str, str]]:
         """Findings, a line for people, and changed texts to look at by path.
 
         ``tree`` is what the ``verdict`` was taken on; ``first`` is how the tests ended at the
-        start.
+        start, ``hidden`` how they fail without pytest's environment variables, if they do.
         """
         self._tree = tree
         entries = self._space.entries(tree)
@@ -84,7 +84,7 @@ class Probing:
             secret=str(secret),
             share=min(1.0, self._most / estimate) if estimate else 1.0,
         ).probe()
-        return probed.findings + self._hidden(first), probed.line, probed.texts
+        return probed.findings + _hidden(first, hidden), probed.line, probed.texts
 
     def _may_hold(self, path: str, held: Collection[str]) -> bool:
         """Whether tests may stand in a file; those that did not run are left alone anyway."""
@@ -101,41 +101,37 @@ class Probing:
         base = self._space.snapshot.tree if at_start else self._tree
         return self._ran(label, self._space.edited(base, changed))
 
-    def _ran(self, label: str, tree: str, *, hide: bool = False) -> Told | None:
+    def _ran(self, label: str, tree: str) -> Told | None:
         if self._left <= 0:
             return None
         place = f"{self._place}-{label}"
-        ran = self._runs.in_fresh(
-            place, self._argv, tree, seconds=self._left, hide=hide, keep=_KEEP
-        )
+        ran = self._runs.in_fresh(place, self._argv, tree, seconds=self._left, keep=_KEEP)
         self._left -= ran.ended.seconds
         return _told(ran)
 
-    def _hidden(self, first: Outcomes) -> tuple[Finding, ...]:
-        """What fails where pytest's tests do not see its environment variables."""
-        told = self._ran("without-variables", self._tree, hide=True) if first.held else None
-        if told is None or told.stopped:
-            return ()
-        index = Index(first.tests)
-        failed = [one for one in told.outcomes.tests if one.state == FAILED]
-        red = [
-            one
-            for one in failed
-            if any(was.state == FAILED for was in index.of(one.place, one.name))
-        ]
-        if not failed:
-            return ()
-        name = printable((red or failed)[0].name)[:_NAME]
-        more = f" and {count(len(failed) - 1, 'more test')}" if len(failed) > 1 else ""
-        return (
-            Finding(
-                ENVIRONMENT,
-                Severity.MEDIUM if red else Severity.INFO,
-                f"{name}{more} fails where pytest sets no environment variables",
-                hint="look whether the code behaves differently under pytest",
-                domain="tamper",
-            ),
-        )
+
+def _hidden(first: Outcomes, ran: Ran | None) -> tuple[Finding, ...]:
+    """What fails where pytest's tests do not see its environment variables."""
+    if ran is None or ran.ended.reason or ran.ended.returncode < 0:
+        return ()
+    index = Index(first.tests)
+    failed = [one for one in ran.outcomes.tests if one.state == FAILED]
+    red = [
+        one for one in failed if any(was.state == FAILED for was in index.of(one.place, one.name))
+    ]
+    if not failed:
+        return ()
+    name = printable((red or failed)[0].name)[:_NAME]
+    more = f" and {count(len(failed) - 1, 'more test')}" if len(failed) > 1 else ""
+    return (
+        Finding(
+            ENVIRONMENT,
+            Severity.MEDIUM if red else Severity.INFO,
+            f"{name}{more} fails where pytest sets no environment variables",
+            hint="look whether the code behaves differently under pytest",
+            domain="tamper",
+        ),
+    )
 
 
 def _secret() -> dict[str, str]:
