@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlm_ci.loop.engine import Terms
     from rlm_ci.loop.outcomes import Outcomes
     from rlm_ci.loop.protection import Protection
-    from rlm_ci.process import Ended
+    from rlm_ci.process import Clipped, Ended
     from rlm_ci.runs import Fact
     from rlm_ci.runs.clock import Clock
     from rlm_ci.sandbox import Mount
@@ -170,7 +170,7 @@ class Execution:
         lines = [one for one in told.get("reported", ()) if isinstance(one, str)]
         return Ran(
             ended,
-            reporting.read(transcribe(ended.output, str).lines, lines, str(told.get("root", ""))),
+            reporting.read(printed(ended.output), lines, str(told.get("root", ""))),
             tuple(map(str, told.get("written", ()))),
             tuple(map(str, told.get("missing", ()))),
             bool(lines),
@@ -222,3 +222,8 @@ class Execution:
             left = self._plan.terms.max_minutes * 60 - self._clock.seconds()
             limit = min(limit, max(1.0, left))
         return limit
+
+
+def printed(output: Clipped) -> tuple[str, ...]:
+    """All lines that were kept of an output: the name of a test may stand in any."""
+    return transcribe(output, str, limit=len(output.head) + len(output.tail)).lines

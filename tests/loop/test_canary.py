@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.findings import Severity
-from rlm_ci.loop import tamper
+from rlm_ci.loop import execution, tamper
 from rlm_ci.loop.canary.answers import Probed, Told
 from rlm_ci.loop.canary.probe import Canary
 from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Index, Outcome, Outcomes, lost
+from rlm_ci.process import Clipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -356,3 +357,7 @@ def test_of_many_tests_that_did_not_run_a_few_are_named() -> None:
     ]
     assert told[0] == "test_0 did not run"
     assert told[5:] == ["and 4 more tests did not run as before"]
+
+
+def test_no_line_of_a_long_output_is_left_out() -> None:
+    assert len(execution.printed(Clipped(b"FAIL: a\n" * 300_000))) == 300_000
