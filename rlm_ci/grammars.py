@@ -160,3 +160,13 @@ def parts(node: Node) -> list[tuple[str, Node]]:
             found.append((cursor.field_name or "", child))
         if not cursor.goto_next_sibling():
             return found
+
+
+def field(node: Node, name: str) -> Node:
+    """The child of that field; the node itself where there is none, which is not of its kind."""
+    return next((child for found, child in parts(node) if found == name), node)
+
+
+def named(node: Node) -> list[Node]:
+    """The children of a node that are neither signs, keywords nor comments."""
+    return [child for _, child in parts(node) if child.is_named and "comment" not in child.type]

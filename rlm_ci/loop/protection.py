@@ -138,12 +138,6 @@ class Protection(Value):
         kind = self.kind_of(path)
         return kind == protected.HOOKS or (kind == protected.TESTS and not new)
 
-    def is_new_test(self, path: str, held_now: Collection[str] = ()) -> bool:
-        """Whether a new file is a test, or data of some; ``held_now`` are those that hold tests."""
-        return self.kind_of(path) == protected.TESTS or (
-            path in held_now and not self._is_source(path)
-        )
-
     def is_protected(self, path: str, *, allow_test_edits: bool = False) -> bool:
         """Whether the last verdict is taken with this file as the snapshot has it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.grammars import parts
+from rlm_ci.grammars import field, named, parts
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -60,15 +60,6 @@ class Function:
         self.claims: list[Claim] = []
         #: Its variables: no name of a constant.
         self.names: set[str] = set()
-
-
-def field(node: Node, name: str) -> Node:
-    """The child of that field; the node itself where there is none, which is not of its kind."""
-    return next((child for found, child in parts(node) if found == name), node)
-
-
-def named(node: Node) -> list[Node]:
-    return [child for _, child in parts(node) if child.is_named and child.type != "comment"]
 
 
 def below(node: Node) -> Iterator[Node]:

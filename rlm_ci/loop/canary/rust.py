@@ -7,7 +7,7 @@ a warning of its own, since a crate may deny them: hence ``if true``.
 
 from __future__ import annotations
 
-from rlm_ci.grammars import parse
+from rlm_ci.grammars import field, named, parse
 from rlm_ci.loop.canary import rust_values
 from rlm_ci.loop.canary.forms import (
     ALTERED,
@@ -31,8 +31,6 @@ from rlm_ci.loop.canary.rust_source import (
     MACRO,
     Source,
     Span,
-    field,
-    named,
     text,
 )
 from rlm_ci.loop.canary.splicing import Edit, encoded, spliced

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlm_ci.grammars import parse
-from rlm_ci.loop.canary.rust_source import attribute_name, field, is_for_tests, is_test, named, text
+from rlm_ci.grammars import field, named, parse
+from rlm_ci.loop.canary.rust_source import attribute_name, is_for_tests, is_test, text
 from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
 
 TYPE_CHECKING = False

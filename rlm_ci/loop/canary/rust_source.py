@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.grammars import parse, parts
+from rlm_ci.grammars import field, named, parse, parts
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -65,17 +65,6 @@ class Function:
         self.claims: list[Claim] = []
         #: The attribute by which it has to panic.
         self.panics: Node | None = None
-
-
-def field(node: Node, name: str) -> Node:
-    """The child of that field; the node itself where there is none, which is not of its kind."""
-    return next((child for found, child in parts(node) if found == name), node)
-
-
-def named(node: Node) -> list[Node]:
-    return [
-        child for _, child in parts(node) if child.is_named and not child.type.endswith("_comment")
-    ]
 
 
 def text(node: Node) -> str:

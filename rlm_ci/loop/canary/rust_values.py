@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci.grammars import field, named
 from rlm_ci.loop.canary.forms import token
 from rlm_ci.loop.canary.rust_source import (
     COMPARED,
@@ -9,8 +10,6 @@ from rlm_ci.loop.canary.rust_source import (
     Claim,
     Function,
     Span,
-    field,
-    named,
     text,
 )
 
