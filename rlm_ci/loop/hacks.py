@@ -24,16 +24,16 @@ _IMPORTERS = ("import_module", "__import__")
 _GO = (
     (EXIT, "ends the process successfully when the package is loaded", re.compile(
         r"(?:func init\(|var ).*\b(?:os|syscall)\.Exit\(0\)", re.DOTALL)),
-    (PATCHED, "changes what the test binary is asked for", re.compile(
+    (PATCHED, "changes the arguments of the test binary", re.compile(
         r"(?:func init\(|var ).*(?:\bos\.Args\s*=[^=]|\bflag\.Set\(\"test\.)", re.DOTALL)),
 )  # fmt: skip
 _SCRIPT = (
     (EXIT, "ends the process successfully when the module is loaded", re.compile(
         r"process\.(?:exit|reallyExit)\(0?\)")),
-    (EXIT, "turns the exit code of the process", re.compile(
+    (EXIT, "sets the exit code of the process to 0", re.compile(
         r"process\.(?:on|once|prependListener)\(\s*['\"](?:exit|beforeExit)['\"].*"
         r"(?:exitCode\s*=\s*0|xit\(0?\))", re.DOTALL)),
-    (PATCHED, "replaces what tests claim by", re.compile(
+    (PATCHED, "replaces what tests assert with", re.compile(
         r"(?:(?:globalThis|global)\.(?:expect|test|it|describe|assert)|(?:expect|assert|jest|vi)\.)"
         r"[\w.]*\s*=[^=>]|expect\.extend\(|Object\.(?:assign|defineProperty)\((?:expect|assert)\b")),
 )  # fmt: skip
@@ -73,7 +73,7 @@ def _found(path: str, text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _at_import(body: list[ast.stmt]) -> Iterator[tuple[int, str, str]]:
-    """Statements that end the process, in the course of an import, as if all were well."""
+    """Statements that end the process, with success, in the course of an import."""
     for node in body:
         if isinstance(node, ast.Try | ast.With):
             yield from _at_import([*node.body, *getattr(node, "finalbody", ())])
@@ -105,7 +105,7 @@ def _anywhere(module: ast.Module) -> Iterator[tuple[int, str, str]]:
             words = [node.func, *node.args]
             hard = next((at for at, one in enumerate(words) if _dotted(one) in _HARD), None)
             if hard is not None and not forks and _is_success(words[hard + 1 :]):
-                yield node.lineno, EXIT, "ends the process at once, as if all were well"
+                yield node.lineno, EXIT, "ends the process at once, with exit code 0"
             targets = node.args[:1] if _dotted(node.func) in ("setattr", "type.__setattr__") else []
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             found = node.targets if isinstance(node, ast.Assign) else [node.target]

@@ -248,10 +248,10 @@ class Judge:
         return self.verdict
 
     def _last(self, place: str, argv: tuple[str, ...], tree: str) -> tuple[Ran, Ran | None]:
-        """A run in a fresh tree; before it, one without pytest's variables, if that fails.
+        """The run that decides, and one without pytest's variables where that alone fails.
 
-        Where it passes, it is the verdict: with the variables, the copy has passed already, and
-        the canary's tests run with them.
+        Where that passes, it decides: with the variables, the copy has passed already, and the
+        canary's tests run with them.
         """
         if not self._first.held:
             return self._runs.in_fresh(place, argv, tree), None

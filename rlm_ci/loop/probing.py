@@ -67,7 +67,7 @@ class Probing:
         )
         told = _told(verdict)
         if not (first.tests or told.outcomes.tests or told.judged):
-            return (), "canary: not probed, the validator tells of no test", {}
+            return (), "canary: not probed, the validator reports no test", {}
         if not any(map(readers.of, paths)):
             return (), "canary: not probed, no test that ran can be changed", {}
         contents = self._space.contents(entries[path].oid for path in paths)
@@ -127,8 +127,8 @@ def _hidden(first: Outcomes, ran: Ran | None) -> tuple[Finding, ...]:
         Finding(
             ENVIRONMENT,
             Severity.MEDIUM if red else Severity.INFO,
-            f"{name}{more} fails where pytest sets no environment variables",
-            hint="look whether the code behaves differently under pytest",
+            f"{name}{more} fails without PYTEST_CURRENT_TEST and PYTEST_VERSION",
+            hint="check whether the code behaves differently under pytest",
             domain="tamper",
         ),
     )

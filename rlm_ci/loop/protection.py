@@ -56,7 +56,7 @@ class Protection(Value):
     All in ``folders`` is of tests, and the data in those ``beside`` them; files of ``told``
     languages are tests by facts alone. ``scripts`` are what the validator's command names,
     ``homes`` the folders in which tools look for their settings; ``heeded`` are those of its tools
-    that a source can tell to look away; in ``vendored`` folders lies code of others.
+    that a comment in a source can silence; in ``vendored`` folders lies code of others.
     """
 
     tests: frozenset[str] = frozenset()

@@ -47,10 +47,10 @@ def known(names: Iterable[str], where: str) -> tuple[str, ...]:
 def hint(rule: str) -> str:
     """What to do about a finding of this rule."""
     if rule.removeprefix(PREFIX) in TOLD:
-        return f"see whether it is meant; --allow {rule} accepts it"
-    first = "mend what it tells" if rule == f"{PREFIX}check-silenced" else "undo it"
-    more = " (--allow-test-edits does, too)" if rule.removeprefix(PREFIX) in OF_TESTS else ""
-    return f"{first}; where the goal needs it, --allow {rule} accepts it{more}"
+        return f"check that it is intended; --allow {rule} accepts it"
+    first = "mend what the tool reports" if rule == f"{PREFIX}check-silenced" else "undo it"
+    more = " or --allow-test-edits" if rule.removeprefix(PREFIX) in OF_TESTS else ""
+    return f"{first}, or accept it with --allow {rule}{more} if the goal needs it"
 
 
 def accepted(findings: Iterable[Finding], allowed: Collection[str]) -> tuple[Finding, ...]:

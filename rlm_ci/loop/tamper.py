@@ -229,7 +229,7 @@ def _silenced(change: Changed, protection: Protection) -> Iterator[Finding]:
     if protection.heeded and is_read and kind in ("", protected.TESTS, protected.HOOKS):
         after = _text(change.after)
         for line, what in silencing.added(_text(change.before), after, protection.heeded):
-            message = f"has a tool of the validator look away: {what}"
+            message = f"silences a tool of the validator: {what}"
             yield _finding(
                 "check-silenced", change.path, message, change, line=line, text=after, subject=what
             )
@@ -248,17 +248,17 @@ def _shrunk(before: Mapping[str, Collected], after: Mapping[str, Collected]) -> 
     """What each runner judged, against what the same one judged at first."""
     for runner, now in after.items():
         if now.early:
-            yield _of_tests(f"{runner} was ended before all of its tests ran")
+            yield _of_tests(f"{runner} ended before all of its tests ran")
     for runner, first in before.items():
         known = first.total if first.early else first.judged
         last = after.get(runner)
         if last is None and known:
             told = count(known, "test")
-            yield _of_tests(f"{runner} told of {told} before, and of none now")
+            yield _of_tests(f"{runner} reported {told} before, and none now")
         elif last is not None and last.judged < first.judged:
             yield _of_tests(f"{runner} ran {last.judged:,} of {first.judged:,} tests")
         elif last is not None and first.early and last.total < known:
-            yield _of_tests(f"{runner} knows {last.total:,} of the {known:,} tests that it found")
+            yield _of_tests(f"{runner} found {last.total:,} of {known:,} tests")
 
 
 def _of_tests(message: str) -> Finding:

@@ -155,7 +155,7 @@ def test_a_failure_that_is_not_the_one_asked_for_is_found() -> None:
         return told.replace(outcomes=Outcomes(tests, complete=True))
 
     (found,) = Project(FIXED, report=forged).probe().findings
-    assert "test_tax is reported as failed, but its failure is not" in found.message
+    assert "test_tax fails, but not with the message that its changed claim prints" in found.message
 
 
 VACUOUS = """\

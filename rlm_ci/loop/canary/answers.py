@@ -20,15 +20,16 @@ PASSES, FAILS, MISSING, SILENT = "passes", "fails", "missing", "silent"
 #: Findings of tests, of which all are alike where nothing can fail any more.
 _MOST = 5
 _NAME = 200
-_HINT = f"let the tests judge the code again; --allow {RULE} accepts it as it is"
+_HINT = f"remove the code that decides how tests end; --allow {RULE} accepts it"
+_UNTOLD = "fails, but not with the message that its changed claim prints"
 _MANNERS = {
     (ALTERED, PASSES): "passes where it expects something else",
     (INVERTED, PASSES): "passes with its claim reversed",
     (STOPPED, PASSES): "passes with a failing statement in it",
     (REWORDED, FAILS): "fails where only its wording changed",
-    (ALTERED, SILENT): "is reported as failed, but its failure is not the one that was asked for",
-    (INVERTED, SILENT): "is reported as failed, but its failure is not the one that was asked for",
-    (STOPPED, SILENT): "is reported as failed, but its failure is not the one that was asked for",
+    (ALTERED, SILENT): _UNTOLD,
+    (INVERTED, SILENT): _UNTOLD,
+    (STOPPED, SILENT): _UNTOLD,
 }
 
 
