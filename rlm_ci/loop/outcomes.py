@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+STATES = PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 _NAME = 200
 
 
@@ -40,6 +40,23 @@ class Outcomes(Value):
     #: For pytest: files of the tree that held tests, and files that code of tests opened to read.
     held: frozenset[str] = frozenset()
     opened: frozenset[str] = frozenset()
+
+
+#: The worse of two outcomes of one case counts.
+_RANKS = {SKIPPED: 0, PASSED: 1, FAILED: 2}
+
+
+def merged(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """One outcome of each case, of all its phases and runs: the worst, with the first message."""
+    found: dict[tuple[str, str, str], Outcome] = {}
+    for one in outcomes:
+        key = one.place, one.name, one.case
+        known = found.get(key)
+        if known is None or _RANKS[one.state] > _RANKS[known.state]:
+            found[key] = one.replace(message=one.message or (known.message if known else ""))
+        elif one.message and not known.message:
+            found[key] = known.replace(message=one.message)
+    return tuple(found.values())
 
 
 _MODULE = re.compile(r"(?:/__init__)?\.\w+$")

@@ -16,8 +16,8 @@ import posixpath
 import re
 
 from rlm_ci import files
-from rlm_ci.loop import outputs, testnames
-from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome, Outcomes
+from rlm_ci.loop import outcomes, outputs, testnames
+from rlm_ci.loop.outcomes import Outcome, Outcomes
 from rlm_ci.loop.transcript import plain
 from rlm_ci.sandbox import Mount
 from rlm_ci.texts import printable
@@ -42,7 +42,6 @@ _REFUSED = re.compile(
     rf"|^ *File \"[^\"\n]{{1,4096}}/{_NAME}\.py\", line \d",
     re.MULTILINE,
 )
-_WORST = {FAILED: 2, PASSED: 1, SKIPPED: 0}
 
 
 def environment(
@@ -109,7 +108,11 @@ def read(printed: Iterable[str], lines: Iterable[str], root: str) -> Outcomes:
     ``printed`` are the lines of a transcript, ``root`` is the repository as the job saw it.
     """
     rows = [row for line in lines if (row := _row(line))]
-    told = list(_merged(row[1:] for row in rows if row[0] == "test" and len(row) == 6))
+    told = outcomes.merged(
+        _outcome(*row[1:])
+        for row in rows
+        if row[0] == "test" and len(row) == 6 and row[4] in outcomes.STATES
+    )
     if not rows:
         return outputs.outcomes(printed, root)
     others = outputs.outcomes(printed, root, without=("pytest",) if told else ())
@@ -140,15 +143,9 @@ def _row(line: str) -> list[str]:
     return [one[:_TEXT].encode("utf-8", "replace").decode() for one in row]
 
 
-def _merged(rows: Iterable[list[str]]) -> Iterator[Outcome]:
-    """One outcome of each case, for all its phases and for all times that it ran: the worst."""
-    states: dict[tuple[str, str, str], tuple[str, str]] = {}
-    for place, name, case, state, message in rows:
-        key = (place if _is_path(place) else "", name, case)
-        if state in _WORST and _WORST[state] > _WORST.get(states.get(key, ("", ""))[0], -1):
-            states[key] = state, message
-    for (place, name, case), (state, message) in states.items():
-        yield Outcome(place, name, state, case, "\n".join(map(printable, message.split("\n"))))
+def _outcome(place: str, name: str, case: str, state: str, message: str) -> Outcome:
+    message = "\n".join(map(printable, message.split("\n")))
+    return Outcome(place if _is_path(place) else "", name, state, case, message)
 
 
 def _opened(rows: Iterable[list[str]], deciding: set[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcomes
+from rlm_ci.loop.outcomes import PASSED, Outcomes, merged
 from rlm_ci.loop.outputs._printout import MOST_FINDINGS, Printout, Tally
 from rlm_ci.values import Value
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 #: Tests of one runner that are read.
 _MOST_OUTCOMES = 50_000
-_WORST = {FAILED: 2, PASSED: 1, SKIPPED: 0}
 __all__ = ["Reading", "Tally", "names", "outcomes", "read"]
 
 
@@ -80,7 +79,7 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
     lines = tuple(lines)
     whole = Printout(lines, root, lambda _path: True)
     others = Printout(pytest.without_failures(lines), root, lambda _path: True)
-    told: dict[tuple[str, str, str], Outcome] = {}
+    told: list[Outcome] = []
     complete = []
     for name in names():
         family = load(name)
@@ -90,18 +89,8 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
             continue
         passed = 0
         for one in islice(family.outcomes(printout), _MOST_OUTCOMES):
-            _keep_worst(told, one)
+            told.append(one)
             passed += one.state in getattr(family, "COUNTED", (PASSED,))
         names_all = getattr(family, "names_all", lambda _printout: True)
         complete.append(passed >= tally.passed and names_all(printout))
-    return Outcomes(tuple(told.values()), complete=bool(complete or without) and all(complete))
-
-
-def _keep_worst(told: dict[tuple[str, str, str], Outcome], one: Outcome) -> None:
-    """Keep one outcome of each case: a failure before a success, and the first message."""
-    key = (one.place, one.name, one.case)
-    known = told.get(key)
-    if known is None or _WORST[one.state] > _WORST[known.state]:
-        told[key] = one.replace(message=one.message or (known.message if known else ""))
-    elif one.message and not known.message:
-        told[key] = known.replace(message=one.message)
+    return Outcomes(merged(told), complete=bool(complete or without) and all(complete))
