@@ -191,8 +191,8 @@ LOOP: tuple[Setting, ...] = (
             "fresh work tree of the last verdict"),
     Setting("loop.allow_test_edits", "tests are part of the goal, and may be edited",
             default=False, kind="boolean", flag="--allow-test-edits", file=False),
-    Setting("loop.allow", "accept what a rule of the guard finds, such as tamper/binary; can be "
-            "given again", (), "list", flag="--allow", metavar="RULE", own_env=False, file=False),
+    Setting("loop.allow", "accept findings of this rule of the guard, such as tamper/binary; may "
+            "be repeated", (), "list", flag="--allow", metavar="RULE", own_env=False, file=False),
     Setting("loop.allow_no_change", "pass if the validator is green and the agent changed "
             "nothing", default=False, kind="boolean", flag="--allow-no-change"),
     Setting("loop.trust_exit_code", "believe a validator that ends with 0, whatever it prints",

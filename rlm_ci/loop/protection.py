@@ -131,9 +131,9 @@ class Protection(Value):
         return kind or (protected.TESTS if self._is_test(path) else "")
 
     def is_of_tests(self, path: str, *, new: bool = False) -> bool:
-        """Whether an edit of a file is undone, and told apart: it is no part of a fix.
+        """Whether an edit of a file is left out of the result, and kept apart.
 
-        Of those that are ``new``, what tests are run with; a new test is welcome.
+        Where the file is ``new``, only one that tests are run with: a new test stays.
         """
         kind = self.kind_of(path)
         return kind == protected.HOOKS or (kind == protected.TESTS and not new)
