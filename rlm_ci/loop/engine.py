@@ -91,7 +91,7 @@ _SAID = 300
 
 
 class Ended(Value):
-    """The end of a loop, with what the validator or the tamper guard holds against it.
+    """The end of a loop, with what the validator or the guard holds against it.
 
     ``idled`` says why the agent's last turn failed, where all of them did and changed nothing.
     """

@@ -39,7 +39,7 @@ class Brief(Value):
     """What every role is told. Texts from files and commands are quoted here, not before.
 
     ``feedback`` is what the validator said, ``changes`` which files differ from the start,
-    ``findings`` what the tamper guard holds against them; ``protected`` are path patterns.
+    ``findings`` what the guard holds against the result; ``protected`` are path patterns.
     """
 
     goal: str
@@ -59,7 +59,7 @@ class Brief(Value):
             "validator": printable(self.validator[:500]).replace("`", "'"),
             "feedback": quoted("What the validator said", clip(self.feedback, FEEDBACK_LIMIT)),
             "changes": quoted("Files changed so far", clip(self.changes, NOTE_LIMIT)),
-            "findings": quoted("Forbidden edits", clip(self.findings, NOTE_LIMIT)),
+            "findings": quoted("What the guard found", clip(self.findings, NOTE_LIMIT)),
             "protected": [f"`{printable(one)}`" for one in self.protected],
             "allow_test_edits": self.allow_test_edits,
         }

@@ -104,8 +104,8 @@ def test_a_prompt_without_a_validator_and_with_forbidden_edits(workspace: Folder
     prompt = player.tasks[0].prompt
     assert "There is no validator." in prompt
     assert "Nothing has been changed so far." in prompt
-    assert "must be taken back" in prompt
-    assert "Forbidden edits:\n```\ntests/test_a.py: deleted\n```" in prompt
+    assert "The guard refuses the result because of these findings" in prompt
+    assert "What the guard found:\n```\ntests/test_a.py: deleted\n```" in prompt
     assert "except where the goal asks for it" in prompt
     assert "Leave these alone" not in prompt
 
