@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from hashlib import sha256
+
 from rlm_ci import files
 from rlm_ci.errors import UnavailableError
 from rlm_ci.loop import collected, fresh, inline_tests, outcomes, reporting
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from rlm_ci.runs.clock import Clock
 
 _SAID = 200
+#: Bytes of the name of a file; file systems allow 255, and a new one is written beside it first.
+_LONGEST = 180
 
 
 class Judge:
@@ -304,10 +309,19 @@ class Judge:
         found, self.canary, texts = probing.probe(tree, self._first, self._ran, self._hidden)
         self._probed = tree, found
         for path, text in texts.items():  # worth a look
-            place = self._path_of("rlm", f"canary-{self.iteration}", path.replace("/", "__"))
+            place = self._path_of("rlm", f"canary-{self.iteration}", _flat(path))
             files.write(place, text.encode("utf-8", "surrogateescape"), 0o600)
         return found
 
 
 def _judged(verdict: Verdict) -> Judged:
     return Judged(verdict.passed, verdict.feedback, verdict.findings, verdict.reason)
+
+
+def _flat(path: str) -> str:
+    """A path as the name of one file; where that is too long, its end, and a sign of the rest."""
+    name = path.replace("/", "__")
+    raw = os.fsencode(name)
+    if len(raw) <= _LONGEST:
+        return name
+    return f"{sha256(raw).hexdigest()[:12]}-{os.fsdecode(raw[-_LONGEST:])}"

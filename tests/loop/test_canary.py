@@ -280,6 +280,14 @@ def test_what_is_no_source_is_counted_as_not_read() -> None:
     assert canary.probe().line.endswith(", 3 files not read")
 
 
+@pytest.mark.parametrize("codec", ["rot13", "undefined", "idna", "punycode", "unicode_escape"])
+def test_a_codec_that_does_not_keep_a_text_is_not_read(codec: str) -> None:
+    content = f"# coding: {codec}\ndef test_a():\n    assert f() == 2\n".encode()
+    told = Told(Outcomes(complete=True), "", 0)
+    canary = Canary({"test_a.py": content}, Outcomes(), told, Project(FIXED), secret="0" * 32)
+    assert canary.probe().line.endswith(", 1 file not read")
+
+
 def test_what_did_not_run_is_told_by_name() -> None:
     def outcomes(*rows: tuple[str, str, str]) -> Outcomes:
         tests = (Outcome("a.py", name, state, case) for name, state, case in rows)

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from histories import GitRepo
 
+from rlm_ci import files
 from rlm_ci.git import Repository, discover
 from rlm_ci.loop import reporting
 from rlm_ci.loop.cell import Cell
@@ -376,6 +378,41 @@ def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_pa
         assert told(ran.outcomes) == {("tests/test_a.py", "test_a", ""): "passed"}
         assert ran.outcomes.held == {"tests/test_a.py"}
         assert ran.outcomes.opened == {"tests/a.txt"}
+
+
+DEEP = """
+import os
+from pathlib import Path
+def test_deep():
+    at = next(Path(OWN).glob("rlm-ci-*"))
+    for _ in range(1500):
+        os.chdir(at)
+        os.mkdir("a")
+        at = "a"
+"""
+
+
+def test_a_job_may_leave_anything_where_the_plugin_writes(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
+    repo.write("test_a.py", DEEP.replace("OWN", repr(str(own))))
+    repo.commit()
+    environ = dict(os.environ)
+    place = Repository(*discover(str(repo.path)), environ)
+    space = Workspace.create(str(tmp_path / "run"), place, environ, isolated=False)
+    cell = Cell(choose("none", environ), space, place.root, environ)
+    plan = Plan("goal", Terms(1, None), 60.0)
+    runs = Execution(plan, cell, Protection(), fact=produced, clock=Clock(produced))
+    try:
+        ran = runs.in_fresh("a", (sys.executable, "-m", "pytest"), space.snapshot.tree)
+        left = [one.name for one in own.iterdir() if one.name.startswith("rlm-ci-")]
+    finally:
+        files.clear(str(own))  # pytest could not remove it
+    assert told(ran.outcomes) == {("test_a.py", "test_deep", ""): "passed"}
+    assert not left
 
 
 @pytest.mark.parametrize(("more", "complete"), [

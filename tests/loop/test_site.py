@@ -10,7 +10,7 @@ import pytest
 from histories import GitRepo
 
 from rlm_ci.git import Repository, discover
-from rlm_ci.loop import disclosure, engine
+from rlm_ci.loop import disclosure, engine, judging
 from rlm_ci.loop.agent import Said
 from rlm_ci.loop.cell import Cell
 from rlm_ci.loop.command import Command
@@ -150,3 +150,12 @@ def test_status_and_patch_are_told_together(place: tuple[Path, Cell]) -> None:
     Path(space.path, "a.txt").write_text("other\n")
     tree = space.tree()
     assert space.account(tree) == (space.status(first, tree), space.patch(tree))
+
+
+def test_a_test_with_a_long_path_fits_into_one_name() -> None:
+    path = "/".join(["folder" * 10] * 6) + "/test_\udcff.py"
+    name = judging._flat(path)
+    assert len(os.fsencode(name)) < 220
+    assert name.endswith(".py")
+    assert name != judging._flat(f"other/{path}")
+    assert judging._flat("tests/test_a.py") == "tests__test_a.py"

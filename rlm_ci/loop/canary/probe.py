@@ -186,7 +186,10 @@ class Canary:
             if reader is None:
                 continue
             chance = Random(f"{self._secret}:{label}:{path}")  # noqa: S311 - see above
-            changed = reader.change(path, self._texts[path], names, chance, plain=plain)
+            try:
+                changed = reader.change(path, self._texts[path], names, chance, plain=plain)
+            except forms.UnreadableError:  # nested too deep to be changed: not probed
+                continue
             if changed.text != self._texts[path]:
                 texts[path] = changed.text
                 made.update(

@@ -206,8 +206,9 @@ class _Change:
         writer.spare = len(self._blank) - 1
         if claims.nested or not all(self._source.alone(claim.node) for claim in able):
             edits = []
+            alterable = set(map(id, able))
             for claim in claims.reversible:
-                if claim in able:
+                if id(claim) in alterable:
                     edits += writer.altered(claim, goes_on=False)
                 else:
                     edits += writer.reversed(claim)

@@ -74,8 +74,13 @@ def encoding(path: str, content: bytes) -> str:
 
 
 def decoded(path: str, content: bytes) -> str | None:
-    """The text of a file, its ends of lines as they are; None where it is no text."""
+    """The text of a file, its ends of lines as they are; None where it is no text.
+
+    Nor is what would be written in other bytes: a file may name any codec that Python has.
+    """
+    name = encoding(path, content)
     try:
-        return content.decode(encoding(path, content))
-    except UnicodeDecodeError:
+        text = content.decode(name)
+        return text if text.encode(name, "surrogateescape") == content else None
+    except (LookupError, UnicodeError):  # "rot13" is a codec of no text
         return None
