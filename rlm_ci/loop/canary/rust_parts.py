@@ -82,16 +82,18 @@ def restored(start: str, result: str) -> str | None:
 
 def _matched(items: list[_Item], theirs: list[_Item]) -> list[tuple[_Item, _Item | None]]:
     """Each item with what it is in the other version: the same, or the only one of its name."""
-    known: dict[tuple[str, bytes], list[_Item]] = {}
-    for one in theirs:
-        known.setdefault(one.key, []).append(one)
+    named_so: dict[tuple[str, bytes], list[_Item]] = {}
+    same: dict[tuple[tuple[str, bytes], tuple[str, ...]], list[_Item]] = {}
+    for one in reversed(theirs):
+        named_so.setdefault(one.key, []).append(one)
+        same.setdefault((one.key, tuple(one.conditions)), []).append(one)
     found: list[tuple[_Item, _Item | None]] = []
     kept: set[int] = set()
     for one in items:
-        alike = known.get(one.key, [])
-        same = [other for other in alike if other.conditions == one.conditions]
-        same = same or (alike if len(alike) == 1 else [])
-        match = next((other for other in same if other.start not in kept), None)
+        alike = named_so.get(one.key, [])
+        if (left := same.get((one.key, tuple(one.conditions)))) is None and len(alike) == 1:
+            left = [other for other in alike if other.start not in kept]
+        match = left.pop() if left else None
         found.append((one, match))
         kept |= {match.start} if match is not None else set()
     return found
