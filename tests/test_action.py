@@ -156,7 +156,7 @@ def _trap(workspace: Path, canary: Path) -> None:
 @pytest.fixture
 def spy(tmp_path: Path, made: Path) -> Iterator[Callable[..., dict[str, Any]]]:
     """Runs the spying action as GitHub does, in a workspace full of traps."""
-    canary = tmp_path / "canary"
+    canary = tmp_path / "sprung"
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     _trap(workspace, canary)
@@ -220,7 +220,7 @@ def test_inputs_that_are_not_given_are_empty(spy: Callable[..., dict[str, Any]])
 def test_hostile_inputs_arrive_as_they_are(
     template: str, spy: Callable[..., dict[str, Any]], made_for_models: Path, tmp_path: Path
 ) -> None:
-    text = template.format(canary=tmp_path / "canary")
+    text = template.format(canary=tmp_path / "sprung")
     seen = spy(made_for_models, **dict.fromkeys(METADATA["inputs"], text))
     for variable in _environment_names().values():
         assert seen["environ"][variable] == text
@@ -466,7 +466,7 @@ def test_hostile_text_stays_text(repo: GitRepo, base: str, made: Path, tmp_path:
     assert set(job.outputs) == OUTPUTS
     metrics = {part["id"]: part["metrics"] for part in _report(job)["parts"]}
     assert metrics["diff-budget"]["files"] == len(names)
-    assert not list(tmp_path.rglob("canary"))
+    assert not list(tmp_path.rglob("sprung"))
     assert [name for name, _, _ in job.commands if name in COMMANDS] == ["error"]
     assert not [text for text in _annotations(job) if text.startswith("pwn")]
     assert not [name for name, _, _ in job.commands if name in ("add-mask", "set-env", "add-path")]

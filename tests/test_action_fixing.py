@@ -328,4 +328,4 @@ def test_what_is_pushed_is_the_head_and_the_patch(page: str, repo: GitRepo, tmp_
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked[0] == "auth setup-git"
     assert all(f"--base=$(touch canary) --head={branch}" in line for line in asked[1:])
-    assert not list(tmp_path.rglob("canary"))
+    assert not list(tmp_path.rglob("sprung"))

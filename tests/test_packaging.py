@@ -239,6 +239,8 @@ def _imported() -> set[str]:
     known = set(sys.stdlib_module_names) | {"rlm_ci"}
     found: set[str] = set()
     for path in (ROOT / "rlm_ci").rglob("*.py"):
+        if path.parent.name == "pytest_plugin":  # it runs in the Python of a user's project
+            continue
         text = path.read_text("utf-8")
         # Of most files a look at the lines tells that there is nothing to find.
         told = re.findall(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([^#\n]+))", text, re.MULTILINE)

@@ -96,12 +96,16 @@ def _applied(source: Source, changes: list[tuple[list[str], tuple[Made, list[Edi
         text = source.edited(edit for _, (_, edits) in changes for edit in edits)
     if text is None:  # each for itself, but not together: one function in another
         changes, text = [], source.edited(())
-    told: dict[str, Made] = {}
+    told: dict[str, list[Made]] = {}
     for names, (made, _) in changes:
-        for name in names:  # a function may be defined twice
-            earlier = told[name].tokens if name in told else ()
-            told[name] = made.replace(tokens=earlier + made.tokens)
-    return Changed(text or "", told)
+        for name in names:
+            told.setdefault(name, []).append(made)
+    # A function may be defined twice: either may be the one that runs.
+    both = {
+        name: found[-1].replace(tokens=tuple(word for made in found for word in made.tokens))
+        for name, found in told.items()
+    }
+    return Changed(text or "", both)
 
 
 class _Index:
@@ -121,7 +125,7 @@ class _Index:
                     mixins.add(name)
                 continue
             self._all.setdefault(name, []).append(node)
-            if usual and node.name.startswith("test"):
+            if usual and node.name.startswith("test") and not _is_fixture(node):
                 self._usual.append((name, node))
         self._usual = [one for each in self._usual for one in self._as_run(*each, mixins)]
 
@@ -158,6 +162,11 @@ class _Index:
             waiting += [base for base in self._bases.get(place, ()) if base not in seen]
         shorter = _NUMBERED.sub("", name)
         return [node for node in self._all.get(shorter, ()) if node.decorator_list]
+
+
+def _is_fixture(node: Function) -> bool:
+    named = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+    return any("fixture" in (getattr(one, "attr", ""), getattr(one, "id", "")) for one in named)
 
 
 class _Change:

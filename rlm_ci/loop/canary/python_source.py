@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import builtins
 import io
 import itertools
@@ -29,6 +30,10 @@ COMPOUND = (
 #: As the tokenizer counts lines; no other character ends one.
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _BLANKS = b" \t\x0c"
+_ENDED = re.compile(rb"[ \t\x0c]*+(?:[#\r\n]|\Z)")
+_OWN = re.compile(rb"\bdef[ \t]+(assert\w+)")
+#: So many blank lines behind a test are looked at.
+_FEW = 50
 #: Where a statement may be given the line breaks that it had before.
 PAD = "\0"
 
@@ -49,6 +54,8 @@ class Source:
         except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError) as error:
             raise UnreadableError(f"no Python of this version: {error}") from None
         self._starts = [0, *(match.end() for match in _NEWLINE.finditer(self.raw))]
+        #: Functions of this file that are called like those of unittest.
+        self.own_asserts = {name.decode() for name in _OWN.findall(self.raw)}
         self.newline = found[0].decode() if (found := _NEWLINE.search(self.raw)) else "\n"
 
     def span(self, node: ast.AST) -> tuple[int, int]:
@@ -68,18 +75,17 @@ class Source:
 
     def indent(self, node: ast.AST) -> str:
         """What stands before a node on its line, where that is white space."""
-        start = self.span(node)[0]
-        before = self.raw[self._starts[self._line(start)] : start]
-        return before.decode() if not before.strip(_BLANKS) else ""
+        before = self._blanks_before(self.span(node)[0])
+        return "" if before is None else before.decode()
 
     def alone(self, node: ast.stmt) -> bool:
         """Whether no other statement stands on the lines of a node, so that it may be a block."""
         start, end = self.span(node)
         line = self._line(start)
-        above = self.raw[self._starts[max(line - 1, 0)] : self._starts[line]].rstrip(b"\r\n")
-        if self.raw[self._starts[line] : start].strip(_BLANKS) or above.endswith(b"\\"):
+        above = self.raw[max(self._starts[line] - 3, 0) : self._starts[line]].rstrip(b"\r\n")
+        if self._blanks_before(start) is None or above.endswith(b"\\"):
             return False
-        return self.raw[end : self.line_end(end)].strip(_BLANKS)[:1] in {b"", b"#"}
+        return bool(_ENDED.match(self.raw, end))
 
     def line_end(self, place: int) -> int:
         """Where the line ends that ``place`` stands on."""
@@ -89,7 +95,7 @@ class Source:
     def blank_lines(self, line: int) -> list[Edit]:
         """Edits that take out the blank lines behind a line, one by one."""
         found = []
-        for start, end in itertools.pairwise(self._starts[line:]):
+        for start, end in itertools.pairwise(self._starts[line : line + _FEW]):
             if self.raw[start:end].strip():
                 break
             found.append(Edit(start, end, ""))
@@ -120,11 +126,15 @@ class Source:
         return self._mark + text
 
     def _line(self, place: int) -> int:
-        low, high = 0, len(self._starts)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._starts[middle] <= place else (low, middle)
-        return low
+        return bisect.bisect_right(self._starts, place) - 1
+
+    def _blanks_before(self, place: int) -> bytes | None:
+        """The white space that alone stands before a place on its line."""
+        start = self._starts[self._line(place)]
+        at = place
+        while at > start and self.raw[at - 1] in _BLANKS:
+            at -= 1
+        return self.raw[start:place] if at == start else None
 
 
 def parsed(text: str) -> ast.Module:

@@ -62,7 +62,7 @@ class Writer:
         chosen = self._chance.choice(literals(claim))
         edit = self._source.replaced(chosen, another(chosen, self._chance))
         claimed = node.test if isinstance(node, ast.Assert) else call_of(node)
-        if claimed and (isinstance(node, ast.Assert) or meaning(claimed)):
+        if claimed and (isinstance(node, ast.Assert) or self._meaning(claimed)):
             new = self._expected(node, self._truth(claimed, edit), goes_on=goes_on)
         elif goes_on:
             rest = self._lines(node, "except Exception: pass", "else: return")
@@ -128,6 +128,8 @@ class Writer:
             f"assert False if ({text}{PAD}) else True, {said}",
             f"{value} = ({text}{PAD}); {words.decoy()}; assert not {value}, {said}",
         ]
+        if _lives(test):
+            return ways[0]
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             one, other = words.name(), words.name()
             left, right = self._source.text(test.left), self._source.text(test.comparators[0])
@@ -147,7 +149,7 @@ class Writer:
         """A statement that fails where a call passes."""
         call, text = call_of(node), self._source.text(node)
         # By what it means: a failure behind it would say nothing of the call.
-        if call and meaning(call) and not isinstance(getattr(node, "value", None), ast.Await):
+        if call and self._meaning(call) and not isinstance(getattr(node, "value", None), ast.Await):
             return self._denied(node, call)
         ways = [f"{text}; {self.failing()}"]
         if call is None or self._plain:
@@ -162,7 +164,7 @@ class Writer:
 
     def _truth(self, test: ast.expr, *edits: Edit) -> str:
         """An expression that is true where a claim holds, with edits in it."""
-        if not isinstance(test, ast.Call) or not (said := meaning(test)):
+        if not isinstance(test, ast.Call) or not (said := self._meaning(test)):
             return self._source.text(test, edits)
         texts = []
         for one in test.args:
@@ -170,6 +172,9 @@ class Writer:
             inner = [edit for edit in edits if start <= edit.start <= edit.end <= end]
             texts.append(f"({self._source.text(one, inner)})")
         return said.format(*texts)
+
+    def _meaning(self, call: ast.AST) -> str:
+        return "" if callee(call) in self._source.own_asserts else meaning(call)
 
     def _guard(self, node: ast.If, test: str | None, body: str | None) -> list[Edit]:
         edits = [self._source.replaced(node.test, f"({test}{PAD})")] if test else []
@@ -234,6 +239,9 @@ class Writer:
     def _reworded_assert(self, node: ast.Assert) -> str:
         words, said, test = self._words, self._said, node.test
         one, other = words.name(), words.name()
+        if _lives(test):
+            text = self._source.text(test)
+            return f"{words.decoy()}; assert ({text}{PAD}), {said}; {words.decoy()}"
         if self._source.alone(node) and not self._chance.randrange(3):
             text = self._source.text(test)
             return f"if not ({text}{PAD}): {words.decoy()}; {self.fail}"
@@ -299,3 +307,18 @@ class Writer:
         chosen = self._chance.choice([way for way in ways if more[way] <= self.spare] or ways[:1])
         self.spare -= more[chosen]
         return chosen
+
+
+def _lives(test: ast.expr) -> bool:
+    """Whether both sides of a comparison make objects on their way, which may have one address.
+
+    In an assert, pytest keeps the first until the second is made.
+    """
+    return isinstance(test, ast.Compare) and all(
+        any(isinstance(inner, ast.Call) for one in ast.walk(side) for inner in _given(one))
+        for side in [test.left, *test.comparators]
+    )
+
+
+def _given(node: ast.AST) -> list[ast.expr]:
+    return [node.func, *node.args] if isinstance(node, ast.Call) else []
