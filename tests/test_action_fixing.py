@@ -312,7 +312,7 @@ def test_what_is_pushed_is_the_head_and_the_patch(page: str, repo: GitRepo, tmp_
 
     step = _jobs_of(page)[1]["steps"][-1]
     branch = "rlm-ci/fix-1"
-    given = {"BASE": "$(touch canary)", "BRANCH": branch, "NUMBER": "7", "GH_TOKEN": "a-token"}
+    given = {"BASE": "$(touch sprung)", "BRANCH": branch, "NUMBER": "7", "GH_TOKEN": "a-token"}
     assert set(step["env"]) <= set(given)
     environment = bare_environment(tmp_path / "home", put_python(bin_)) | {
         "RUNNER_TEMP": str(tmp_path), "ASKED": str(tmp_path / "asked"), **given,
@@ -327,5 +327,5 @@ def test_what_is_pushed_is_the_head_and_the_patch(page: str, repo: GitRepo, tmp_
     assert origin.sha(f"{branch}^") == repo.sha("HEAD^")
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked[0] == "auth setup-git"
-    assert all(f"--base=$(touch canary) --head={branch}" in line for line in asked[1:])
+    assert all(f"--base=$(touch sprung) --head={branch}" in line for line in asked[1:])
     assert not list(tmp_path.rglob("sprung"))
