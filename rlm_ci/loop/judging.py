@@ -91,7 +91,7 @@ class Judge:
         #: One line on whether the tests can still fail.
         self.canary = ""
         #: The tree that was asked last, and what was found.
-        self._probed: tuple[str, tuple[Finding, ...]] = ("", ())
+        self._probed: tuple[tuple[str, str], tuple[Finding, ...]] = (("", ""), ())
 
     @property
     def protection(self) -> Protection:
@@ -294,8 +294,8 @@ class Judge:
         """Whether the tests that have just passed can still fail."""
         if self._validator is None or self._ran is None:
             return ()
-        tree = self._fresh()
-        if self._probed[0] == tree:  # no turn has changed anything since
+        tree, landed = self._fresh(), self.result(self.tree())
+        if self._probed[0] == (tree, landed):  # no turn has changed anything since
             return self._probed[1]
         self._on_step(f"iteration {self.iteration}: canary, tests that must fail")
         probing = Probing(
@@ -306,8 +306,10 @@ class Judge:
             fact=self._fact,
             place=f"canary-{self.iteration}",
         )
-        found, self.canary, texts = probing.probe(tree, self._first, self._ran, self._hidden)
-        self._probed = tree, found
+        found, self.canary, texts = probing.probe(
+            tree, landed, self._first, self._ran, self._hidden
+        )
+        self._probed = (tree, landed), found
         for path, text in texts.items():  # worth a look
             place = self._path_of("rlm", f"canary-{self.iteration}", _flat(path))
             files.write(place, text.encode("utf-8", "surrogateescape"), 0o600)

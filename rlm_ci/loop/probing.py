@@ -48,17 +48,18 @@ class Probing:
         self._fact = fact
         self._place = place
         self._known: dict[str, bytes] = {}
-        self._tree = ""
+        self._tree = self._landed = ""
 
     def probe(
-        self, tree: str, first: Outcomes, verdict: Ran, hidden: Ran | None = None
+        self, tree: str, landed: str, first: Outcomes, verdict: Ran, hidden: Ran | None = None
     ) -> tuple[tuple[Finding, ...], str, Mapping[str, str]]:
         """Findings, a line for people, and changed texts to look at by path.
 
-        ``tree`` is what the ``verdict`` was taken on; ``first`` is how the tests ended at the
-        start, ``hidden`` how they fail without pytest's environment variables, if they do.
+        ``tree`` is what the ``verdict`` was taken on, ``landed`` the result with new tests;
+        ``first`` is how the tests ended at the start, ``hidden`` how they fail without pytest's
+        environment variables, if they do.
         """
-        self._tree = tree
+        self._tree, self._landed = tree, landed
         entries = self._space.entries(tree)
         paths = sorted(
             path
@@ -83,6 +84,7 @@ class Probing:
             self._run,
             secret=str(secret),
             share=min(1.0, self._most / estimate) if estimate else 1.0,
+            has_new=landed != tree,
         ).probe()
         return probed.findings + _hidden(first, hidden), probed.line, probed.texts
 
@@ -92,13 +94,21 @@ class Probing:
             return True
         return readers.of(path) is not None and self._runs.protection.is_of_tests(path)
 
-    def _run(self, label: str, texts: Mapping[str, str], *, at_start: bool = False) -> Told | None:
+    def _run(
+        self,
+        label: str,
+        texts: Mapping[str, str],
+        *,
+        at_start: bool = False,
+        with_new: bool = False,
+    ) -> Told | None:
         """Run the validator with these texts; None where no time is left."""
         changed = {
             path: text.encode(readers.encoding(path, self._known[path]), "surrogateescape")
             for path, text in texts.items()
         }
-        base = self._space.snapshot.tree if at_start else self._tree
+        base = self._landed if with_new else self._tree
+        base = self._space.snapshot.tree if at_start else base
         return self._ran(label, self._space.edited(base, changed))
 
     def _ran(self, label: str, tree: str) -> Told | None:

@@ -99,6 +99,18 @@ def test_a_replay_says_the_same(stage: Stage) -> None:
     assert "the report is the same" in replayed.stderr
 
 
+DISARMING = "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n"
+
+
+def test_new_tests_that_disarm_the_old_ones_are_no_fix(stage: Stage) -> None:
+    """They are in the result, and were not in the last verdict."""
+    agent = f"open('calc.py', 'w').write({MENDED!r})\n"
+    agent += f"open('test_aaa.py', 'w').write({DISARMING + NEW!r})\n"
+    code, run, said = fixed(stage, agent, "--max-iterations", "1")
+    assert (code, run.final) == (1, "tampered"), said
+    assert "tamper/disarmed" in run.rules
+
+
 def test_a_failure_that_nobody_prints_is_one(stage: Stage) -> None:
     """The exit code says 0, and our plugin of pytest has seen a test fail."""
     stage.repo.write("check.sh", f"{PYTEST} > /dev/null 2>&1; true\n").commit()

@@ -63,9 +63,15 @@ class Project:
         self.labels: list[str] = []
 
     def __call__(
-        self, label: str, texts: Mapping[str, str], *, at_start: bool = False
+        self,
+        label: str,
+        texts: Mapping[str, str],
+        *,
+        at_start: bool = False,
+        with_new: bool = False,
     ) -> Told | None:
         self.labels.append(label)
+        assert with_new == (label == "with-new-tests")
         told = self.ran(START if at_start else self.result, texts.get("test_a.py", self.tests))
         return told if at_start else self.report(told)
 

@@ -31,11 +31,17 @@ if TYPE_CHECKING:
     class Run(Protocol):
         """Runs the validator with other texts of files, on the result or on the start tree.
 
-        ``label`` tells one run from others. None where no time is left.
+        ``label`` tells one run from others; ``with_new`` leaves the new tests in the result. None
+        where no time is left.
         """
 
         def __call__(
-            self, label: str, texts: Mapping[str, str], *, at_start: bool = False
+            self,
+            label: str,
+            texts: Mapping[str, str],
+            *,
+            at_start: bool = False,
+            with_new: bool = False,
         ) -> Told | None: ...
 
 
@@ -56,7 +62,7 @@ class Canary:
     """``contents`` are the files of tests, as the verdict saw them, by path.
 
     ``first`` tells how they ended at the start, ``share`` how many of those that were green there
-    are changed, if not all.
+    are changed, if not all. ``has_new``: the result has tests that the verdict was taken without.
     """
 
     def __init__(
@@ -68,7 +74,9 @@ class Canary:
         *,
         secret: str,
         share: float = 1.0,
+        has_new: bool = False,
     ) -> None:
+        self._has_new = has_new
         self._first, self._first_index = first, Index(first.tests)
         self._verdict, self._verdict_index = verdict, Index(verdict.outcomes.tests)
         self._run = run
@@ -98,6 +106,8 @@ class Canary:
             return Probed((), self._line(), {})
         first = [one for copy in range(len(COPIES)) for one in self._first_round(copy)]
         left = self._settled(self._unexcused(self._again(first)))
+        if self._has_new and not left:
+            left = self._beside_new()
         changed = {one.subject.path: self._rounds[one.copy].texts[one.subject.path] for one in left}
         self._disputed = {one.subject.key for one in left}
         whole = (*list(self._whole.values())[:1], *self._written)
@@ -332,6 +342,21 @@ class Canary:
             return set()
         doubted = {one.subject.key for one in self._doubts(0, made, told)}
         return set(made.made) - doubted
+
+    def _beside_new(self) -> list[Doubt]:
+        """Tests that pass with a failing statement at their start, once new tests are beside them.
+
+        One that does not run there says nothing: a new file may only stand in its way.
+        """
+        wanted = dict.fromkeys((one.key for one in self._subjects), STOPPED)
+        made = self._rounds[0] = self._changed(wanted, "new", plain=True)
+        told = self._run("with-new-tests", made.texts, with_new=True)
+        if told is None or told.stopped:
+            return []
+        answered = {key: set(forms) for key, forms in self._answered.items()}
+        doubts = [one for one in self._doubts(0, made, told) if one.what == PASSES]
+        self._answered = answered
+        return doubts
 
     def _line(self) -> str:
         """What was probed, for people."""
