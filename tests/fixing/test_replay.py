@@ -24,8 +24,8 @@ ENDS = {
     "max_minutes": (BUSY, ("--max-minutes", "0.02"), 3),
     "no_progress": (Play([done()]), (), 3),
     "tampered": (
-        Play([call("delete", path="test_calc.py"), done()]),
-        ("--validator", "test ! -e test_calc.py"), 1,
+        Play([call("write", path="pytest.ini", content="[pytest]\naddopts = -q\n"), done()]),
+        ("--validator", "test -e pytest.ini"), 1,
     ),
     "budget_complete": (BUSY, ("--validator", "none", "--max-iterations", "1"), 0),
 }  # fmt: skip
