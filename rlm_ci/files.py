@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from rlm_ci.errors import StorageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 # O_BINARY: a file of Windows is opened as text, unless one asks.
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -254,6 +254,22 @@ def clear(place: str) -> None:
     except PermissionError:  # an agent has closed the folder that holds it
         os.chmod(os.path.dirname(place), stat.S_IRWXU)
         os.rmdir(place)
+
+
+@contextmanager
+def scratch(prefix: str) -> Iterator[str]:
+    """A folder of its own for a job, which is removed however deep the job has made it.
+
+    ``tempfile.TemporaryDirectory`` takes a frame of the stack for each level.
+    """
+    from tempfile import mkdtemp
+
+    place = mkdtemp(prefix=prefix)
+    try:
+        yield place
+    finally:
+        with suppress(OSError):
+            clear(place)
 
 
 def _emptied(folder: int) -> list[str]:

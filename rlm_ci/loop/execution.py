@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import suppress
-
 from rlm_ci import files
 from rlm_ci.errors import UnavailableError
 from rlm_ci.loop import reporting, tamper
@@ -194,8 +191,7 @@ class Execution:
         root = cell.place if cell.sandbox.isolated else copy.path if copy else cell.root
         env: dict[str, str] = {}
         extra: tuple[Mount, ...] = ()
-        folder = tempfile.mkdtemp(prefix="rlm-ci-")
-        try:
+        with files.scratch("rlm-ci-") as folder:
             if self.reporter:
                 plugin = self.reporter == PLUGIN
                 env = reporting.environment(
@@ -204,9 +200,6 @@ class Execution:
                 extra = reporting.mounts(folder) if cell.sandbox.isolated and plugin else ()
             ended = cell.command(argv, timeout, copy, env=env, extra=extra, keep=keep)
             return record_of(ended) | {"reported": reporting.collect(folder), "root": root}
-        finally:
-            with suppress(OSError):
-                files.clear(folder)  # the job may have made it deeper than Python's stack
 
     def _rewrote(self, before: str, after: str) -> tuple[str, ...]:
         """The protected paths that differ from one tree to the other."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from time import monotonic
 
+from rlm_ci import files
 from rlm_ci.errors import UnavailableError
 from rlm_ci.loop.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said
 from rlm_ci.loop.transcript import transcribe
@@ -155,7 +155,7 @@ class External:
         prompt = task.prompt.encode("utf-8", "surrogateescape")
         task.on_progress(f"{self.name} at work")
         if any(PROMPT_FILE in word for word in words):
-            with tempfile.TemporaryDirectory(prefix="rlm-ci-") as folder:
+            with files.scratch("rlm-ci-") as folder:
                 path = os.path.join(folder, "prompt.md")
                 with open(path, "wb") as stream:
                     stream.write(prompt)

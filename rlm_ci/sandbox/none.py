@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 
-from rlm_ci import streaming
+from rlm_ci import files, streaming
 from rlm_ci.errors import ConfigError
 from rlm_ci.sandbox.job import HOME, Job, is_below, ordered
 from rlm_ci.sandbox.watch import Watch
@@ -48,7 +48,7 @@ class Unsandboxed:
             )
         writable = [mount.source for mount in mounts if mount.writable]
         head = job.keep // 5
-        with tempfile.TemporaryDirectory(prefix="rlm-ci-home-") as scratch:
+        with files.scratch("rlm-ci-home-") as scratch:
             home = os.path.join(scratch, "home")
             os.mkdir(home)
             for mount in mounts:
