@@ -68,7 +68,11 @@ class Lock:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     # Somebody may have put another file there in between; that one is the lock.
                     if _is_at(path, descriptor):
-                        _sign(descriptor, now())
+                        try:
+                            _sign(descriptor, now())
+                        except OSError:
+                            os.unlink(path)
+                            raise
                         return cls(path, descriptor)
                 except BaseException:
                     os.close(descriptor)
@@ -147,6 +151,8 @@ def exclusive(folder: str, doing: str = "is writing to this folder") -> Iterator
             ) from None
         except StorageError as error:
             if not isinstance(error.__context__, FileNotFoundError):
+                with suppress(OSError):  # others may be in it
+                    os.rmdir(folder)
                 raise
     try:
         yield

@@ -152,6 +152,25 @@ def test_failures_with_exit_code_0_are_found() -> None:
     }
 
 
+class Quiet(Project):
+    """Its runner names failures alone, and one of the files holds tests for another runner."""
+
+    def ran(self, product: str, tests: str) -> Told:
+        told = super().ran(product, tests)
+        failed = tuple(one for one in told.outcomes.tests if one.state == FAILED)
+        return told.replace(outcomes=Outcomes(failed), judged=1)
+
+
+def test_tests_that_a_quiet_runner_does_not_run_are_not_held_against_a_fix() -> None:
+    tests = TESTS[TESTS.index("def test_tax") : TESTS.index("def test_names")]
+    project = Quiet(FIXED, tests)
+    other = b"def test_b():\n    assert 1 + 1 == 2\n"
+    contents = {"other/test_b.py": other, "test_a.py": tests.encode()}
+    first, verdict = project.ran(START, tests).outcomes, project.ran(FIXED, tests)
+    for secret in secrets():
+        assert Canary(contents, first, verdict, project, secret=secret).probe().findings == ()
+
+
 def test_a_failure_that_is_not_the_one_asked_for_is_found() -> None:
     def forged(told: Told) -> Told:
         tests = tuple(

@@ -220,8 +220,8 @@ class Writer:
         """A check of another expectation."""
         value = self._words.name()
         if goes_on and self._plain:
-            rest = self._lines(node, f"except Exception: {value} = False", f"if {value}: return")
-            return f"try: {value} = ({test}){rest}"
+            rest = self._lines(node, "except Exception: pass", "else: return")
+            return f"try: assert ({test}){rest}"
         if goes_on:
             rest = self._lines(node, "except AssertionError: pass", "else: return")
             return self._pick(node, (f"if ({test}{PAD}): return", f"try: assert ({test}){rest}"))
