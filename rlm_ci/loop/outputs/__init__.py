@@ -1,7 +1,8 @@
 """What tools print, turned into findings: one file a family of tools.
 
-A file of this package, found by being there, has ``TOOL`` (the name in ``analyzer:NAME``),
-``parse(printout)``, which yields findings, and, where the tool says how many tests it ran,
+A family is a row of the table in ``_line_patterns``, or a file of this package, found by being
+there. It has ``TOOL`` (the name in ``analyzer:NAME``), ``parse(printout)``, which yields findings,
+and, where the tool says how many tests it ran,
 ``tally(printout)``: a Tally, or None when the output is not its own. A runner of tests has
 ``outcomes(printout)`` as well: each test that it names, and how it ended. A parser never raises for
 what it reads, looks at each line a bounded number of times, and names no place that is not a
@@ -14,13 +15,14 @@ import os
 from itertools import islice
 
 from rlm_ci.loop.outcomes import PASSED, Outcomes, merged
+from rlm_ci.loop.outputs._line_patterns import TABLE
 from rlm_ci.loop.outputs._printout import MOST_FINDINGS, Printout, Tally
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-    from types import ModuleType
+    from typing import Any
 
     from rlm_ci.findings import Finding
     from rlm_ci.loop.outcomes import Outcome
@@ -40,14 +42,14 @@ class Reading(Value):
 def names() -> tuple[str, ...]:
     """The families, sorted."""
     found = (entry for entry in os.listdir(os.path.dirname(__file__)) if entry.endswith(".py"))
-    return tuple(sorted(entry[:-3] for entry in found if entry[0] not in "._"))
+    return tuple(sorted([*TABLE, *(entry[:-3] for entry in found if entry[0] not in "._")]))
 
 
-def load(name: str) -> ModuleType:
-    """The module of one family."""
+def load(name: str) -> Any:
+    """One family."""
     from importlib import import_module
 
-    return import_module(f"{__name__}.{name}")
+    return TABLE.get(name) or import_module(f"{__name__}.{name}")
 
 
 def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> Reading:
