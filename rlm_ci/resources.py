@@ -9,27 +9,26 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import contextmanager, nullcontext
 
-from rlm_ci import bounds, errors
+from rlm_ci import errors
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import FrameType
     from typing import Any
 
-    from jinja2 import Environment, nodes
-    from jinja2.compiler import Frame
+    from jinja2 import Environment
 
 #: How a user's template names the template that it overrides: ``{% extends "shipped/..." %}``.
 SHIPPED = "shipped/"
 
-#: Lines of a user's template, and calls that come of them, in one rendering. The largest page by
-#: a copy of the shipped template takes three fifths of it.
-TEMPLATE_STEPS = 5_000_000
-#: Seconds of a core that it may take, where many of its lines are slow ones.
+#: Seconds of a core that a user's template may take.
 TEMPLATE_SECONDS = 30
+#: Characters that it may make. The largest page has nine million.
+TEMPLATE_LENGTH = 20_000_000
 
 #: So many errors of an instance are weighed against each other; one is enough to refuse it.
 _ERRORS = 50
@@ -131,10 +130,9 @@ def load_template(
     line. A fault of a shipped template is a bug and stays what it is.
     """
     overrides = overrides or {}
-    work = bounds.Work() if overrides else None
     environment = (
-        _environment(overrides, autoescape=autoescape, work=work)
-        if work
+        _environment(overrides, autoescape=autoescape)
+        if overrides
         else _shipped(autoescape=autoescape)
     )
     try:
@@ -144,10 +142,7 @@ def load_template(
 
     def render(variables: Mapping[str, Any]) -> str:
         try:
-            if work is None:
-                return template.render(variables)
-            work.begin()
-            with _Steps(TEMPLATE_STEPS):
+            with _deadline() if overrides else nullcontext():
                 return template.render(variables)
         except Exception as error:
             raise _template_error(error, overrides) or error from error
@@ -155,67 +150,61 @@ def load_template(
     return render
 
 
-def _sandbox(work: bounds.Work | None) -> type[Environment]:
+def _sandbox() -> type[Environment]:
+    """Jinja's sandbox, with a limit on what one product makes.
+
+    Templates come from the base, never from a pull request's head: the limits are for mistakes.
+    The deadline is checked between two lines. So nothing but the machine's memory stops other
+    huge operations, such as a text that is doubled forty times or ``ljust(10**10)``; a run made
+    by a stranger, whose templates ``verify`` takes from it, can fail its own verification so.
+    """
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Sandbox(ImmutableSandboxedEnvironment):
-        """The sandbox, with a bound on what one operation can make."""
-
-        intercepted_binops = frozenset(("+", "-", "*", "**", "%"))
+        intercepted_binops = frozenset(("*", "**"))
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            bounds.operation(operator, left, right)
+            _require(_foreseen(operator, left, right))
             return super().call_binop(context, operator, left, right)
 
         def getattr(self, obj: Any, attribute: str) -> Any:
             if type(obj) is dict and attribute in obj and attribute not in _OF_DICTS:
                 return obj[attribute]  # as it would be found in the end, without two detours
-            if attribute in _PADDING and isinstance(obj, (str, bytes, int)):
-                return self.unsafe_undefined(obj, attribute)
             return super().getattr(obj, attribute)
 
-        def getitem(self, obj: Any, argument: Any) -> Any:
-            if isinstance(argument, str) and isinstance(obj, (str, bytes, int)):
-                return self.getattr(obj, argument)
-            return super().getitem(obj, argument)
-
-    return _bounded(Sandbox, work) if work else Sandbox
+    return Sandbox
 
 
-def _bounded(sandbox: type[Any], work: bounds.Work) -> type[Environment]:
-    """The sandbox for templates of the user's, whose ``work`` as a whole is bounded."""
-    from jinja2.compiler import CodeGenerator
-    from jinja2.runtime import markup_join, str_join
-
-    class Generator(CodeGenerator):
-        """Writes ``~`` as a call of ours."""
-
-        def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802 - Jinja's own name
-            self.write("environment.joined(context.eval_ctx.autoescape, (")
-            for argument in node.nodes:
-                self.visit(argument, frame)
-                self.write(", ")
-            self.write("))")
-
-    class Bounded(sandbox):  # type: ignore[misc]  # a class that is made as it is needed
-        code_generator_class = Generator
-        concat = staticmethod(work.concat)
-
-        def joined(self, escaped: bool, values: tuple[Any, ...]) -> Any:  # noqa: FBT001 - by our generator alone
-            bounds.printed(*values)
-            return work.made(markup_join(values) if escaped else str_join(values))
-
-        def call(self, context: Any, function: Any, /, *args: Any, **named: Any) -> Any:
-            return work.made(super().call(context, function, *work.call(function, args), **named))
-
-    return Bounded
+def _joined(pieces: Iterable[str]) -> str:
+    """The output of a user's template, or of a block in it."""
+    found, length = [], 0
+    for piece in pieces:
+        found.append(piece)
+        length += len(piece)
+        try:
+            _require(length)
+        except OverflowError as error:
+            if hasattr(pieces, "throw"):
+                pieces.throw(error)  # where it stands: the error then tells the line
+            raise
+    return "".join(found)
 
 
-def _finalized(value: Any) -> Any:
-    """What is printed, looked at first: a list prints all that it holds."""
-    if not isinstance(value, (str, int, float)):
-        bounds.printed(value)
-    return value
+def _require(length: int) -> None:
+    if length > TEMPLATE_LENGTH:
+        raise OverflowError(f"a text, list or number of length {length:,} is too long")
+
+
+def _foreseen(operator: str, left: Any, right: Any) -> int:
+    """How long a product or a power will be, in characters, items or bits."""
+    if hasattr(right, "__len__"):
+        left, right = right, left
+    if not isinstance(right, int):
+        return 0
+    if hasattr(left, "__len__"):
+        return len(left) * right
+    bits = left.bit_length() if isinstance(left, int) else 0
+    return bits * right if operator == "**" else bits + right.bit_length()
 
 
 #: The environment of our own templates, by whether it escapes. It keeps what it has compiled, and
@@ -225,13 +214,11 @@ _SHIPPED: dict[bool, Environment] = {}
 
 def _shipped(*, autoescape: bool) -> Environment:
     if autoescape not in _SHIPPED:
-        _SHIPPED[autoescape] = _environment({}, autoescape=autoescape, work=None)
+        _SHIPPED[autoescape] = _environment({}, autoescape=autoescape)
     return _SHIPPED[autoescape]
 
 
-def _environment(
-    overrides: Mapping[str, str], *, autoescape: bool, work: bounds.Work | None
-) -> Environment:
+def _environment(overrides: Mapping[str, str], *, autoescape: bool) -> Environment:
     from jinja2 import FunctionLoader, StrictUndefined
 
     def load(name: str) -> tuple[str, str, Callable[[], bool]] | None:
@@ -242,8 +229,7 @@ def _environment(
             return None
         return read_template(name.removeprefix(SHIPPED)), shipped, lambda: True
 
-    environment = _sandbox(work)(
-        finalize=_finalized if work else None,
+    environment = _sandbox()(
         loader=FunctionLoader(load),
         undefined=StrictUndefined,
         autoescape=autoescape,
@@ -251,19 +237,9 @@ def _environment(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for name in ("format", "center"):
-        del environment.filters[name]
-    if work:
-        filters = environment.filters.items()
-        environment.filters = {name: work.filter(name, one) for name, one in filters}
+    if overrides:
+        environment.concat = _joined  # type: ignore[method-assign]  # a hook of Jinja's
     return environment
-
-
-#: Methods of text and numbers that take a width, or a table, which nothing bounds.
-_PADDING = frozenset(
-    ("center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map", "__format__",
-     "translate", "to_bytes")
-)  # fmt: skip
 
 
 #: What a template may mean by ``.items`` is the method, whatever keys there are.
@@ -305,35 +281,19 @@ def _template_error(error: Exception, overrides: Mapping[str, str]) -> errors.Co
     )
 
 
-class _Steps:
-    """Ends a rendering that does not end by itself, by counting executed lines and calls.
+@contextmanager
+def _deadline() -> Iterator[None]:
+    """End a rendering that does not end by itself: between two lines of a user's template."""
+    until = time.thread_time() + TEMPLATE_SECONDS
 
-    The sandbox bounds what a template may touch, not how long it may loop, and a count
-    gives the same answer on every machine, where a clock would not; that is for lines that
-    take long each.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._left = limit
-
-    def __enter__(self) -> None:
-        import jinja2
-
-        self._previous = sys.gettrace()
-        self._ours = (bounds.__file__, __file__, os.path.dirname(jinja2.__file__))
-        self._until = time.thread_time() + TEMPLATE_SECONDS
-        sys.settrace(self._step)
-
-    def __exit__(self, *_error: object) -> None:
-        sys.settrace(self._previous)
-
-    def _step(self, frame: FrameType, _event: str, _argument: object) -> Any:
-        place = frame.f_code.co_filename
-        if place.startswith(self._ours):
-            return None  # it is called by each line of a template, and comes to an end
-        self._left -= 1
-        late = self._left % 1024 == 0 and time.thread_time() > self._until
-        if self._left < 0 or late:
+    def step(frame: FrameType, _event: str, _argument: object) -> Any:
+        if time.thread_time() > until:
             raise OverflowError("it does not come to an end")
-        # So do the lines of a shipped template; how often it is called is the other's doing.
-        return self._step if place.startswith(_FRAME) else None
+        return step if frame.f_code.co_filename.startswith(_FRAME) else None
+
+    previous = sys.gettrace()
+    sys.settrace(step)
+    try:
+        yield
+    finally:
+        sys.settrace(previous)

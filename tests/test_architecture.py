@@ -29,7 +29,7 @@ PACKAGE = ROOT / "rlm_ci"
 SYSTEMS = ("checks", "loop", "recursion", "publishing")
 #: Each room may import those above it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "values", "dates", "texts", "markdown", "bounds", "line_references"),
+    ("errors", "values", "dates", "texts", "markdown", "line_references"),
     ("findings", "secret_names", "secret_forms", "token_forms"),
     ("globs", "hardening", "settings", "table", "resources", "redaction", "installation"),
     ("process", "files", "patches", "grammars"),
