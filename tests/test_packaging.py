@@ -29,7 +29,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf
 DATA = ("templates", "schemas")
 EXPORTS = (
     "requirements.lock", "requirements-models.lock", "requirements-build.lock",
-    "requirements-dev.lock",
+    "requirements-docs.lock", "requirements-dev.lock",
 )  # fmt: skip
 #: Where a stranger's uv and pip get the packages from.
 PUBLIC = ("https://pypi.org/simple", "https://files.pythonhosted.org/packages/")

@@ -201,6 +201,7 @@ MORE = {
     "dogfood-publish.yml": {
         "actions": "read", "checks": "write", "contents": "read", "pull-requests": "write",
     },
+    "docs.yml deploy": {"id-token": "write", "pages": "write"},
     "wiki.yml": {"contents": "write", "pull-requests": "write"},
     "release.yml pypi": {"attestations": "write", "id-token": "write"},
     "release.yml github": {"contents": "write"},
