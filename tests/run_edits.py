@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from conftest import Ended
 
-#: What docs/runs.md says is no evidence.
+#: What docs/runs-reference.md says is no evidence.
 NO_EVIDENCE = (".lock", "runner.log", "rlm/git/", "rlm/work/", "rlm/verdict/")
 
 

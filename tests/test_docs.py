@@ -104,7 +104,7 @@ def test_configurations_in_the_documents_are_valid() -> None:
 
 
 def test_every_end_of_a_fix_loop_is_told_with_its_exit_code() -> None:
-    text = (TOP / "docs" / "fix.md").read_text(encoding="utf-8")
+    text = (TOP / "docs" / "fix-reference.md").read_text(encoding="utf-8")
     told = {
         status: code
         for names, code in re.findall(
@@ -117,7 +117,7 @@ def test_every_end_of_a_fix_loop_is_told_with_its_exit_code() -> None:
 
 
 def test_every_rule_of_the_tamper_guard_is_told() -> None:
-    text = (TOP / "docs" / "fix.md").read_text(encoding="utf-8")
+    text = (TOP / "docs" / "fix-reference.md").read_text(encoding="utf-8")
     source = "".join(path.read_text(encoding="utf-8") for path in (PACKAGE / "loop").rglob("*.py"))
     rules = set(re.findall(r'_finding\(\s*"([\w-]+)"', source))
     rules |= set(re.findall(r'"tamper/([\w-]+)"', source))

@@ -39,7 +39,7 @@ def needs(stage: Stage, validator: str = NEEDS, agent: str = AGENT) -> tuple[str
 
 
 def test_what_passes_in_the_working_copy_alone_is_told(stage: Stage) -> None:
-    """docs/fix.md: the reason and the feedback say so, and name loop.setup."""
+    """docs/fix-reference.md: the reason and the feedback say so, and name loop.setup."""
     prepare(stage)
     _, code, run = needs(stage)
     assert (code, run.final) == (3, "no_progress")
@@ -139,7 +139,7 @@ class Breaking(Play):
 
 
 def test_what_was_done_before_an_error_is_kept(stage: Stage) -> None:
-    """docs/fix.md: the patch and what it cost, and the exit code of the error."""
+    """docs/fix-reference.md: the patch and what it cost, and the exit code of the error."""
     play = Breaking([USELESS, done()], [MEND, done()])
     stage.llm.script(play)
     ended, run = stage.fixed()
