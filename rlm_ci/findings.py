@@ -251,6 +251,9 @@ class Evidence(Value):
     reanchored: int = 0
     rejected: int = 0
 
+    def __add__(self, other: Evidence) -> Evidence:
+        return Evidence(*(getattr(self, name) + getattr(other, name) for name in self._fields))
+
 
 class Subject(Value):
     """What was judged: commits are full object ids; ``worktree`` when it was not committed."""

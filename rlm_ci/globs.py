@@ -1,10 +1,17 @@
-"""Path patterns of the settings: the ones of ``.gitignore``, by ``pathspec``."""
+"""Path patterns of the settings: the ones of ``.gitignore``, by ``pathspec``; known file names."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+#: What package managers write to pin versions.
+LOCK_FILES = frozenset((
+    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
+    "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "Cargo.lock", "go.sum",
+    "composer.lock", "Gemfile.lock", "flake.lock", "gradle.lockfile",
+))  # fmt: skip
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:

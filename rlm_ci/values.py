@@ -3,7 +3,7 @@
 A Git hook has about 10 ms for everything, and ``dataclasses`` alone (through ``inspect``)
 takes them. A subclass of :class:`Value` lists its fields as annotations, defaults behind
 them, exactly as a frozen dataclass does; type checkers see it as one. A :class:`Row` is
-the same for what comes by the thousand.
+the same for what comes by the thousand. A :class:`Closing` has a ``close`` for ``with``.
 """
 
 from __future__ import annotations
@@ -74,6 +74,19 @@ class Value:
     def replace(self, **changes: Any) -> Self:
         """A copy with ``changes`` in place of the fields that they name."""
         return type(self)(**{**{name: getattr(self, name) for name in self._fields}, **changes})
+
+
+class Closing:
+    """What ``with`` closes at its end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        raise NotImplementedError
 
 
 if TYPE_CHECKING:

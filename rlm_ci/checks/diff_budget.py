@@ -15,7 +15,7 @@ from rlm_ci import dates
 from rlm_ci.errors import ConfigError
 from rlm_ci.files import storage_error
 from rlm_ci.findings import Finding, Part, Severity
-from rlm_ci.globs import matcher
+from rlm_ci.globs import LOCK_FILES, matcher
 from rlm_ci.settings import Setting
 from rlm_ci.texts import count, printable
 
@@ -65,11 +65,6 @@ HOOKS = {
 }
 POLICY_FILES = (".gitattributes",)
 
-LOCK_FILES = frozenset({
-    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
-    "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "Cargo.lock", "go.sum",
-    "composer.lock", "Gemfile.lock", "flake.lock", "gradle.lockfile",
-})  # fmt: skip
 IGNORED_FOLDERS = ("node_modules", "dist")
 IGNORED_AT_ROOT = (".runs/", "archives/", "out/")
 LABEL = "diff-budget-override"

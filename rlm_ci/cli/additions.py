@@ -102,7 +102,7 @@ def _with_review(
     report = report.replace(
         parts=(*report.parts, part),
         coverage=told.coverage,
-        evidence=_sum(report.evidence, told.evidence),
+        evidence=report.evidence + told.evidence,
         usage=_added(report.usage, told.usage),
     )
     return Added(report, kept)
@@ -283,10 +283,6 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
         findings,
         evidence=Evidence(places, places, 0, 0),
     )
-
-
-def _sum(one: Evidence, other: Evidence) -> Evidence:
-    return Evidence(*(getattr(one, name) + getattr(other, name) for name in Evidence._fields))
 
 
 def _added(one: Usage, other: Usage) -> Usage:

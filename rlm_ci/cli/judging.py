@@ -182,7 +182,7 @@ def judge(
     judged = tuple(task.change for task in found)
     name = repository_name(judged, options, repository, look=with_repository_name)
     level = min(levels, default=level)  # of several changes, the strictest
-    evidence = _sum([part.evidence for part in parts if part.evidence])
+    evidence = sum((part.evidence for part in parts if part.evidence), Evidence())
     report = Report(_subject(judged, name), level, tuple(parts), evidence=evidence)
     return Judgement(_redacted(report, options), options, repository, tuple(obeyed))
 
@@ -312,11 +312,6 @@ def from_remote(repository: Repository, server_url: str) -> str | None:
         if url.startswith(prefix):
             return _slug(url.removeprefix(prefix))
     return None
-
-
-def _sum(counts: Sequence[Evidence]) -> Evidence:
-    names = Evidence._fields
-    return Evidence(*(sum(getattr(one, name) for one in counts) for name in names))
 
 
 def read_templates(judgement: Judgement) -> dict[str, str]:

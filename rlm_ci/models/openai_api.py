@@ -27,13 +27,12 @@ from rlm_ci.models.refusals import RefusedError
 from rlm_ci.models.wire import OverError, Wire, proxy_error
 from rlm_ci.redaction import Redactor
 from rlm_ci.texts import printable
-from rlm_ci.values import Value
+from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
-    from typing import Any, Final, Self
+    from typing import Any, Final
 
     import httpx2
 
@@ -66,7 +65,7 @@ class Patience(Value):
     longest: float = 60
 
 
-class OpenAIModel:
+class OpenAIModel(Closing):
     """A model behind ``base_url``; one client for all threads, made when first asked.
 
     With ``azure_api_version``, ``base_url`` is the Azure resource's, and the model's name is
@@ -143,17 +142,6 @@ class OpenAIModel:
             client, self._client, self._http = self._client, None, None
         if client is not None:
             client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # -- one attempt ------------------------------------------------------------------------
 

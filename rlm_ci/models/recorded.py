@@ -18,12 +18,12 @@ from rlm_ci.models import Completion, SpentError, failures, turns
 from rlm_ci.models.facts import COMPLETION, VERSION, Facts
 from rlm_ci.runs.journal import Journal
 from rlm_ci.texts import encodable, printable
+from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from types import TracebackType
-    from typing import Any, Final, NoReturn, Self, TypeVar
+    from typing import Any, Final, NoReturn, TypeVar
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Model, Request
@@ -40,7 +40,7 @@ FILE: Final = "calls.jsonl"
 _TRIES: Final = 2
 
 
-class Record:
+class Record(Closing):
     """The facts of a run, for all of its threads; in memory are only their places in the file.
 
     ``calls`` are the completions that were asked for now, ``replayed`` those that were found,
@@ -196,17 +196,6 @@ class Record:
             facts.close()
         if self._journal is not None:
             self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _fact(self, kind: str, identity: Identity, produce: Produce) -> dict[str, Any]:
         while True:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.globs import matcher
+from rlm_ci.globs import LOCK_FILES, matcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,11 +39,6 @@ WORDS = (
     OWN, GENERATED, VENDORED, BINARY,
 )  # fmt: skip
 
-LOCK_FILES = frozenset((
-    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
-    "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "Pipfile.lock", "Cargo.lock", "go.sum",
-    "composer.lock", "Gemfile.lock", "flake.lock", "gradle.lockfile",
-))  # fmt: skip
 #: Where runs are kept.
 _RUNS = ".runs/"
 _ATTRIBUTES = ".gitattributes"

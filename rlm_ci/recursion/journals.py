@@ -20,11 +20,11 @@ from rlm_ci import files, process
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.recursion import coverage, earlier, gathering, hiding, lines, recovery
 from rlm_ci.recursion.nodes import CANCELLED, NodeResult, Traced
+from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
     from typing import Any, Final, Self
 
     from rlm_ci.recursion.earlier import Earlier
@@ -60,7 +60,7 @@ RUN_CANCELLED = "run_cancelled"
 RUN_RESUMED = "run_resumed"
 
 
-class Journals:
+class Journals(Closing):
     """The three journals of a run, open for the one process that holds it.
 
     ``recovered`` says what a kill had left and was cut off. After an error of the disk nothing
@@ -425,17 +425,6 @@ class Journals:
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _as_read(traced: Traced) -> Traced:

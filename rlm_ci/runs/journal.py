@@ -17,17 +17,17 @@ from zlib import crc32
 from rlm_ci import files
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.runs import records
+from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
-    from typing import Any, NoReturn, Self
+    from typing import Any, NoReturn
 
 _BLOCK = 64 << 10
 
 
-class Journal:
+class Journal(Closing):
     """A journal open for writing, safe for many threads.
 
     ``seq`` is the number of its last record; ``recovered`` how many bytes of a torn tail were
@@ -133,17 +133,6 @@ class Journal:
             with self._lock:
                 descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _write_rest(self, line: bytes, count: int) -> None:
         """Go on behind a short write of ``count`` bytes."""

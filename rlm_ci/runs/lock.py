@@ -12,13 +12,11 @@ from contextlib import contextmanager, suppress
 
 from rlm_ci import files
 from rlm_ci.errors import LockedError, StorageError, UnavailableError
-from rlm_ci.values import Value
+from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
-    from typing import Self
 
 _LIMIT = 4096
 _TRIES = 100
@@ -45,7 +43,7 @@ class Holder(Value):
     alive: bool
 
 
-class Lock:
+class Lock(Closing):
     """A lock that this process holds until ``release``."""
 
     def __init__(self, path: str, descriptor: int) -> None:
@@ -117,16 +115,7 @@ class Lock:
         finally:
             os.close(descriptor)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.release()
+    close = release
 
 
 @contextmanager

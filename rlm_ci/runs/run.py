@@ -21,6 +21,7 @@ from rlm_ci.runs.lock import NAME as LOCK
 from rlm_ci.runs.lock import Lock, holder
 from rlm_ci.runs.manifest import Child, Command, Manifest
 from rlm_ci.texts import encodable
+from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Step:
         self._run.add_child(child, self._entry.replace(sub_run_id=child.run_id))
 
 
-class Run:
+class Run(Closing):
     """A run that this process holds. Everything said to it is redacted before it is written.
 
     ``out`` is the folder of all tasks' ``state.json``; ``now`` gives seconds since the epoch.
@@ -142,12 +143,6 @@ class Run:
         except BaseException:
             lock.release()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     @property
     def id(self) -> str:

@@ -26,6 +26,7 @@ from rlm_ci.recursion.context.pieces import Piece
 from rlm_ci.recursion.context.pointers import Chunk, PointerError, Pointers, chunk_id
 from rlm_ci.recursion.context.search import search
 from rlm_ci.texts import count, printable
+from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _BEFORE = 4
 _HINT = "build it again: rlm-ci context build SOURCE"
 
 
-class Context:
+class Context(Closing):
     """An object that is open for reading; threads may share it.
 
     Nothing is read again to see whether the source still is what it was: :meth:`verify` does.
@@ -103,12 +104,6 @@ class Context:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_descriptor", -1) >= 0:

@@ -291,7 +291,7 @@ class Review:
             merged,
             notes=(*self._told(node), *analysis["notes"], *looked.notes, *notes),
             uncovered=uncovered,
-            counts=_sum([Evidence(*analysis["counts"]), looked.counts, checked]),
+            counts=Evidence(*analysis["counts"]) + looked.counts + checked,
             metrics=metrics,
             data={
                 **self._kept((*claims, *carried)),
@@ -350,7 +350,7 @@ class Review:
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
         found = dedup.merge(one for child in children for one in child.findings)
         carried, checked = self._carried(node, ask)
-        counts = _sum([*(child.counts for child in children), checked])
+        counts = sum((child.counts for child in children), checked)
         claims = [one for child in children for one in child.data.get("claims", ())]
         below = (note for child in children for note in child.notes)
         notes = (*self._told(node), *dict.fromkeys(below))
@@ -359,7 +359,7 @@ class Review:
             drawn = draw(ask, self._new(found))
             found = dedup.merge((*found, *drawn.found))
             claims += [one.finding.to_dict() for one in drawn.found]
-            counts = _sum([counts, drawn.counts])
+            counts += drawn.counts
             notes = (*notes, *drawn.notes)
             uncovered = ((".", drawn.uncovered),) if drawn.uncovered else ()
         if carried:
@@ -427,10 +427,6 @@ def _confidence(task: Task, known: Container[str], *, is_read: bool) -> float:
         total += size
         weighted += size * sure
     return round(weighted / total, 4) if total else 1.0
-
-
-def _sum(counts: Sequence[Evidence]) -> Evidence:
-    return Evidence(*(sum(getattr(one, name) for one in counts) for name in Evidence._fields))
 
 
 def _summary(found: Sequence[Traced], metrics: Mapping[str, float]) -> str:

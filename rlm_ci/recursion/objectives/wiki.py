@@ -9,7 +9,6 @@ from rlm_ci.recursion.wiki.facts import facts_of, pack, shifted
 from rlm_ci.recursion.wiki.prose import (
     Told,
     Whole,
-    added,
     digest_of,
     grounds,
     merged,
@@ -106,7 +105,7 @@ class Wiki:
             for key in ("prose", "shown"):
                 for path, rows in child.data[key].items():
                     data[key].setdefault(path, []).extend(rows)
-            counts = added(counts, child.counts)
+            counts += child.counts
         files = int(sum(child.metrics["files"] for child in alive))
         found = NodeResult(
             node.id,
@@ -130,7 +129,7 @@ class Wiki:
         return found.replace(
             status=PARTIAL if whole.uncovered else found.status,
             uncovered=(*found.uncovered, *whole.uncovered),
-            counts=added(found.counts, whole.counts),
+            counts=found.counts + whole.counts,
             data=data,
         )
 

@@ -333,7 +333,3 @@ class _Opener:
         by = source.line_start - 1
         said = self._lines[source].said(text, start - by, end - by)
         return None if said is None else said.replace(line_start=start, line_end=end)
-
-
-def added(one: Evidence, other: Evidence) -> Evidence:
-    return Evidence(*(getattr(one, field) + getattr(other, field) for field in one._fields))
