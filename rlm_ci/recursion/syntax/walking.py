@@ -17,31 +17,22 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Protocol
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tree_sitter import Node
 
-    class Dialect(Protocol):
-        """What a file of ``dialects`` has.
-
-        ``COMMENTS`` are the kinds of node that are comments, ``LEADS`` those that belong to the
-        definition after them, ``OPEN`` those that may follow the words on a whole file.
-        """
-
-        COMMENTS: frozenset[str]
-        LEADS: frozenset[str]
-        OPEN: frozenset[str]
-
-        def visit(self, walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-            """Look at one node that stands at the top level, or in the body of a definition."""
-
+    #: Looks at a node of its kind, which stands at the top level or in the body of a definition.
+    Handler = Callable[["Walk", "Scope", Node, "Note"], None]
 
 _DIALECTS = {
     "C": "c", "C++": "c", "C#": "csharp", "Go": "go", "Java": "java",
     "JavaScript": "javascript", "TypeScript": "javascript", "TSX": "javascript", "PHP": "php",
     "Python": "python", "Ruby": "ruby", "Rust": "rust",
 }  # fmt: skip
+#: What a definition may hold others in.
+_HOLDERS = frozenset({"class", "interface", "enum", "struct", "trait", "module"})
+_ANNOTATIONS = ("annotation", "marker_annotation", "attribute_list")
+_MODIFIERS = ("modifiers", "modifier", "visibility_modifier", "attribute_list")
 #: Definitions within definitions that are followed.
 _DEEPEST = 40
 _MARK = re.compile(r"^\s*(?:/\*+!?|//[/!]*|\*+/|\*(?!\*)|#+|--+)?\s?")
@@ -65,7 +56,6 @@ class Scope(Value):
     prefix: str = ""
     kind: str = ""
     state: str = ""
-    depth: int = 0
 
 
 class Note(Value):
@@ -73,6 +63,21 @@ class Note(Value):
 
     comments: tuple[Node, ...] = ()
     leads: tuple[Node, ...] = ()
+
+
+class Dialect(Value):
+    """What a file of ``dialects`` says of its language: who looks at which kind of node.
+
+    In those of ``through`` the definitions go on, ``comments`` are comments, ``leads`` belong to
+    the definition after them, and ``opening`` may follow the words on a whole file.
+    """
+
+    handlers: Mapping[str, Handler]
+    through: frozenset[str] = frozenset()
+    comments: frozenset[str] = frozenset({"comment"})
+    leads: frozenset[str] = frozenset()
+    opening: frozenset[str] = frozenset()
+    finish: Callable[[Walk], None] | None = None
 
 
 class Walk:
@@ -97,6 +102,8 @@ class Walk:
         self.members: list[tuple[str, str, Node, Node, Note]] = []
         #: What a word alone, such as ``private``, says of what follows it.
         self.access = ""
+        #: How many bodies it is in.
+        self.depth = 0
         self._tests: list[int] = []
 
     # ── what dialects ask ──
@@ -144,24 +151,55 @@ class Walk:
         """A definition; returns the scope of what stands in it."""
         full = f"{scope.prefix}{clipped(name, 200)}"
         self.names.add(full)
-        first = note.leads[0] if note.leads else node
-        doc, doc_start, doc_end = self._words(note.comments)
-        self.symbols.append(
-            Symbol.of(
-                (
-                    kind,
-                    full,
-                    first.start_point.row + 1,
-                    _last_row(node) + 1,
-                    is_public,
-                    head,
-                    doc,
-                    doc_start,
-                    doc_end,
-                )
-            )
-        )
-        return Scope(f"{full}.", kind, "", scope.depth + 1)
+        start = (note.leads[0] if note.leads else node).start_point.row + 1
+        words = self._words(note.comments)
+        row = (kind, full, start, _last_row(node) + 1, is_public, head, *words)
+        self.symbols.append(Symbol.of(row))
+        return Scope(f"{full}.", kind)
+
+    def declare(
+        self, kind: str, node: Node, scope: Scope, note: Note, since: int, *, is_public: bool
+    ) -> str:
+        """Define what ``node`` names, and what its body holds; returns the name, or ``""``.
+
+        The head begins at the byte ``since``.
+        """
+        fields = self.fields(node)
+        if "name" not in fields:
+            return ""
+        body = fields.get("body")
+        name, head = self.text(fields["name"]), self.head(since, body or node.end_byte)
+        inner = self.define(kind, name, node, scope, note, head, is_public=is_public)
+        if body is not None and kind in _HOLDERS:
+            self.body(body, inner)
+        return name
+
+    def each(  # noqa: PLR0917 - as ``define``
+        self, kind: str, node: Node, part: str, scope: Scope, note: Note, head: str = "",
+        *, is_public: bool, within: Node | None = None,
+    ) -> None:  # fmt: skip
+        """Define what each ``part`` of a node names (a field, or a kind of node), by one head.
+
+        They stand directly ``within`` the node, or there; ``""`` is the node itself.
+        """
+        for field, child in grammars.parts(within or node) if part else [("", node)]:
+            name = self.fields(child).get("name") if part in ("", field, child.type) else None
+            if name is not None:
+                shown = head or self.line(node)
+                self.define(kind, self.text(name), node, scope, note, shown, is_public=is_public)
+
+    def modifiers(self, node: Node) -> tuple[set[str], int, str]:
+        """The modifiers of a declaration, where its text begins behind annotations, and these."""
+        words, since, notes = set(), node.start_byte, ""
+        for _, child in grammars.parts(node):
+            inner = grammars.parts(child) if child.type == "modifiers" else [("", child)]
+            for one in (one for _, one in inner if child.type in _MODIFIERS):
+                if one.type in _ANNOTATIONS:
+                    since = one.end_byte
+                    notes += self.text(one)
+                else:
+                    words.add(self.text(one))
+        return words, since, notes
 
     def enter(
         self, kind: str, name: str, node: Node, at: Node | None = None, *, whole: bool = False
@@ -174,18 +212,13 @@ class Walk:
         self,
         module: str,
         names: tuple[str, ...],
-        node: Node,
+        at: Node | int,
         level: int = 0,
         called: tuple[str, ...] = (),
     ) -> None:
-        """An import."""
-        row = node.start_point.row + 1
-        self.imports.append(Import.of((module.strip(), names, row, level, called)))
-
-    @staticmethod
-    def imported(module: str, line: int) -> Import:
-        """An import that was found in the text alone."""
-        return Import.of((module, (), line, 0, ()))
+        """An import ``at`` a node, or at a line."""
+        line = at if isinstance(at, int) else at.start_point.row + 1
+        self.imports.append(Import.of((module.strip(), names, line, level, called)))
 
     def test(self, node: Node) -> None:
         """A test case; all of a file are one entry."""
@@ -193,17 +226,26 @@ class Walk:
 
     # ── the walk ──
 
+    def visit(self, scope: Scope, node: Node, note: Note) -> None:
+        """Look at one node that stands at the top level, or in the body of a definition."""
+        handler = self.dialect.handlers.get(node.type)
+        if handler is not None:
+            handler(self, scope, node, note)
+        elif node.type in self.dialect.through:
+            self.body(node, scope)
+
     def body(self, node: Node, scope: Scope, first: Sequence[Node] = ()) -> None:
         """Look at all that stands directly in ``node``, and the comments ``first`` before that."""
-        if scope.depth > _DEEPEST:
+        if self.depth > _DEEPEST:
             return
+        self.depth += 1
         dialect = self.dialect
         comments: list[Node] = []
         leads: list[Node] = []
         before = -1  # the row in which the last thing ended that is no comment
         for child in (*first, *(one for _, one in grammars.parts(node))):
             kind = child.type
-            if kind in dialect.COMMENTS:
+            if kind in dialect.comments:
                 if self._is_inner(child):
                     continue  # it tells of what it stands in
                 row = child.start_point.row
@@ -215,14 +257,15 @@ class Walk:
             if not child.is_named:
                 before = child.end_point.row
                 continue
-            if kind in dialect.LEADS:
+            if kind in dialect.leads:
                 leads.append(child)
                 continue
             begins = (leads[0] if leads else child).start_point.row
             near = bool(comments) and begins <= _last_row(comments[-1]) + 1
-            dialect.visit(self, scope, child, Note(tuple(comments) if near else (), tuple(leads)))
+            self.visit(scope, child, Note(tuple(comments) if near else (), tuple(leads)))
             before = _last_row(child)
             comments, leads = [], []
+        self.depth -= 1
 
     def finished(self, root: Node) -> Outline:
         """All that was found."""
@@ -278,7 +321,7 @@ class Walk:
         for _, child in grammars.parts(root):
             if child.type in ("hash_bang_line", "php_tag"):
                 continue
-            if child.type not in self.dialect.COMMENTS:
+            if child.type not in self.dialect.comments:
                 follows = child
                 break
             near = bool(groups) and child.start_point.row <= _last_row(groups[-1][-1]) + 1
@@ -286,7 +329,7 @@ class Walk:
                 groups[-1].append(child)
             else:
                 groups.append([child])
-        if groups and follows is not None and follows.type not in self.dialect.OPEN:
+        if groups and follows is not None and follows.type not in self.dialect.opening:
             inner = self._is_inner(groups[-1][0])
             if not inner and follows.start_point.row <= _last_row(groups[-1][-1]) + 1:
                 groups.pop()
@@ -322,25 +365,27 @@ def _is_shown(name: str, public: set[str], known: set[str]) -> bool:
     return True
 
 
-def _dialect(language: str) -> Dialect | None:
-    name = _DIALECTS.get(language)
-    if name is None:
-        return None
-    found: Dialect = import_module(f"rlm_ci.recursion.syntax.dialects.{name}")
-    return found
+def namespace(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    """Handle a name that what follows, or stands in its body, belongs to."""
+    fields = walk.fields(node)
+    if "name" in fields:
+        name = walk.text(fields["name"])
+        walk.define("module", name, node, scope, Note(), f"namespace {name}", is_public=True)
+    walk.body(fields.get("body", node), scope)
 
 
 def outline(path: str, language: str, content: bytes) -> Outline | None:
     """The outline by the grammar of ``language``; None where there is none, or it gives up."""
-    dialect = _dialect(language)
-    root = None if dialect is None else grammars.parse(language, content)
-    if root is None or dialect is None:
+    if language not in _DIALECTS:
         return None
-    walk = Walk(path, language, content, dialect)
+    root = grammars.parse(language, content)
+    if root is None:
+        return None
+    module = import_module(f"rlm_ci.recursion.syntax.dialects.{_DIALECTS[language]}")
+    walk = Walk(path, language, content, module.DIALECT)
     walk.body(root, Scope())
-    finish = getattr(dialect, "finish", None)
-    if finish is not None:
-        finish(walk)
+    if walk.dialect.finish is not None:
+        walk.dialect.finish(walk)
     return walk.finished(root)
 
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 import re
 
 from rlm_ci import grammars
+from rlm_ci.recursion.syntax.walking import Dialect, Note, Scope, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
-
-COMMENTS = frozenset({"comment"})
-LEADS: frozenset[str] = frozenset()
-OPEN = frozenset({
-    "preproc_include", "preproc_ifdef", "preproc_if", "preproc_def", "preproc_call",
-    "namespace_definition", "using_declaration",
-})  # fmt: skip
 _CLASSES = {
     "class_specifier": "class", "struct_specifier": "struct", "union_specifier": "struct",
     "enum_specifier": "enum",
@@ -26,36 +19,36 @@ _THROUGH = frozenset({
     "preproc_ifdef", "preproc_if", "preproc_else", "preproc_elif", "preproc_elifdef",
     "linkage_specification", "declaration_list",
 })  # fmt: skip
+_FUNCTIONS = ("function_definition", "declaration", "field_declaration", "friend_declaration")
+_DECLARATIONS = frozenset({
+    *_CLASSES, *_FUNCTIONS, "type_definition", "alias_declaration", "concept_definition",
+})  # fmt: skip
 _HIDDEN = {"detail", "details", "internal", "impl", "_detail"}
 _HEADERS = (".h", ".hh", ".hpp", ".hxx", ".h++", ".inl", ".ipp", ".tpp", ".cppm", ".ixx")
 _INLINE = re.compile(r"\A[^({;]*inline", re.IGNORECASE)
+#: Classes, and declarators, within others that are followed.
+_NESTED = 20
 _DECLARATORS = frozenset({
     "function_declarator", "pointer_declarator", "reference_declarator", "array_declarator",
     "parenthesized_declarator", "init_declarator", "attributed_declarator",
 })  # fmt: skip
 
 
-def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    kind = node.type
-    if kind in _THROUGH:
-        walk.body(node, scope.replace(depth=scope.depth + 1))
-    elif kind == "preproc_include":
-        path = walk.fields(node).get("path")
-        if path is not None:
-            text = walk.text(path)
-            walk.bring(text.strip('<>"'), (), node, 1 if text.startswith('"') else 0)
-    elif kind in ("preproc_def", "preproc_function_def"):
-        _macro(walk, scope, node, note)
-    elif kind == "namespace_definition":
-        _namespace(walk, scope, node, note)
-    elif kind == "template_declaration":
-        for _, child in grammars.parts(node):
-            if child.is_named and child.type != "template_parameter_list":
-                _declared(walk, scope, child, note, node)
-    elif kind == "access_specifier":
-        pass
-    else:
-        _declared(walk, scope, node, note, node)
+def _include(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+    path = walk.fields(node).get("path")
+    if path is not None:
+        text = walk.text(path)
+        walk.bring(text.strip('<>"'), (), node, 1 if text.startswith('"') else 0)
+
+
+def _template(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    for child in grammars.named(node):
+        if child.type in _DECLARATIONS:
+            _declared(walk, scope, child, note, node)
+
+
+def _declaration(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    _declared(walk, scope, node, note, node)
 
 
 def _declared(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> None:
@@ -63,7 +56,7 @@ def _declared(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> 
     kind = node.type
     if kind in _CLASSES:
         _class(walk, scope, node, note, whole)
-    elif kind in ("function_definition", "declaration", "field_declaration", "friend_declaration"):
+    elif kind in _FUNCTIONS:
         fields = walk.fields(node)
         inner = fields.get("type")
         if inner is not None and inner.type in _CLASSES and "body" in walk.fields(inner):
@@ -72,7 +65,7 @@ def _declared(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> 
             _function(walk, scope, node, note, whole)
     elif kind == "type_definition":
         _typedef(walk, scope, node, note)
-    elif kind in ("alias_declaration", "concept_definition"):
+    else:
         name = walk.fields(node).get("name")
         if name is not None:
             text = walk.head(whole, node.end_byte)
@@ -102,18 +95,18 @@ def _macro(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     walk.define("macro", name, node, scope.replace(prefix=""), note, head, is_public=shown)
 
 
-def _namespace(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+def _namespace(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
     fields = walk.fields(node)
     body = fields.get("body")
     if body is None:
         return
     if "name" not in fields:
-        walk.body(body, scope.replace(state="private", depth=scope.depth + 1))
+        walk.body(body, scope.replace(state="private"))
         return
     name = walk.text(fields["name"]).replace("::", ".").replace(" ", "")
     shown = scope.state != "private" and _HIDDEN.isdisjoint(name.split("."))
     head = walk.head(node, body)
-    inner = walk.define("module", name, node, scope, type(note)(), head, is_public=shown)
+    inner = walk.define("module", name, node, scope, Note(), head, is_public=shown)
     walk.body(body, inner.replace(kind="", state=scope.state))
 
 
@@ -135,12 +128,13 @@ def _class(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> Non
 def _members(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
     """What a class holds: its comments and access are as they stand above each member."""
     comments: list[Node] = []
-    if scope.depth > 20:
+    if walk.depth > _NESTED:
         return
+    walk.depth += 1
     for _, child in grammars.parts(body):
         if child.type == "access_specifier":
             scope = scope.replace(state=walk.text(child).strip(" :"))
-        elif child.type in COMMENTS:
+        elif child.type == "comment":
             if comments and child.start_point.row > comments[-1].end_point.row + 1:
                 comments = []
             comments.append(child)
@@ -149,10 +143,11 @@ def _members(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
             near = comments and child.start_point.row <= comments[-1].end_point.row + 1
             own = note.replace(comments=tuple(comments) if near else (), leads=())
             if child.type.startswith("preproc_"):
-                _members(walk, scope.replace(depth=scope.depth + 1), child, own)
+                _members(walk, scope, child, own)
             else:
-                visit(walk, scope, child, own)
+                walk.visit(scope, child, own)
         comments = []
+    walk.depth -= 1
 
 
 def _function(walk: Walk, scope: Scope, node: Node, note: Note, whole: Node) -> None:
@@ -216,9 +211,6 @@ def _named(walk: Walk, node: Node) -> tuple[str, bool]:
     return (text if len(text) < 300 else ""), is_function
 
 
-_NESTED = 12
-
-
 def _typedef(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     fields = walk.fields(node)
     inner = fields.get("type")
@@ -234,3 +226,19 @@ def _typedef(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
                 shown = _is_shown(scope, name)
                 text = f"{head} {name}" if kind != "type" else head
                 walk.define(kind, name, node, scope, note, text, is_public=shown)
+
+
+DIALECT = Dialect(
+    {
+        "preproc_include": _include,
+        **dict.fromkeys(("preproc_def", "preproc_function_def"), _macro),
+        "namespace_definition": _namespace,
+        "template_declaration": _template,
+        **dict.fromkeys(_DECLARATIONS, _declaration),
+    },
+    through=_THROUGH,
+    opening=frozenset({
+        "preproc_include", "preproc_ifdef", "preproc_if", "preproc_def", "preproc_call",
+        "namespace_definition", "using_declaration",
+    }),
+)  # fmt: skip

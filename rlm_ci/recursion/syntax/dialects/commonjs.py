@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 
 from rlm_ci import grammars
+from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tree_sitter import Node
-
-    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
 
     #: Tells of a function or class by a name: ``javascript`` knows how.
     Define = Callable[[Walk, Scope, Node, Note, int, str], None]
@@ -86,8 +85,6 @@ def _named(  # noqa: PLR0917 - as ``give``
 
 def _object(walk: Walk, scope: Scope, value: Node, define: Define) -> None:
     """``module.exports = {a, b: c, d() {}, e: 1}``."""
-    from rlm_ci.recursion.syntax.walking import Note
-
     for _, one in grammars.parts(value):
         fields = walk.fields(one)
         if one.type == "shorthand_property_identifier":
@@ -105,8 +102,6 @@ def _object(walk: Walk, scope: Scope, value: Node, define: Define) -> None:
 
 def finish(walk: Walk) -> None:
     """What is listed, and what is bound elsewhere; members of what the file itself defines."""
-    from rlm_ci.recursion.syntax.walking import Note, Scope
-
     own_names = frozenset(walk.names)
     walk.exported |= {one.name for one in walk.symbols if one.is_public and "." not in one.name}
     walk.exported |= {

@@ -5,19 +5,12 @@ from __future__ import annotations
 import re
 
 from rlm_ci import grammars
+from rlm_ci.recursion.syntax.walking import Dialect, Note, Scope, Walk, namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
-
-COMMENTS = frozenset({"comment"})
-LEADS: frozenset[str] = frozenset()
-OPEN = frozenset({
-    "using_directive", "namespace_declaration", "file_scoped_namespace_declaration",
-    "preproc_if", "global_attribute",
-})  # fmt: skip
 _TYPES = {
     "class_declaration": "class", "struct_declaration": "struct", "enum_declaration": "enum",
     "interface_declaration": "interface", "record_declaration": "class",
@@ -29,44 +22,9 @@ _MEMBERS = {
     "operator_declaration": "method", "event_declaration": "variable",
     "conversion_operator_declaration": "method",
 }  # fmt: skip
+_NAMESPACES = ("namespace_declaration", "file_scoped_namespace_declaration")
 _BODIES = ("accessors", "constructor_initializer", "body", "value", "arrow_expression_clause")
 _ROUTE = re.compile(r"\[Http(Get|Post|Put|Delete|Patch)(?:\(\"([^\"]*)\")?")
-
-
-def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    kind = node.type
-    if kind == "using_directive":
-        _using(walk, node)
-    elif kind in ("namespace_declaration", "file_scoped_namespace_declaration"):
-        fields = walk.fields(node)
-        if "name" in fields:
-            name = walk.text(fields["name"])
-            walk.define(
-                "module", name, node, scope, type(note)(), f"namespace {name}", is_public=True
-            )
-        walk.body(fields.get("body", node), scope.replace(depth=scope.depth + 1))
-    elif kind in ("preproc_if", "preproc_else", "preproc_elif", "declaration_list"):
-        walk.body(node, scope.replace(depth=scope.depth + 1))
-    elif kind in _TYPES:
-        _type(walk, scope, node, note)
-    elif kind in _MEMBERS:
-        _member(walk, scope, node, note)
-    elif kind in ("field_declaration", "event_field_declaration"):
-        _field(walk, scope, node, note)
-    elif kind == "global_statement" and not any(one.kind == "main" for one in walk.entries):
-        walk.enter("main", walk.path, node)
-
-
-def _modifiers(walk: Walk, node: Node) -> tuple[set[str], int, str]:
-    """The modifiers, where the text begins behind attributes, and these."""
-    words, since, notes = set(), node.start_byte, ""
-    for _, child in grammars.parts(node):
-        if child.type == "attribute_list":
-            since = child.end_byte
-            notes += walk.text(child)
-        elif child.type == "modifier":
-            words.add(walk.text(child))
-    return words, since, notes
 
 
 def _is_shown(words: set[str], scope: Scope) -> bool:
@@ -74,35 +32,19 @@ def _is_shown(words: set[str], scope: Scope) -> bool:
 
 
 def _type(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    fields = walk.fields(node)
-    if "name" not in fields:
-        return
-    words, since, _ = _modifiers(walk, node)
-    body = fields.get("body")
-    kind = _TYPES[node.type]
-    if kind == "class" and "struct" in fields:
-        kind = "struct"
-    head = walk.head(since, body if body is not None else node.end_byte)
-    inner = walk.define(
-        kind, walk.text(fields["name"]), node, scope, note, head, is_public=_is_shown(words, scope)
-    )
-    if body is None:
-        return
-    if kind == "enum":
-        for _, child in grammars.parts(body):
-            name = walk.fields(child).get("name") if child.is_named else None
-            if name is not None:
-                walk.define(
-                    "constant", walk.text(name), child, inner, type(note)(), walk.line(child),
-                    is_public=True,
-                )  # fmt: skip
-    else:
-        walk.body(body, inner)
+    words, since, _ = walk.modifiers(node)
+    kind = "struct" if "struct" in walk.fields(node) else _TYPES[node.type]
+    walk.declare(kind, node, scope, note, since, is_public=_is_shown(words, scope))
+
+
+def _enum_member(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    if scope.kind == "enum":
+        walk.each("constant", node, "", scope, Note(), is_public=True)
 
 
 def _member(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     fields = walk.fields(node)
-    words, since, notes = _modifiers(walk, node)
+    words, since, notes = walk.modifiers(node)
     if "name" in fields:
         name = walk.text(fields["name"])
     elif node.type == "indexer_declaration":
@@ -128,21 +70,22 @@ def _member(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
 
 
 def _field(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    words, since, _ = _modifiers(walk, node)
+    words, since, _ = walk.modifiers(node)
     if not words & {"public", "protected", "internal"} and scope.kind != "interface":
         return
     kind = "constant" if "const" in words or {"static", "readonly"} <= words else "variable"
-    declared = walk.fields(node).get("variable_declaration")
-    for _, child in grammars.parts(declared) if declared is not None else ():
-        name = walk.fields(child).get("name") if child.type == "variable_declarator" else None
-        if name is not None:
-            walk.define(
-                kind, walk.text(name), node, scope, note, walk.head(since, node.end_byte),
-                is_public=_is_shown(words, scope),
-            )  # fmt: skip
+    walk.each(
+        kind, node, "variable_declarator", scope, note, walk.head(since, node.end_byte),
+        is_public=_is_shown(words, scope), within=walk.fields(node).get("variable_declaration"),
+    )  # fmt: skip
 
 
-def _using(walk: Walk, node: Node) -> None:
+def _statement(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+    if not any(one.kind == "main" for one in walk.entries):
+        walk.enter("main", walk.path, node)
+
+
+def _using(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
     text = " ".join(walk.text(node).rstrip("; \r\n").split())
     text = text.removeprefix("global ").removeprefix("using ")
     static = text.startswith("static ")
@@ -152,3 +95,18 @@ def _using(walk: Walk, node: Node) -> None:
         walk.bring(module, (name,), node)
     elif text:
         walk.bring(text, (), node)
+
+
+DIALECT = Dialect(
+    {
+        "using_directive": _using,
+        "global_statement": _statement,
+        "enum_member_declaration": _enum_member,
+        **dict.fromkeys(_NAMESPACES, namespace),
+        **dict.fromkeys(_TYPES, _type),
+        **dict.fromkeys(_MEMBERS, _member),
+        **dict.fromkeys(("field_declaration", "event_field_declaration"), _field),
+    },
+    through=frozenset({"preproc_if", "preproc_else", "preproc_elif", "declaration_list"}),
+    opening=frozenset({"using_directive", *_NAMESPACES, "preproc_if", "global_attribute"}),
+)

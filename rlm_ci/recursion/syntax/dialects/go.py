@@ -5,55 +5,34 @@ from __future__ import annotations
 import re
 
 from rlm_ci import grammars
+from rlm_ci.recursion.syntax.walking import Dialect, Note, Scope, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
-
-COMMENTS = frozenset({"comment"})
-LEADS: frozenset[str] = frozenset()
-OPEN = frozenset({"package_clause"})
 _TYPES = {"struct_type": "struct", "interface_type": "interface"}
+_VALUES = {"const_spec": "constant", "var_spec": "variable"}
 _RECEIVER = re.compile(r"\(\s*(?:\w+\s+)?\*?\s*(\w+)")
-
-
-def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    kind = node.type
-    if kind in ("const_declaration", "var_declaration", "type_declaration", "import_declaration"):
-        _specs(walk, scope, node, note)
-    elif kind in ("const_spec", "var_spec"):
-        what = "constant" if kind == "const_spec" else "variable"
-        for field, child in grammars.parts(node):
-            if field == "name":
-                name = walk.text(child)
-                if name not in ("_", ","):
-                    _named(walk, what, name, node, scope, note, walk.line(node))
-    elif kind in ("type_spec", "type_alias"):
-        _type(walk, scope, node, note)
-    elif kind == "import_spec":
-        path = walk.fields(node).get("path")
-        if path is not None:
-            walk.bring(walk.text(path).strip('"`'), (), node)
-    elif kind in ("function_declaration", "method_declaration"):
-        _function(walk, scope, node, note)
-    elif kind == "package_clause":
-        pass
+#: ``const X = 1``, or a list of them in brackets.
+_SPECS = ("const_declaration", "var_declaration", "type_declaration", "import_declaration")
 
 
 def _specs(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    """``const X = 1``, or a list of them in brackets."""
-    inner = [child for _, child in grammars.parts(node) if child.is_named]
+    inner = grammars.named(node)
     lists = [child for child in inner if child.type.endswith("_list")]
-    if lists:
-        walk.body(lists[0], scope)
-    elif any(child.type == "(" for _, child in grammars.parts(node)):
-        walk.body(node, scope)
+    if lists or any(child.type == "(" for _, child in grammars.parts(node)):
+        walk.body(lists[0] if lists else node, scope)
     else:
         for child in inner:
-            if child.type not in COMMENTS:
-                visit(walk, scope, child, note)
+            walk.visit(scope, child, note)
+
+
+def _value(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    for field, child in grammars.parts(node):
+        name = walk.text(child) if field == "name" else "_"
+        if name not in ("_", ","):
+            _named(walk, _VALUES[node.type], name, node, scope, note, walk.line(node))
 
 
 def _named(  # noqa: PLR0917 - as ``define``, whose last one follows from the name
@@ -71,12 +50,12 @@ def _type(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     head = f"type {walk.head(node, what)} {kind}" if kind != "type" else f"type {walk.line(node)}"
     inner = _named(walk, kind, walk.text(name), node, scope, note, head)
     if kind == "interface":
-        for _, child in grammars.parts(what):
-            method = walk.fields(child).get("name") if child.type == "method_elem" else None
-            if method is not None:
-                _named(
-                    walk, "method", walk.text(method), child, inner, type(note)(), walk.line(child)
-                )
+        walk.body(what, inner)
+
+
+def _element(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    name = walk.text(walk.fields(node).get("name", node))
+    _named(walk, "method", name, node, scope, Note(), walk.line(node))
 
 
 def _function(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
@@ -96,3 +75,22 @@ def _function(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.enter("main", walk.path, node)
     elif name.startswith(("Test", "Benchmark", "Fuzz", "Example")):
         walk.test(node)
+
+
+def _import(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+    path = walk.fields(node).get("path")
+    if path is not None:
+        walk.bring(walk.text(path).strip('"`'), (), node)
+
+
+DIALECT = Dialect(
+    {
+        "import_spec": _import,
+        "method_elem": _element,
+        **dict.fromkeys(_SPECS, _specs),
+        **dict.fromkeys(_VALUES, _value),
+        **dict.fromkeys(("type_spec", "type_alias"), _type),
+        **dict.fromkeys(("function_declaration", "method_declaration"), _function),
+    },
+    opening=frozenset({"package_clause"}),
+)

@@ -6,6 +6,7 @@ import re
 
 from rlm_ci import grammars
 from rlm_ci.recursion.syntax.dialects import commonjs
+from rlm_ci.recursion.syntax.walking import Dialect, Note, Scope, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,11 +14,6 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
-
-COMMENTS = frozenset({"comment"})
-LEADS = frozenset({"decorator"})
-OPEN = frozenset({"import_statement", "expression_statement", "hash_bang_line"})
 _KINDS = {
     "class_declaration": "class", "abstract_class_declaration": "class", "class": "class",
     "interface_declaration": "interface", "enum_declaration": "enum",
@@ -50,28 +46,22 @@ _DEEPEST = 4
 _TRIALS = ("describe(", "it(", "test(", "suite(")
 
 
-def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    kind = node.type
-    if kind == "import_statement":
-        _import(walk, node)
-    elif kind == "export_statement":
-        _export(walk, scope, node, note)
-    elif kind == "ambient_declaration":
-        for _, child in grammars.parts(node):
-            if child.is_named:
-                visit(walk, scope.replace(state="export"), child, note)
-    elif kind in _KINDS:
-        _define(walk, scope, node, note, node.start_byte)
-    elif kind in _MEMBERS:
-        _member(walk, scope, node, note)
-    elif kind in ("lexical_declaration", "variable_declaration"):
-        _variables(walk, scope, node, note)
-    elif kind == "expression_statement":
-        _expression(walk, scope, node, note)
-    elif kind == "hash_bang_line":
-        walk.enter("script", walk.path, node)
-    elif kind == "if_statement" and "require.main" in walk.text(node)[:80]:
+def _ambient(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    for child in grammars.named(node):
+        walk.visit(scope.replace(state="export"), child, note)
+
+
+def _script(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+    walk.enter("script", walk.path, node)
+
+
+def _if(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+    if "require.main" in walk.text(node)[:80]:
         walk.enter("main", walk.path, node)
+
+
+def _definition(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    _define(walk, scope, node, note, node.start_byte)
 
 
 def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
@@ -95,7 +85,7 @@ def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
             named = child if field == "name" else walk.fields(child).get("name")
             if named is not None and child.is_named:
                 walk.define(
-                    "constant", walk.text(named), child, inner, type(note)(), walk.line(child),
+                    "constant", walk.text(named), child, inner, Note(), walk.line(child),
                     is_public=True,
                 )  # fmt: skip
     elif kind == "module":
@@ -190,7 +180,7 @@ def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
             elif child.type in _KINDS:
                 _define(walk, scope, child, note, since)
             else:
-                visit(walk, scope, child, note)
+                walk.visit(scope, child, note)
         elif field == "value":
             if child.type == "identifier":
                 walk.exported.add(walk.text(child))
@@ -248,7 +238,7 @@ def _names(walk: Walk, node: Node) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _import(walk: Walk, node: Node) -> None:
+def _import(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
     fields = walk.fields(node)
     source = fields.get("source")
     if source is None and "import_require_clause" in fields:
@@ -269,12 +259,12 @@ def _expression(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.test(node)
     for _, child in grammars.parts(node):
         if child.type in ("internal_module", "module"):  # a namespace is parsed as an expression
-            visit(walk, scope, child, note)
+            walk.visit(scope, child, note)
         elif child.type == "assignment_expression" and not scope.prefix:
             commonjs.give(walk, scope, node, note, commonjs.chain(walk, child), _define)
 
 
-def finish(walk: Walk) -> None:
+def _finish(walk: Walk) -> None:
     """What is loaded in the middle of the code, and what a script without modules shows."""
     commonjs.finish(walk)
     text = walk.content.decode("utf-8", "replace")
@@ -289,6 +279,24 @@ def finish(walk: Walk) -> None:
         if bundled or said.startswith(("*", "//", "/*")) or (line, match[2]) in known:
             continue  # what a bundle requires is in the bundle
         known.add((line, match[2]))
-        walk.imports.append(walk.imported(match[2], line))
+        walk.bring(match[2], (), line)
     if not walk.imports and not walk.exported and not _GIVES.search(text):
         walk.exported |= {one.name for one in walk.symbols if not one.name.startswith("_")}
+
+
+DIALECT = Dialect(
+    {
+        "import_statement": _import,
+        "export_statement": _export,
+        "ambient_declaration": _ambient,
+        **dict.fromkeys(_KINDS, _definition),
+        **dict.fromkeys(_MEMBERS, _member),
+        **dict.fromkeys(("lexical_declaration", "variable_declaration"), _variables),
+        "expression_statement": _expression,
+        "hash_bang_line": _script,
+        "if_statement": _if,
+    },
+    leads=frozenset({"decorator"}),
+    opening=frozenset({"import_statement", "expression_statement", "hash_bang_line"}),
+    finish=_finish,
+)

@@ -5,54 +5,36 @@ from __future__ import annotations
 import re
 
 from rlm_ci import grammars
+from rlm_ci.recursion.syntax.walking import Dialect, Note, Scope, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
-
-COMMENTS = frozenset({"comment"})
-LEADS: frozenset[str] = frozenset()
-OPEN = frozenset({"import_statement", "import_from_statement", "expression_statement"})
-_THROUGH = {
+_THROUGH = frozenset({
     "if_statement", "try_statement", "else_clause", "elif_clause", "except_clause", "block",
     "finally_clause", "with_statement",
-}  # fmt: skip
+})  # fmt: skip
 
 
-def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    kind = node.type
-    if kind in ("import_statement", "import_from_statement", "future_import_statement"):
-        _import(walk, node)
-    elif kind in _THROUGH:
-        walk.body(node, scope.replace(depth=scope.depth + 1))
-    elif kind == "decorated_definition":
-        inner = walk.fields(node).get("definition")
-        if inner is not None:
-            _define(walk, scope, inner, node)
-    elif kind in ("class_definition", "function_definition"):
-        _define(walk, scope, node, node)
-    elif kind == "expression_statement" and not scope.kind:
-        left = next(
-            (walk.fields(one).get("left") for _, one in grammars.parts(node)
-             if one.type == "assignment"), None,
-        )  # fmt: skip
-        if left is not None and left.type == "identifier":
-            name = walk.text(left)
-            what = "constant" if name.isupper() else "variable"
-            shown = not name.startswith("_")
-            walk.define(what, name, node, scope, _none(note), walk.line(node), is_public=shown)
+def _assignment(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    inner = [one for _, one in grammars.parts(node) if one.type == "assignment"]
+    left = walk.fields(inner[0]).get("left") if inner and not scope.kind else None
+    if left is not None and left.type == "identifier":
+        name = walk.text(left)
+        what = "constant" if name.isupper() else "variable"
+        shown = not name.startswith("_")
+        walk.define(what, name, node, scope, Note(), walk.line(node), is_public=shown)
 
 
-def _none(note: Note) -> Note:
-    """In Python, a comment is no documentation."""
-    return note.replace(comments=(), leads=())
+def _decorated(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    inner = walk.fields(node).get("definition")
+    if inner is not None:
+        _define(walk, scope, inner, Note(leads=(node,)))
 
 
-def _define(walk: Walk, scope: Scope, node: Node, whole: Node) -> None:
-    from rlm_ci.recursion.syntax.walking import Note
-
+def _define(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    """In Python, a comment is no documentation; decorators are the definition's."""
     fields = walk.fields(node)
     if "name" not in fields or "body" not in fields:
         return
@@ -61,14 +43,14 @@ def _define(walk: Walk, scope: Scope, node: Node, whole: Node) -> None:
     kind = "class" if is_class else "method" if scope.kind else "function"
     special = bool(scope.kind) and name.startswith("__") and name.endswith("__")
     inner = walk.define(
-        kind, name, whole, scope, Note(), walk.head(node, fields["body"]),
+        kind, name, node, scope, note.replace(comments=()), walk.head(node, fields["body"]),
         is_public=special or not name.startswith("_"),
     )  # fmt: skip
     if is_class:
         walk.body(fields["body"], inner)
 
 
-def _import(walk: Walk, node: Node) -> None:
+def _import(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
     text = " ".join(re.sub(r"#[^\n]*|[()\\]", " ", walk.text(node)[:8000]).split())
     taken = re.fullmatch(r"from (\.*) ?(\S*) ?import (.*)", text)
     if taken:
@@ -79,3 +61,16 @@ def _import(walk: Walk, node: Node) -> None:
     for one in text.removeprefix("import ").split(","):
         if one.strip():
             walk.bring(one.split()[0], (), node)
+
+
+_IMPORTS = ("import_statement", "import_from_statement", "future_import_statement")
+DIALECT = Dialect(
+    {
+        **dict.fromkeys(_IMPORTS, _import),
+        "decorated_definition": _decorated,
+        **dict.fromkeys(("class_definition", "function_definition"), _define),
+        "expression_statement": _assignment,
+    },
+    through=_THROUGH,
+    opening=frozenset({*_IMPORTS[:2], "expression_statement"}),
+)

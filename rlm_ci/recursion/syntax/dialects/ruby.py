@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci import grammars
+from rlm_ci.recursion.syntax.walking import Dialect, Scope, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,11 +13,8 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
+    from rlm_ci.recursion.syntax.walking import Note
 
-COMMENTS = frozenset({"comment"})
-LEADS: frozenset[str] = frozenset()
-OPEN = frozenset({"call"})
 _ACCESS = {"private", "protected", "public", "module_function"}
 _MARKED = tuple(f"{word} " for word in sorted(_ACCESS))
 _LOADED = re.compile(r"(require|require_relative|load)\s*\(?\s*(['\"])([^'\"#\n]+)\2")
@@ -29,29 +27,31 @@ _ROUTE = re.compile(r"(get|post|put|delete|patch)\s*\(?\s*(['\"])(/[^'\"\n]{0,20
 _TASK = re.compile(r"(?:task|multitask)\s*\(?\s*(?::(\w+)|(\w+):|['\"]([^'\"\n]+)['\"])")
 
 
-def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    kind = node.type
-    if kind in ("class", "module"):
-        _class(walk, scope, node, note)
-    elif kind in ("method", "singleton_method"):
-        _method(walk, scope, node, note, hidden=scope.state in ("private", "protected"))
-    elif kind == "singleton_class":
-        body = walk.fields(node).get("body")
-        if body is not None:
-            _inside(walk, scope.replace(depth=scope.depth + 1, state="", kind=_OF_CLASS), body)
-    elif kind == "assignment":
-        fields = walk.fields(node)
-        if "left" in fields and fields["left"].type == "constant":
-            name = walk.text(fields["left"])
-            walk.define("constant", name, node, scope, note, walk.line(node), is_public=True)
-    elif kind == "alias" and scope.prefix:
+def _of_class(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    body = walk.fields(node).get("body")
+    if body is not None:
+        _inside(walk, scope.replace(state="", kind=_OF_CLASS), body)
+
+
+def _constant(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    left = walk.fields(node).get("left")
+    if left is not None and left.type == "constant":
+        name = walk.text(left)
+        walk.define("constant", name, node, scope, note, walk.line(node), is_public=True)
+
+
+def _alias(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
+    if scope.prefix:
         _named(walk, scope, node, note, [walk.text(one) for _, one in grammars.parts(node)][1:])
-    elif kind == "identifier":
-        word = walk.text(node)
-        walk.access = word if word in _ACCESS else walk.access
-    elif kind == "call":
-        _call(walk, scope, node, note)
-    elif kind == "if" and "__FILE__" in walk.text(node)[:60]:
+
+
+def _word(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+    word = walk.text(node)
+    walk.access = word if word in _ACCESS else walk.access
+
+
+def _if(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
+    if "__FILE__" in walk.text(node)[:60]:
         walk.enter("main", walk.path, node)
 
 
@@ -68,7 +68,7 @@ def _class(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         first = [
             one
             for _, one in grammars.parts(node)
-            if one.type in COMMENTS and row < one.start_point.row < fields["body"].start_point.row
+            if one.type == "comment" and row < one.start_point.row < fields["body"].start_point.row
         ]
         _inside(walk, inner, fields["body"], first)
 
@@ -92,7 +92,7 @@ def _inside(walk: Walk, scope: Scope, body: Node, first: Sequence[Node] = ()) ->
             walk.symbols[at] = one.replace(is_public=False)
 
 
-def _method(walk: Walk, scope: Scope, node: Node, note: Note, *, hidden: bool) -> None:
+def _method(walk: Walk, scope: Scope, node: Node, note: Note, *, hidden: bool = False) -> None:
     fields = walk.fields(node)
     if "name" not in fields:
         return
@@ -146,3 +146,18 @@ def _call(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
         walk.enter("task", task[1] or task[2] or task[3], node)
     elif text.startswith(("describe ", "RSpec.describe", "context ", "it ")):
         walk.test(node)
+
+
+DIALECT = Dialect(
+    {
+        **dict.fromkeys(("class", "module"), _class),
+        **dict.fromkeys(("method", "singleton_method"), _method),
+        "singleton_class": _of_class,
+        "assignment": _constant,
+        "alias": _alias,
+        "identifier": _word,
+        "call": _call,
+        "if": _if,
+    },
+    opening=frozenset({"call"}),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci import grammars
+from rlm_ci.recursion.syntax.walking import Dialect, Note, Scope, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,11 +12,6 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.recursion.syntax.walking import Note, Scope, Walk
-
-COMMENTS = frozenset({"line_comment", "block_comment"})
-LEADS = frozenset({"attribute_item"})
-OPEN = frozenset({"use_declaration", "inner_attribute_item", "extern_crate_declaration"})
 _KINDS = {
     "struct_item": "struct", "union_item": "struct", "enum_item": "enum", "trait_item": "trait",
     "type_item": "type", "associated_type": "type", "const_item": "constant",
@@ -38,20 +33,6 @@ _PLAIN = frozenset(_PLAIN_WRITTEN.split())
 _ALIAS = re.compile(r"\s+as\s+(\w+)")
 
 
-def visit(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
-    kind = node.type
-    if kind in ("use_declaration", "extern_crate_declaration"):
-        _use(walk, scope, node)
-    elif kind == "impl_item":
-        _impl(walk, scope, node)
-    elif kind == "foreign_mod_item":
-        inner = walk.fields(node).get("body")
-        if inner is not None:
-            walk.body(inner, scope)
-    elif kind in _KINDS:
-        _define(walk, scope, node, note)
-
-
 def _define(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     fields = walk.fields(node)
     if "name" not in fields:
@@ -69,17 +50,12 @@ def _define(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
     if "#[test]" in leads or "::test]" in leads:
         walk.test(node)
     kind = "method" if kind == "function" and scope.kind else kind
-    mark = fields.get("visibility_modifier")
-    shown = scope.kind == "trait" or (mark is not None and walk.text(mark) == "pub")
+    shown = scope.kind == "trait" or _is_marked(walk, node)
     shown = "macro_export" in leads if kind == "macro" else shown
     head = _head(walk, node, kind, body)
     inner = walk.define(kind, name, node, scope, note, head, is_public=shown)
-    if body is not None and kind == "enum":
-        _variants(walk, inner, body, note)
-    elif body is not None and kind == "struct":
-        _fields(walk, inner, body, note)
-    elif body is not None and kind in ("trait", "module"):
-        walk.body(body, inner.replace(kind="" if kind == "module" else kind))
+    if body is not None and kind in ("enum", "struct", "trait", "module"):
+        walk.body(body, inner.replace(kind="") if kind == "module" else inner)
     elif name == "main" and not scope.prefix and kind == "function":
         walk.enter("main", walk.path, node)
 
@@ -93,49 +69,44 @@ def _head(walk: Walk, node: Node, kind: str, body: Node | None) -> str:
     return walk.head(node, body)
 
 
-def _variants(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
-    for _, child in grammars.parts(body):
-        name = walk.fields(child).get("name") if child.type == "enum_variant" else None
-        if name is not None:
-            walk.define(
-                "constant", walk.text(name), child, scope, type(note)(), walk.line(child),
-                is_public=True,
-            )  # fmt: skip
+def _variant(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    walk.each("constant", node, "", scope, Note(), is_public=True)
 
 
-def _fields(walk: Walk, scope: Scope, body: Node, note: Note) -> None:
-    for _, child in grammars.parts(body):
-        fields = walk.fields(child) if child.type == "field_declaration" else {}
-        mark = fields.get("visibility_modifier")
-        if "name" in fields and mark is not None and walk.text(mark) == "pub":
-            walk.define(
-                "variable", walk.text(fields["name"]), child, scope, type(note)(),
-                walk.line(child), is_public=True,
-            )  # fmt: skip
+def _field(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    if _is_marked(walk, node):
+        walk.each("variable", node, "", scope, Note(), is_public=True)
 
 
-def _impl(walk: Walk, scope: Scope, node: Node) -> None:
+def _is_marked(walk: Walk, node: Node) -> bool:
+    mark = walk.fields(node).get("visibility_modifier")
+    return mark is not None and walk.text(mark) == "pub"
+
+
+def _impl(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
     """Methods of a type; those of a trait for a type are known from the trait."""
     fields = walk.fields(node)
     if "trait" in fields or "type" not in fields or "body" not in fields:
         return
     name = re.split(r"[<\s(]", walk.text(fields["type"]).rpartition("::")[2], maxsplit=1)[0]
-    walk.body(
-        fields["body"],
-        scope.replace(prefix=f"{scope.prefix}{name}.", kind="impl", depth=scope.depth + 1),
-    )
+    walk.body(fields["body"], scope.replace(prefix=f"{scope.prefix}{name}.", kind="impl"))
 
 
-def _use(walk: Walk, scope: Scope, node: Node) -> None:
+def _foreign(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    walk.body(walk.fields(node).get("body", node), scope)
+
+
+def _crate(walk: Walk, _scope: Scope, node: Node, _note: Note) -> None:
     fields = walk.fields(node)
-    if node.type == "extern_crate_declaration":
-        if "name" in fields:
-            walk.bring(walk.text(fields["name"]), (), node)
-        return
+    if "name" in fields:
+        walk.bring(walk.text(fields["name"]), (), node)
+
+
+def _use(walk: Walk, scope: Scope, node: Node, _note: Note) -> None:
+    fields = walk.fields(node)
     if "argument" not in fields or len(walk.text(fields["argument"])) > 20000:
         return
-    mark = fields.get("visibility_modifier")
-    is_given = mark is not None and walk.text(mark) == "pub" and not scope.prefix
+    is_given = _is_marked(walk, node) and not scope.prefix
     for whole in spread("".join(_ALIAS.sub(r"@\1", walk.text(fields["argument"])).split())):
         path, _, alias = whole.partition("@")
         module, _, name = path.rpartition("::")
@@ -170,7 +141,7 @@ def spread(text: str) -> Iterator[str]:
             word += char
 
 
-def finish(walk: Walk) -> None:
+def _finish(walk: Walk) -> None:
     """The first words of paths that the file neither defines nor brings in: crates, as a rule."""
     known = set(_PLAIN) | {symbol.name.rpartition(".")[2] for symbol in walk.symbols}
     for one in walk.imports:
@@ -181,4 +152,21 @@ def finish(walk: Walk) -> None:
         if match[2] and match[2] not in known:
             line, at = line + text.count("\n", at, match.start()), match.start()
             known.add(match[2])
-            walk.imports.append(walk.imported(f"{match[2]}::", line))
+            walk.bring(f"{match[2]}::", (), line)
+
+
+DIALECT = Dialect(
+    {
+        "use_declaration": _use,
+        "extern_crate_declaration": _crate,
+        "impl_item": _impl,
+        "foreign_mod_item": _foreign,
+        "enum_variant": _variant,
+        "field_declaration": _field,
+        **dict.fromkeys(_KINDS, _define),
+    },
+    comments=frozenset({"line_comment", "block_comment"}),
+    leads=frozenset({"attribute_item"}),
+    opening=frozenset({"use_declaration", "inner_attribute_item", "extern_crate_declaration"}),
+    finish=_finish,
+)
