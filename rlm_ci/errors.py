@@ -29,25 +29,29 @@ TERMINATED = 143
 
 #: code, name, meaning: the table of the README and of ``docs/reference.md``.
 EXIT_CODES: tuple[tuple[int, str, str], ...] = (
-    (OK, "ok", "clean; a fix loop's goal is reached, or its budget without a validator is used"),
+    (OK, "ok", "clean, or a fix loop reached its goal or used its budget without a validator"),
     (FINDINGS, "findings", "at least one unsuppressed finding at or above the fail level"),
     (USAGE, "usage", "wrong use of the command line"),
     (
         LIMIT,
         "limit",
-        "a budget ended the run before it was done, nothing moved any more, or nothing was changed",
+        "a budget ended the run early, or the run made no progress or no change",
     ),
     (
         UNAVAILABLE,
         "unavailable",
-        "a program, or an extra of rlm-ci, that is needed is not installed",
+        "a required program, or an extra of rlm-ci, is not installed",
     ),
-    (CONFIG, "config", "invalid configuration or input, or a missing base: named, with its source"),
-    (DAMAGED, "damaged", "state on disk is damaged, or written by a newer version"),
+    (
+        CONFIG,
+        "config",
+        "invalid configuration or input, or a missing base; the message names the source",
+    ),
+    (DAMAGED, "damaged", "state on disk is damaged, or a newer version wrote it"),
     (LOCKED, "locked", "another process holds this run"),
-    (REMOTE, "remote", "a remote service refused or stayed away"),
+    (REMOTE, "remote", "a remote service refused or did not answer"),
     (STORAGE, "io", "disk full, read-only, or another I/O error"),
-    (INTERNAL, "internal", "a bug; the message says where the traceback lies"),
+    (INTERNAL, "internal", "a bug; the message names the file with the traceback"),
     (INTERRUPTED, "interrupted", "SIGINT"),
     (TERMINATED, "terminated", "SIGTERM, or SIGHUP"),
 )

@@ -31,11 +31,11 @@ RULES = (
     "runs-unreadable",
 )  # fmt: skip
 OPTIONS = (
-    Setting("delegation_guard.require", "what a manifest must show: that the run exists, or that "
-            "it succeeded", "exists", "choice", flag="--require", metavar="WHAT",
+    Setting("delegation_guard.require", "what a manifest must prove: that the run exists, or "
+            "that it succeeded", "exists", "choice", flag="--require", metavar="WHAT",
             choices=("exists", SUCCEEDED)),
-    Setting("delegation_guard.override_reason", "why no subagent run was possible; the findings "
-            "are reported as suppressed", env=("DELEGATION_GUARD_OVERRIDE_REASON",),
+    Setting("delegation_guard.override_reason", "why no subagent run was possible; suppresses "
+            "the findings", env=("DELEGATION_GUARD_OVERRIDE_REASON",),
             own_env=False, file=False),
 )  # fmt: skip
 HOOKS = {ID: {"args": (), "stages": ("pre-commit", "pre-push")}}

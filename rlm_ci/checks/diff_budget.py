@@ -35,10 +35,10 @@ RULES = ("files", "lines", "path-budget", "unmeasurable", "override-incomplete")
 #: Where a reason is given without a pull request.
 _VARIABLE = "DIFF_BUDGET_OVERRIDE_REASON"
 OPTIONS = (
-    Setting("diff_budget.max_files", "most files that a change may touch", 25, "integer",
+    Setting("diff_budget.max_files", "maximum number of files in a change", 25, "integer",
             env=("DIFF_BUDGET_MAX_FILES",), flag="--max-files", metavar="N", minimum=0,
             input="max-files"),
-    Setting("diff_budget.max_lines", "most lines, added and deleted, that a change may have", 1200,
+    Setting("diff_budget.max_lines", "maximum number of lines in a change, added and deleted", 1200,
             "integer", env=("DIFF_BUDGET_MAX_LINES",), flag="--max-lines", metavar="N", minimum=0,
             input="max-lines"),
     Setting("diff_budget.renames", "count a rename as one file with its changed lines",
@@ -46,15 +46,17 @@ OPTIONS = (
             off="count a rename as a deletion and an addition"),
     Setting("diff_budget.ignore", "patterns of paths that do not count", (), "list",
             metavar="PATTERN"),
-    Setting("diff_budget.paths", "budgets of parts of the tree; those of the whole change stay",
-            (), "table", columns=(
-                Setting("glob", "pattern of the paths", required=True),
-                Setting("weight", "what a line counts for in the whole change", kind="number",
+    Setting("diff_budget.paths", "budgets for parts of the tree, in addition to the budget of "
+            "the whole change", (), "table", columns=(
+                Setting("glob", "path pattern", required=True),
+                Setting("weight", "how much a line counts in the whole change", kind="number",
                         minimum=0),
-                Setting("max_lines", "most lines under these paths", kind="integer", minimum=0),
-                Setting("max_files", "most files under these paths", kind="integer", minimum=0),
+                Setting("max_lines", "maximum number of lines under these paths", kind="integer",
+                        minimum=0),
+                Setting("max_files", "maximum number of files under these paths", kind="integer",
+                        minimum=0),
             )),
-    Setting("diff_budget.base", "base of the change for this check, where nothing else tells it",
+    Setting("diff_budget.base", "base of the change for this check, if nothing else names it",
             env=("DIFF_BUDGET_BASE",), own_env=False, file=False),
     Setting("diff_budget.override_reason", "why the change must be larger; '(until YYYY-MM-DD)' "
             "in it ends the override", env=(_VARIABLE,), own_env=False, file=False),

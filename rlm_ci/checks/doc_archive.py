@@ -49,9 +49,9 @@ RULES = (
     "malformed", "path-mismatch", "wrong-target", "dangling", "payload-is-stub", "open-items",
 )  # fmt: skip
 OPTIONS = (
-    Setting("doc_archive.all", "judge every stub, also those that the change does not touch",
+    Setting("doc_archive.all", "check every stub, not only those that the change touches",
             default=False, kind="boolean", flag="--all"),
-    Setting("doc_archive.fetch", "fetch the archive branch where the clone does not have it",
+    Setting("doc_archive.fetch", "fetch the archive branch if the clone does not have it",
             default=False, kind="boolean", flag="--fetch"),
 )  # fmt: skip
 HOOKS = {ID: {"args": ("--",), "stages": ("pre-commit",), "files": r"\.(md|markdown|mdx)$"}}

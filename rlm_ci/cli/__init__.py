@@ -165,10 +165,10 @@ def _overview() -> str:
         for code, name, text in errors.EXIT_CODES
     )
     return (
-        "rlm-ci judges pull requests by checks that need no key and no network, and mends\n"
-        "what fails until a validator passes.\n\n"
+        "Check pull requests without a key or a network, review code, and let an agent\n"
+        "edit until your tests pass.\n\n"
         f"usage: rlm-ci COMMAND [OPTION...]\n\ncommands:\n{commands}\n\n"
-        f"exit codes:\n{codes}\n\nrlm-ci COMMAND --help tells the options of a command.\n"
+        f"exit codes:\n{codes}\n\nRun rlm-ci COMMAND --help for the options of a command.\n"
     )
 
 

@@ -49,7 +49,7 @@ def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | N
             is_early = any(not one.startswith("-") for one in argv[position:])
             hint = nearest(name, list(options), least=_ALIKE)
             if is_early:
-                hint += "; the options of a command stand behind it"
+                hint += "; put the options of a command after it"
             raise UsageError(f"unknown option {name[:80]!r}", where="rlm-ci", hint=hint)
         position += 2 if row is not None and row.kind != "boolean" and not equals else 1
     return None, list(argv)

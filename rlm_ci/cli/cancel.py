@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlm_ci.cli.arguments import Arguments
     from rlm_ci.settings import Setting
 
-SUMMARY = "end a run: ask its process to stop, and kill it after 10 seconds"
+SUMMARY = "stop a run; kill it after 10 seconds"
 USAGE = "RUN [OPTION...]"
 _TOLD = {"": "", "ended": "; its process has ended", "killed": "; its process was killed"}
 

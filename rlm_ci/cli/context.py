@@ -40,21 +40,22 @@ def _own(key: str, help_text: str, flag: str, **more: Any) -> Setting:
 #: The options of each of its actions.
 _ROWS: dict[str, tuple[Setting, ...]] = {
     "build": (
-        _own("out", "folder of the object (default: SOURCE.context here)", "--out", metavar="DIR"),
-        _own("link", "share the file with the object where the file system can, in place of a "
-             "copy: who changes it later damages the object", "--link", default=False,
+        _own("out", "folder of the object (default: SOURCE.context in the current folder)", "--out",
+             metavar="DIR"),
+        _own("link", "use a hard link instead of a copy if possible; a later change to the "
+             "file damages the object", "--link", default=False,
              kind="boolean"),
     ),
     "search": (
-        _own("top_k", "most hits of a query (default: 20, or RLM_SEARCH_TOP_K)", "--top-k",
+        _own("top_k", "maximum hits of a query (default: 20, or RLM_SEARCH_TOP_K)", "--top-k",
              metavar="N", kind="integer", minimum=1),
     ),
     "read": (
-        _own("bytes", "most bytes that are read (default: 8192, or RLM_MAX_BYTES_PER_CHUNK_READ)",
+        _own("bytes", "maximum bytes to read (default: 8192, or RLM_MAX_BYTES_PER_CHUNK_READ)",
              "--bytes", metavar="N", kind="integer", minimum=1),
     ),
     "info": (
-        _own("verify", "hash all of it again", "--verify", default=False, kind="boolean"),
+        _own("verify", "check all hashes", "--verify", default=False, kind="boolean"),
     ),
 }  # fmt: skip
 _OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")

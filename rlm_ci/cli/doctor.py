@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlm_ci.sandbox import Probe
     from rlm_ci.settings import Setting
 
-SUMMARY = "what this machine can run, and what keeps it from the rest"
+SUMMARY = "show what this machine can run, and what is missing"
 USAGE = "[OPTION...]"
 _OWN = tuple(row for row in LOOP if row.key in ("sandbox", "loop.agent"))
 #: Agents that are programs of somebody else.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm_ci.cli.arguments import Arguments
     from rlm_ci.settings import Setting
 
-SUMMARY = "write a run to one tar.gz, with the sha256 of each file"
+SUMMARY = "write a run to one tar.gz, with the SHA-256 of each file"
 USAGE = "RUN [-o FILE] [OPTION...]"
 
 

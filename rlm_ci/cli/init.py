@@ -31,7 +31,7 @@ SUMMARY = "write workflows, a pre-commit configuration and rlm-ci.toml"
 USAGE = "[--fork-safe] [--slash-commands] [--pin COMMIT] [OPTION...]"
 FORCE = Setting(
     "force",
-    "overwrite files that are there; each is kept as FILE.orig",
+    "overwrite existing files; keep each one as FILE.orig",
     default=False,
     kind="boolean",
     flag="--force",
@@ -39,7 +39,7 @@ FORCE = Setting(
 )
 FORK_SAFE = Setting(
     "fork_safe",
-    "two workflows: one judges without rights, the other posts, also for forks",
+    "write two workflows: one checks without permissions, the other posts, also for forks",
     default=False,
     kind="boolean",
     flag="--fork-safe",
@@ -47,7 +47,7 @@ FORK_SAFE = Setting(
 )
 SLASH_COMMANDS = Setting(
     "slash_commands",
-    "a workflow that obeys comments such as /rlm-ci check",
+    "write a workflow that runs comments such as /rlm-ci check",
     default=False,
     kind="boolean",
     flag="--slash-commands",
@@ -55,7 +55,7 @@ SLASH_COMMANDS = Setting(
 )
 PIN = Setting(
     "pin",
-    "the commit of rlm-ci that the workflows run (default: the one that is installed)",
+    "commit of rlm-ci for the workflows (default: the installed one)",
     flag="--pin",
     file=False,
 )

@@ -24,9 +24,9 @@ SUMMARY = "list the runs, the newest first, or remove old ones"
 USAGE = "[--prune [--older-than AGE]] [OPTION...]"
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _PRUNING = (
-    Setting("prune", "remove the runs that are older than --older-than says", default=False,
+    Setting("prune", "remove the runs older than --older-than", default=False,
             kind="boolean", flag="--prune", file=False, own_env=False),
-    Setting("older_than", "age, since a run was last heard of: 30d, 12h, 90m, 4w", "30d",
+    Setting("older_than", "age since the last sign of a run: 30d, 12h, 90m, 4w", "30d",
             flag="--older-than", metavar="AGE", file=False, own_env=False),
 )  # fmt: skip
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rlm_ci.findings import Report
     from rlm_ci.settings import Setting
 
-SUMMARY = "judge a pull request: checks, one report, every surface"
+SUMMARY = "check a pull request, write the report and post it"
 USAGE = "[--base REF] [--head REF] [--event FILE] [OPTION...]"
 
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from rlm_ci.cli.arguments import Arguments
     from rlm_ci.runs.listing import Entry
 
-SUMMARY = "take a run again from its record: no key, no network"
+SUMMARY = "repeat a run from its record, without a key or network"
 USAGE = "RUN [--check] [OPTION...]"
 _OWN = (
-    Setting("check", "end with 1 if the report differs from the run's own", default=False,
+    Setting("check", "exit with 1 if the report differs from the original", default=False,
             kind="boolean", flag="--check", file=False, own_env=False),
 )  # fmt: skip
 #: What two runs of the same may differ in.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.settings import Setting
 
-SUMMARY = "let an interrupted run go on, and end with its exit code"
+SUMMARY = "continue an interrupted run, and exit with its code"
 USAGE = "RUN [OPTION...]"
 
 

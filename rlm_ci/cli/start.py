@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from rlm_ci.cli.running import Runs
     from rlm_ci.runs.manifest import Manifest
 
-SUMMARY = "begin a pipeline in the background"
+SUMMARY = "start a pipeline in the background"
 USAGE = (
     "rlm --goal G [OPTION...] | review [OPTION...] | wiki [OPTION...]"
     " | PIPELINE [OPTION...] | PIPELINE --help"
 )
 _OWN = (
-    Setting("loop.goal", "what to reach", env=("RLM_GOAL",), own_env=False, file=False,
+    Setting("loop.goal", "the goal", env=("RLM_GOAL",), own_env=False, file=False,
             flag="--goal", metavar="G"),
     Setting("parent_run", "the run that starts this one", flag="--parent-run", metavar="ID",
             env=("CODEX_ORCHESTRATOR_RUN_ID",), file=False, own_env=False),

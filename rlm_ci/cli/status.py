@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rlm_ci.cli.arguments import Arguments
     from rlm_ci.runs.listing import Entry
 
-SUMMARY = "show how a run stands, or follow it to its end"
+SUMMARY = "show the status of a run, or follow it to its end"
 USAGE = "RUN [--watch] [OPTION...]"
 _WATCH = Setting("watch", "follow the run until it ends", default=False, kind="boolean",
                  flag="--watch", file=False, own_env=False)  # fmt: skip

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.symbolic.review import Review
     from rlm_ci.settings import Setting
 
-SUMMARY = "re-check every evidence pointer of a stored report, offline"
+SUMMARY = "check every evidence pointer of a stored report again, offline"
 USAGE = "REPORT|RUN [OPTION...]"
 #: A report of a hundred thousand findings.
 _LIMIT = 512 << 20

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.settings import Setting
 
-SUMMARY = "wait until a run has ended, and end with its exit code"
+SUMMARY = "wait until a run has ended, and exit with its code"
 USAGE = "RUN [OPTION...]"
 
 

@@ -102,7 +102,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (["a\x1b[31m\n::error::x"], r"unknown command 'a\x1b[31m\n::error::x'", ""),
         (["x" * 5000], "unknown command 'xxxx", ""),
         (["--qiet", "check"], "unknown option '--qiet'", "did you mean --quiet?"),
-        (["--staged", "check"], "unknown option '--staged'", "stand behind it"),
+        (["--staged", "check"], "unknown option '--staged'", "options of a command after it"),
         (["-q"], "a command is missing", "pr, check"),
         (["--", "check"], "a command is missing", ""),
         (["check", "dif-budget"], "unknown check 'dif-budget'", "did you mean diff-budget?"),
