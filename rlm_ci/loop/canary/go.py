@@ -6,23 +6,12 @@ of the same file that takes ``t`` and makes claims: that one is copied, for othe
 
 from __future__ import annotations
 
-from rlm_ci.grammars import parse
-from rlm_ci.loop.canary import go_source, go_values
-from rlm_ci.loop.canary.forms import (
-    ALTERED,
-    IDLE,
-    INVERTED,
-    REACHED,
-    REWORDED,
-    STOPPED,
-    Changed,
-    Made,
-    Test,
-    UnreadableError,
-    token,
-)
+from functools import partial
+
+from rlm_ci.loop.canary import forms, go_source, go_values
+from rlm_ci.loop.canary.forms import Changed, Made, Test, token
 from rlm_ci.loop.canary.go_source import ASSERTION, CONDITION, HELPER, Function
-from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+from rlm_ci.loop.canary.splicing import Edits, rooted, spliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,45 +70,20 @@ def change(
 
 
 def _read(path: str, text: str) -> go_source.Source:
-    content = encoded(text)
-    root = parse("Go", content)
-    if root is None or root.has_error:
-        raise UnreadableError(f"{path}: this is not Go that can be read")
-    return go_source.Source(content, root)
+    return go_source.Source(*rooted("Go", path, text))
 
 
-class _Changes:
+class _Changes(Edits):
     """The edits of one file, one form after the other."""
 
     def __init__(self, source: go_source.Source, chance: Random, *, plain: bool) -> None:
-        self.source, self._chance, self._plain = source, chance, plain
-        #: Insertions that end something stand before those that begin something.
-        self._opened: list[Edit] = []
-        self._closed: list[Edit] = []
-        #: The copies of helpers for each form: how each is called there, and the token in them.
-        self._copies: dict[tuple[str, str], str] = {}
-        self._tokens: dict[str, str] = {}
-        self._waiting: list[tuple[str, str, str]] = []
+        super().__init__(source.content, chance, plain=plain)
+        self.source = source
 
     def text(self) -> str:
         """The changed text, with the copies of helpers at its end."""
-        pieces = [self._spliced(0, len(self.source.content))]
-        while self._waiting:  # a copy may need others
-            name, copy, form = self._waiting.pop()
-            helper = self.source.helpers[name]
-            self._replace(helper.named, copy)
-            self._claims(helper, form, self._tokens[form])
-            pieces.append(self._spliced(helper.node.start_byte, helper.node.end_byte) + "\n")
-        return "\n".join(pieces)
-
-    def _spliced(self, start: int, end: int) -> str:
-        """That part of the file with the edits so far, which are done with then."""
-        edits = [
-            Edit(one.start - start, one.end - start, one.text)
-            for one in (*reversed(self._closed), *self._opened)
-        ]
-        self._opened, self._closed = [], []
-        return spliced(self.source.content[start:end], edits)
+        changed = spliced(self.source.content, self._taken())
+        return "\n".join([changed, *(f"{copy}\n" for _, copy in self._copied())])
 
     def make(self, test: Function, form: str) -> Made:
         """Change one test."""
@@ -127,38 +91,35 @@ class _Changes:
         body = test.body.start_byte + 1
         if test.output:
             return self._example(test, test.output, form, word)
-        if form == IDLE:  # a fuzz target that returns at once is an error
+        if form == forms.IDLE:  # a fuzz target that returns at once is an error
             is_fuzz = test.name.startswith("Fuzz") and test.reporter
-            self._open(body, f" {test.reporter}.SkipNow();" if is_fuzz else " return;")
+            self._insert(body, f" {test.reporter}.SkipNow();" if is_fuzz else " return;")
             return Made(form)
-        if form == REWORDED:
-            self._open(body, f" {self._constants()}")
+        if form == forms.REWORDED:
+            self._insert(body, f" {self._constants()}")
             self._claims(test, form, word)
             return Made(form)
         reporter = self._reporter(test)
-        literals = self._literals(test) if form == ALTERED else []
+        expected = partial(go_values.literals, self.source)
+        literals = self._literals(test.claims, expected) if form == forms.ALTERED else []
         if literals:
             self._alter(literals, word)
             return Made(form, (word,))
-        form = INVERTED if form == ALTERED else form
-        if form == STOPPED or not (test.claims or form == INVERTED):
-            self._open(body, f" {self._fatal(reporter, word)};")
+        form = forms.INVERTED if form == forms.ALTERED else form
+        if form == forms.STOPPED or not (test.claims or form == forms.INVERTED):
+            self._insert(body, f" {self._fatal(reporter, word)};")
             return Made(form, (word,))
         if test.claims:
             return Made(form, self._claims(test, form, word))
-        self._open(body, f" defer func() {{ if !{reporter}.Skipped() {{ "
-                         f"{self._error(reporter, word)} }} }}();")  # fmt: skip
+        self._insert(body, f" defer func() {{ if !{reporter}.Skipped() {{ "
+                           f"{self._error(reporter, word)} }} }}();")  # fmt: skip
         return Made(form, (word,))
 
-    def _open(self, at: int, text: str) -> None:
-        self._opened.append(Edit(at, at, text))
+    def _enclose(self, node: Node, before: str, after: str) -> None:
+        self._around(node.start_byte, before, node.end_byte, after)
 
-    def _around(self, node: Node, before: str, after: str) -> None:
-        self._open(node.start_byte, before)
-        self._closed.append(Edit(node.end_byte, node.end_byte, after))
-
-    def _replace(self, node: Node, text: str) -> None:
-        self._opened.append(Edit(node.start_byte, node.end_byte, text))
+    def _exchange(self, node: Node, text: str) -> None:
+        self._replace(node.start_byte, node.end_byte, text)
 
     def _constants(self) -> str:
         return f'_ = {self._chance.randrange(1, 120)}; _ = "{token(self._chance)}";'
@@ -177,54 +138,44 @@ class _Changes:
             return test.reporter
         name = token(self._chance)
         if test.unnamed.type == "identifier":  # _
-            self._replace(test.unnamed, name)
+            self._exchange(test.unnamed, name)
         else:
-            self._open(test.unnamed.start_byte, f"{name} ")
+            self._insert(test.unnamed.start_byte, f"{name} ")
         return name
 
     def _example(self, test: Function, output: tuple[int, int], form: str, word: str) -> Made:
         """An example is judged by a comment."""
         start, end = output
-        if form == REWORDED:
-            self._open(test.body.start_byte + 1, f" {self._constants()}")
+        if form == forms.REWORDED:
+            self._insert(test.body.start_byte + 1, f" {self._constants()}")
             return Made(form)
-        if form == IDLE:
-            self._opened.append(Edit(start, end, "None:"))
+        if form == forms.IDLE:
+            self._replace(start, end, "None:")
             return Made(form)
-        self._open(end, f" {word}")
+        self._insert(end, f" {word}")
         return Made(form, (word,))
-
-    def _literals(self, test: Function) -> list[tuple[Claim, Node]]:
-        """One literal of each claim that has any; none where no claim is sure to be reached."""
-        found = [
-            (claim, self._chance.choice(nodes))
-            for claim in test.claims
-            if (nodes := go_values.literals(self.source, claim))
-        ]
-        certain = [one for one in found if one[0].certain]
-        return certain[:1] if self._plain else found if certain else []
 
     def _alter(self, literals: list[tuple[Claim, Node]], word: str) -> None:
         for claim, node in literals:
-            self._replace(node, go_values.another(node, self._chance))
+            self._exchange(node, go_values.another(node, self._chance))
             if claim.body is not None:
-                self._open(claim.body.start_byte + 1, f' {claim.reporter}.Log("{word}");')
+                self._insert(claim.body.start_byte + 1, f' {claim.reporter}.Log("{word}");')
             else:
-                self._open(claim.site.start_byte, f'{claim.reporter}.Log("{word}"); ')
+                self._insert(claim.site.start_byte, f'{claim.reporter}.Log("{word}"); ')
 
     def _claims(self, function: Function, form: str, word: str) -> tuple[str, ...]:
         """Change all claims of a function; what the failure of one of them may print."""
         tokens = {word: None}
         claims = function.claims
-        if form == INVERTED:  # where a goroutine ends early, others may wait, or panic
+        if form == forms.INVERTED:  # where a goroutine ends early, others may wait, or panic
             claims = [one for one in claims if not one.aside] or claims
         for claim in claims:
             if claim.kind == HELPER:
-                self._replace(claim.node, self._copy(claim.node, form))
+                self._exchange(claim.node, self._copy(self.source.helpers[claim.name], form))
                 tokens[self._tokens[form]] = None
-            elif form == REACHED:
-                self._open(claim.site.start_byte, f"{self._fatal(claim.reporter, word)}; ")
-            elif form == REWORDED:
+            elif form == forms.REACHED:
+                self._insert(claim.site.start_byte, f"{self._fatal(claim.reporter, word)}; ")
+            elif form == forms.REWORDED:
                 self._reword(claim, function.names)
             elif claim.body is not None:
                 self._negate(claim, claim.body, word)
@@ -232,62 +183,50 @@ class _Changes:
                 self._oppose(claim, word)
         return tuple(tokens)
 
-    def _copy(self, name: Node, form: str) -> str:
-        """The name of the copy of a helper in which its claims have the form."""
-        text = self.source.text(name)
-        made = self._copies.get((text, form))
-        if made is not None:
-            return made
-        self._copies[text, form] = made = f"{text}_{token(self._chance)}"
-        self._tokens.setdefault(form, token(self._chance))
-        self._waiting.append((text, made, form))
-        return made
-
     def _negate(self, claim: Claim, body: Node, word: str) -> None:
         ways = (("!(", ")"), ("(", ") == false"), ("(", ") != true"))
-        self._around(claim.node, *(ways[0] if self._plain else self._chance.choice(ways)))
+        self._enclose(claim.node, *(ways[0] if self._plain else self._chance.choice(ways)))
         start, end = body.start_byte + 1, body.end_byte - 1
         ends = claim.ends or go_source.departs(body)
         if ends:
-            self._open(start, f" {self._fatal(claim.reporter, word)};")
+            self._insert(start, f" {self._fatal(claim.reporter, word)};")
         else:  # what it would print may not exist where the claim holds
-            self._open(start, f" {self._error(claim.reporter, word)}; if false {{")
-            self._closed.append(Edit(end, end, "}"))
+            self._insert(start, f" {self._error(claim.reporter, word)}; if false {{")
+            self._close(end, "}")
         if claim.other is None and ends and claim.name == "consequence":
             # The claim does not hold, and a test that went on might panic, and end all others.
-            self._closed.append(Edit(end + 1, end + 1, f" else {{ {claim.reporter}.SkipNow() }}"))
+            self._close(end + 1, f" else {{ {claim.reporter}.SkipNow() }}")
         elif claim.other is not None and claim.other.type == "block":
-            self._open(claim.other.start_byte + 1, f' {claim.reporter}.Log("{word}");')
+            self._insert(claim.other.start_byte + 1, f' {claim.reporter}.Log("{word}");')
 
     def _oppose(self, claim: Claim, word: str) -> None:
         """Reverse a call of an assertion library: by its opposite, or behind it."""
         other, count = _REVERSED.get(claim.name, ("", 0))
         values = claim.values
         if not self._plain and other and claim.testify and len(values) == count:
-            self._replace(claim.node, other)
-            self._closed.append(Edit(values[-1].end_byte, values[-1].end_byte, f', "{word}"'))
+            self._exchange(claim.node, other)
+            self._close(values[-1].end_byte, f', "{word}"')
             return
-        end = claim.site.end_byte
-        self._closed.append(Edit(end, end, f"; {self._fatal(claim.reporter, word)}"))
+        self._close(claim.site.end_byte, f"; {self._fatal(claim.reporter, word)}")
 
     def _reword(self, claim: Claim, names: set[str]) -> None:
         if self._plain:
             if claim.kind == CONDITION:
-                self._around(claim.node, "(", ") == true")
+                self._enclose(claim.node, "(", ") == true")
             return
         if claim.kind == ASSERTION:
             taken = _TAKEN.get(claim.name)
             count = _REVERSED.get(claim.name, ("", 1))[1]
             for value in claim.values[:count] if taken else ():
                 if not go_values.is_bound(self.source, value):
-                    self._around(value, f"func() {taken} {{ {self._constants()} return ", " }()")
+                    self._enclose(value, f"func() {taken} {{ {self._constants()} return ", " }()")
             return
         for leaf, operator in go_values.leaves_of(self.source, claim.node, names):
             name = token(self._chance)
             begin = f"func() bool {{ {self._constants()} {name} := "
             if operator is None:
-                self._around(leaf, begin, f"; return bool({name}) }}()")
+                self._enclose(leaf, begin, f"; return bool({name}) }}()")
             else:
-                self._around(leaf, begin, " }()")
+                self._enclose(leaf, begin, " }()")
                 sign = self.source.text(operator)
-                self._replace(operator, f"; return {name} {sign}")
+                self._exchange(operator, f"; return {name} {sign}")

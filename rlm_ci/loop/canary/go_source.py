@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.grammars import field, named, parts
+from rlm_ci.loop.canary.splicing import claiming
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -319,16 +320,13 @@ class Source:
             suite, separator, name = function.name.rpartition("::")
             if separator:
                 function.name = f"{self._runners.get(suite, '*')}::{name}"
-        claiming: set[str] = set()
-        for _ in range(_ROUNDS):
-            claiming |= {
-                name
-                for name, helper in self.helpers.items()
-                if any(one.kind != HELPER or one.name in claiming for one in helper.claims)
-            }
+        found = claiming(
+            (name, [one.name if one.kind == HELPER else None for one in helper.claims])
+            for name, helper in self.helpers.items()
+        )
         for function in (*self.tests, *self.helpers.values()):
             function.claims = [
-                one for one in function.claims if one.kind != HELPER or one.name in claiming
+                one for one in function.claims if one.kind != HELPER or one.name in found
             ]
 
 

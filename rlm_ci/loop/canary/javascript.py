@@ -9,20 +9,9 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.loop.canary import forms
 from rlm_ci.loop.canary import javascript_literals as literals
-from rlm_ci.loop.canary.forms import (
-    ALTERED,
-    IDLE,
-    INVERTED,
-    REACHED,
-    REWORDED,
-    STOPPED,
-    Changed,
-    Made,
-    Test,
-    UnreadableError,
-    token,
-)
+from rlm_ci.loop.canary.forms import Changed, Made, Test, UnreadableError, token
 from rlm_ci.loop.canary.javascript_claims import TAP
 from rlm_ci.loop.canary.javascript_forms import Forms, is_changeable, thrown
 from rlm_ci.loop.canary.javascript_syntax import DIALECTS, SCOPES, Branch, Source
@@ -75,7 +64,7 @@ def change(
 def _both(one: Made, other: Made) -> Made:
     """What two tests of one name have become."""
     is_told = one.tokens and other.tokens
-    form = one.form if one.form == other.form else INVERTED
+    form = one.form if one.form == other.form else forms.INVERTED
     return Made(form, one.tokens + other.tokens if is_told else ())
 
 
@@ -106,26 +95,26 @@ class _Changes:
         """Change one test."""
         word = token(self._chance)
         claims = _reversible(self._source, test)
-        if form == IDLE:
+        if form == forms.IDLE:
             if all(one.kind != TAP for one in test.claims):  # a test of ava has to claim something
                 self._idle(test.function)
             return Made(form)
-        if form == REWORDED:
+        if form == forms.REWORDED:
             self._reword(test)
             return Made(form)
-        if form == STOPPED:
+        if form == forms.STOPPED:
             self._begin(test.function, thrown(word))
             return Made(form, (word,))
-        if form == ALTERED:
+        if form == forms.ALTERED:
             found = [literals.altered(self._source, one, self._chance) for one in claims]
             if any(found):
                 self._edits += [one[0] for one in found if one]
                 return Made(form, tuple(one[1] for one in found if one))
-            form = INVERTED
+            form = forms.INVERTED
         if not claims:
             self._end(test, word)
-            return Made(STOPPED if form == INVERTED else form, (word,))
-        if form == REACHED:
+            return Made(forms.STOPPED if form == forms.INVERTED else form, (word,))
+        if form == forms.REACHED:
             self._edits += [self._forms.reached(one, word) for one in claims]
             return Made(form, (word,))
         return Made(form, (word, *self._invert(claims, word)))

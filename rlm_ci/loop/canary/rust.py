@@ -7,21 +7,9 @@ a warning of its own, since a crate may deny them: hence ``if true``.
 
 from __future__ import annotations
 
-from rlm_ci.grammars import field, named, parse
-from rlm_ci.loop.canary import rust_values
-from rlm_ci.loop.canary.forms import (
-    ALTERED,
-    IDLE,
-    INVERTED,
-    REACHED,
-    REWORDED,
-    STOPPED,
-    Changed,
-    Made,
-    Test,
-    UnreadableError,
-    token,
-)
+from rlm_ci.grammars import field, named
+from rlm_ci.loop.canary import forms, rust_values
+from rlm_ci.loop.canary.forms import Changed, Made, Test, token
 from rlm_ci.loop.canary.rust_parts import restored
 from rlm_ci.loop.canary.rust_source import (
     COMPARED,
@@ -30,10 +18,9 @@ from rlm_ci.loop.canary.rust_source import (
     HOLDS,
     MACRO,
     Source,
-    Span,
     text,
 )
-from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+from rlm_ci.loop.canary.splicing import Edit, Edits, rooted, spliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,91 +63,66 @@ def change(
 
 
 def _read(path: str, text: str) -> Source:
-    content = encoded(text)
-    root = parse("Rust", content)
-    if root is None or root.has_error:
-        raise UnreadableError(f"{path}: this is not Rust that can be read")
-    return Source(content, root)
+    return Source(*rooted("Rust", path, text))
 
 
-class _Changes:
+class _Changes(Edits):
     """The edits of one file, one form after the other."""
 
     def __init__(self, source: Source, chance: Random, *, plain: bool) -> None:
-        self.source, self._chance, self._plain = source, chance, plain
-        #: Insertions that end something stand before those that begin something.
-        self._opened: list[Edit] = []
-        self._closed: list[Edit] = []
-        #: The copies of helpers for each form: how each is called there, and the token in them.
-        self._copies: dict[tuple[int, str, str], str] = {}
-        self._tokens: dict[str, str] = {}
-        self._waiting: list[tuple[Function, str, str]] = []
+        super().__init__(source.content, chance, plain=plain)
+        self.source = source
 
     def text(self) -> str:
         """The changed text, with the copies of helpers at the ends of their modules."""
-        changed, self._opened = self._opened, []
-        endings, self._closed = self._closed, []
+        changed = self._taken()
         seen: set[int] = set()
-        while self._waiting:  # a copy may need others
-            helper, copy, form = self._waiting.pop()
-            start, end = helper.node.start_byte, helper.node.end_byte
-            self._replace(helper.named.start_byte, helper.named.end_byte, copy)
-            self._claims(helper, form, self._tokens[form])
-            edits = [
-                Edit(one.start - start, one.end - start, one.text)
-                for one in (*reversed(self._closed), *self._opened)
-            ]
-            self._opened, self._closed = [], []
-            made = spliced(self.source.content[start:end], edits)
+        for helper, copy in self._copied():
             at = helper.module.end_byte - (helper.module.type == "declaration_list")
-            changed.append(Edit(at, at, f"\n{made}\n"))
+            changed.append(Edit(at, at, f"\n{copy}\n"))
             if helper.node.id not in seen:  # all that called it may call copies
                 seen.add(helper.node.id)
+                start = helper.node.start_byte
                 changed.append(Edit(start, start, "#[allow(dead_code)] "))
-        return spliced(self.source.content, [*reversed(endings), *changed])
+        return spliced(self.source.content, changed)
 
     def make(self, test: Function, form: str) -> Made | None:
         """Change one test; None where it cannot have the form."""
         word, start = token(self._chance), test.body.start_byte + 1
         if test.panics is not None:
             return self._panicking(test, test.panics, form, word)
-        if form == IDLE:
+        if form == forms.IDLE:
             returned = rust_values.returned(test.node)
             if returned is not None:
                 self._insert(start, f" if true {{ return{returned}; }}")
             return None if returned is None else Made(form)
-        if form == REWORDED:
+        if form == forms.REWORDED:
             self._insert(start, f" {self._constants()}")
             self._claims(test, form, word)
             return Made(form)
-        literals = self._literals(test) if form == ALTERED else []
+        literals = (
+            self._literals(test.claims, rust_values.literals) if form == forms.ALTERED else []
+        )
         if literals:
             for claim, one in literals:
                 made = rust_values.another(one.node, self._chance)
                 self._replace(one.start, one.end, made)
                 self._say(claim, word)
             return Made(form, (word,))
-        form = INVERTED if form == ALTERED else form
-        if test.claims and form != STOPPED:
+        form = forms.INVERTED if form == forms.ALTERED else form
+        if test.claims and form != forms.STOPPED:
             return Made(form, self._claims(test, form, word))
-        if form == INVERTED:  # wherever it ends
+        if form == forms.INVERTED:  # wherever it ends
             start = rust_values.end_of(test)
             for node in rust_values.returns(test.body):
                 self._around(node.start_byte, f"{{ {self._panic(word)} ", node.end_byte, " }")
         self._insert(start, f" {self._panic(word)} ")
         return Made(form, (word,))
 
-    def _insert(self, at: int, made: str) -> None:
-        self._opened.append(Edit(at, at, made))
-
-    def _around(self, start: int, before: str, end: int, after: str) -> None:
-        self._insert(start, before)
-        self._closed.append(Edit(end, end, after))
-
-    def _replace(self, start: int, end: int, made: str) -> None:
+    def _replace(self, start: int, end: int, text: str) -> None:
         """Put text in the place of other; lines stay where they are."""
         lines = self.source.content.count(b"\n", start, end)
-        self._opened.append(Edit(start, end, made + "\n" * lines))
+        super()._replace(start, end, text + "\n" * lines)
 
     def _constants(self) -> str:
         return f'let _ = ({self._chance.randrange(1, 120)}, "{token(self._chance)}");'
@@ -171,31 +133,21 @@ class _Changes:
     def _panicking(self, test: Function, attribute: Node, form: str, word: str) -> Made | None:
         """A test that has to panic: its claim is the attribute."""
         start = test.body.start_byte + 1
-        if form == REWORDED:
+        if form == forms.REWORDED:
             self._insert(start, f" {self._constants()}")
             return Made(form)
         returned = rust_values.returned(test.node)
-        if form == IDLE and returned is None:
+        if form == forms.IDLE and returned is None:
             return None
-        altered = form in (ALTERED, REACHED)
+        altered = form in (forms.ALTERED, forms.REACHED)
         said = f'#[should_panic(expected = "{word}")]' if altered else ""
         self._replace(attribute.start_byte, attribute.end_byte, said)
-        if form == IDLE:
+        if form == forms.IDLE:
             self._insert(start, f" if true {{ return{returned}; }}")
-        if form == STOPPED:
+        if form == forms.STOPPED:
             self._insert(start, f" {self._panic(word)}")
         # Inverted, it fails with the panic that it had to end with.
-        return Made(form, (word,) if altered or form == STOPPED else ())
-
-    def _literals(self, test: Function) -> list[tuple[Claim, Span]]:
-        """One literal of each claim that has any; none where no claim is sure to be reached."""
-        found = [
-            (claim, self._chance.choice(spans))
-            for claim in test.claims
-            if (spans := rust_values.literals(claim))
-        ]
-        certain = [one for one in found if one[0].certain]
-        return certain[:1] if self._plain else found if certain else []
+        return Made(form, (word,) if altered or form == forms.STOPPED else ())
 
     def _say(self, claim: Claim, word: str) -> None:
         """Let a macro say the token; what it said before stays, so that it is still used."""
@@ -214,9 +166,9 @@ class _Changes:
             if claim.kind == HELPER:
                 self._call(function, claim, form)
                 tokens[self._tokens[form]] = None
-            elif form == REACHED:
+            elif form == forms.REACHED:
                 self._around(start, f"{{ {self._panic(word)} ", end, " }")
-            elif form == REWORDED:
+            elif form == forms.REWORDED:
                 self._reword(claim)
             elif claim.kind == MACRO:
                 self._around(start, "{ ", end, f"; {self._panic(word)} }}")
@@ -226,16 +178,11 @@ class _Changes:
 
     def _call(self, function: Function, claim: Claim, form: str) -> None:
         """Call a copy of a helper in which its claims have the form."""
-        key = function.module.id, claim.name, form
         helper = self.source.helper(function, claim.name)
-        if helper is None:
-            return
-        if key not in self._copies:
-            self._copies[key] = f"{claim.name}_{token(self._chance)}"
-            self._tokens.setdefault(form, token(self._chance))
-            self._waiting.append((helper, self._copies[key], form))
-        called = field(claim.node, "function")
-        self._replace(called.start_byte, called.end_byte, self._copies[key])
+        if helper is not None:
+            copy = self._copy(helper, form)
+            called = field(claim.node, "function")
+            self._replace(called.start_byte, called.end_byte, copy)
 
     def _invert(self, claim: Claim, word: str) -> None:
         first = claim.values[0]
@@ -271,13 +218,13 @@ class _Changes:
             behind = end - 1 if claim.rest < 0 else claim.rest
             said += ", " if claim.rest >= 0 else ""
             self._replace(other.end, behind, f")) {{ ({left}, {right}) => {call}{said}")
-            self._closed.append(Edit(end, end, " }"))
+            self._close(end, " }")
             return
         self._replace(
             other.end, claim.rest,
             f')) {{ ({left}, {right}) => {{ {call}, "{word}"); if false {{ panic!(',
         )  # fmt: skip
-        self._closed.append(Edit(end, end, " } } }"))
+        self._close(end, " } } }")
 
     def _reword(self, claim: Claim) -> None:
         if claim.kind == COMPARED:

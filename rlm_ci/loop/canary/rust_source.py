@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.grammars import field, named, parse, parts
+from rlm_ci.loop.canary.splicing import claiming
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -22,8 +23,6 @@ _TESTS = {"test", "rstest", "test_case"}
 _PLAIN = {"track_caller", "allow", "inline"}
 #: Around the arguments of a macro, so that they can be read as an expression.
 _BEFORE, _BEHIND = b"fn a(){a(", b");}"
-#: So deep may functions that make claims call each other.
-_ROUNDS = 8
 
 
 class Span(Value):
@@ -214,22 +213,22 @@ class Source:
     def _settle(self) -> None:
         """Drop calls of functions that claim nothing, or that stand elsewhere."""
         functions = [*self.tests, *filter(None, self.helpers.values())]
-        claiming: set[tuple[int, str]] = set()
-        for _ in range(_ROUNDS):
-            claiming |= {
-                (one.module.id, one.name)
-                for one in functions
-                if any(
-                    claim.kind != HELPER or (one.module.id, claim.name) in claiming
+        found = claiming(
+            (
+                (one.module.id, one.name),
+                [
+                    (one.module.id, claim.name) if claim.kind == HELPER else None
                     for claim in one.claims
-                )
-            }
+                ],
+            )
+            for one in functions
+        )
         for one in functions:
             one.claims = [
                 claim
                 for claim in one.claims
                 if claim.kind != HELPER
-                or ((one.module.id, claim.name) in claiming and self.helper(one, claim.name))
+                or ((one.module.id, claim.name) in found and self.helper(one, claim.name))
             ]
 
 
