@@ -6,6 +6,7 @@ With ``--check`` nothing is written; the exit code is 1 when a file is out of da
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -13,11 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from rlm_ci import checks, cli, errors
 from rlm_ci.cli.arguments import describe
+from rlm_ci.cli.part_rules import POLICY, WIKI
+from rlm_ci.loop import report as fix
+from rlm_ci.loop import rules as guard_rules
+from rlm_ci.loop.outputs._rules import RULES as VALIDATOR
+from rlm_ci.publishing.words import OVERRIDES
+from rlm_ci.recursion.review import ruff
+from rlm_ci.recursion.review.rules import RULES as REVIEW
+from rlm_ci.recursion.symbolic import outcome as question
+from rlm_ci.rules import anchor
 from rlm_ci.table import COMMON, PROGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from rlm_ci.rules import Rule
     from rlm_ci.settings import Setting
 
 TOP = Path(__file__).resolve().parent.parent
@@ -251,6 +262,105 @@ def readme() -> str:
     return _between(text, "<!-- exit codes -->\n", "<!-- end -->\n", exit_codes() + "\n")
 
 
+ACCEPT = """\
+## Accept a finding
+
+To accept a finding of a check, a review or a wiki, add an entry to `rlm-ci.toml` on the base
+branch. The finding stays in the report, marked with the reason, and does not fail the run.
+[More ways](checks.md#accept-a-finding).
+
+```toml
+[[suppressions]]
+rule = "doc-archive/dangling"   # or a check's id, for all of its rules
+path = "docs/old/"              # a pattern as in .gitignore; without it, everywhere
+reason = "lost with the old wiki"
+until = "2027-06-30"            # optional: the last day that it holds
+```
+"""
+RULES_INTRO = """\
+Every finding names a rule: the system that found it, and what it found. Reports link to this page.
+A finding fails the run when its severity is at or above the fail level (`high` by default)."""
+SUPPRESS = "Add a [suppression](#accept-a-finding)."
+
+
+def systems() -> Iterator[tuple[str, str, Mapping[str, Rule], str]]:
+    """Each with its summary, its rules, and how they are overridden."""
+    for name in checks.names():
+        check = checks.load(name)
+        own = OVERRIDES.get(name)
+        summary = f"The [check](checks.md#{name}): {check.SUMMARY}."
+        yield name, summary, check.RULES, f"{own} Or add{SUPPRESS[3:]}" if own else SUPPRESS
+    never = f"It fails no run, unless the fail level is `info`. {SUPPRESS}"
+    yield "policy", "What a change edits of the files that judge it.", POLICY, never
+    yield "wiki", "Which pages of the [wiki](wiki.md) a change makes stale.", WIKI, never
+    yield "review", "What a [review](review.md) finds.", REVIEW, SUPPRESS
+    summary = (
+        "The [guard](fix-reference.md#what-an-agent-must-not-do): did an agent bend what decides?"
+    )
+    yield "tamper", summary, guard_rules.RULES, ""
+    other = "None: the validator decides what is green. Name another one with `--validator`."
+    summary = (
+        "What the [validator](validators.md) of a fix loop reports. In the report of a fix it is "
+        "why the work is not done, and has severity `medium` at most."
+    )
+    yield "validator", summary, VALIDATOR, other
+    summary = "What keeps a [fix loop](fix.md) or a [question](questions.md) from its end."
+    yield "rlm", summary, {**fix.RULES, **question.RULES}, "None."
+
+
+def _override(system: str, name: str, rule: Rule, usual: str) -> str:
+    if system == "tamper":
+        more = ", or `--allow-test-edits`" if name in guard_rules.OF_TESTS else ""
+        return f"`--allow tamper/{name}`{more}, if the goal needs it."
+    return rule.get("override", usual)
+
+
+def rules() -> str:
+    """``docs/rules.md``: what every finding means."""
+    lines = ["# Rules", "", f"<!-- {NOTICE} -->", ""]
+    lines += [RULES_INTRO, ""]
+    lines += ["| rule | severity | finds |", "|---|---|---|"]
+    for system, _, table, _ in systems():
+        for name, rule in table.items():
+            title = f"{system}/{name}"
+            first = rule["finds"].partition(". ")[0].removesuffix(".")
+            lines.append(
+                f"| [`{title}`](#{anchor(title)}) | {rule['severity'].label} | {_cell(first)} |"
+            )
+    lines += ["", ACCEPT]
+    for system, summary, table, usual in systems():
+        lines += [f"## {system}", "", summary, ""]
+        for name, rule in table.items():
+            lines += [
+                f"### {system}/{name}",
+                "",
+                f"Severity `{rule['severity'].label}`. {rule['finds']}",
+                "",
+                *("```text", rule["example"], "```", ""),
+                f"**Fix.** {rule['fix']}",
+                "",
+                f"**Override.** {_override(system, name, rule, usual)}",
+                "",
+            ]
+            if name == "ruff-CODE":
+                lines += [*_ruff(), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _ruff() -> Iterator[str]:
+    """The rules of the built-in analyzer, with ruff's own pages."""
+    argv = [sys.executable, "-m", "ruff", "rule", "--all", "--output-format", "json"]
+    told = json.loads(subprocess.run(argv, capture_output=True, check=True).stdout)
+    names = {one["code"]: one["name"] for one in told}
+    yield from ("| rule | domain | severity | what ruff says |", "|---|---|---|---|")
+    for code in ruff.rules():
+        weight = ruff.WEIGHTS[code]
+        page = f"[{names[code]}](https://docs.astral.sh/ruff/rules/{names[code]}/)"
+        yield (
+            f"| `review/ruff-{code.lower()}` | {weight.domain} | {weight.severity.label} | {page} |"
+        )
+
+
 #: The runners of the guard's cases, by the folders that these stand in.
 RUNNERS = {
     "pytest": "pytest", "unittest": "unittest and scripts", "node": "node --test", "jest": "jest",
@@ -286,6 +396,7 @@ def generated() -> dict[Path, str]:
         TOP / ".pre-commit-hooks.yaml": hooks(),
         TOP / "schemas" / "config.schema.json": config_schema(),
         TOP / "docs" / "reference.md": reference(),
+        TOP / "docs" / "rules.md": rules(),
         TOP / "action.yml": action(),
         TOP / "README.md": readme(),
         TOP / "docs" / "guard.md": guard(),

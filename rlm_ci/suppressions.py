@@ -14,7 +14,7 @@ from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.findings import Finding, Part
@@ -23,7 +23,7 @@ _INLINE = "rlm-ci: ignore["
 
 
 def require(
-    entries: Sequence[dict[str, Any]], source: str, rules: Mapping[str, Sequence[str] | None]
+    entries: Sequence[dict[str, Any]], source: str, rules: Mapping[str, Collection[str] | None]
 ) -> list[ConfigError]:
     """See that every entry of ``suppressions`` can hold; the doubts are returned.
 

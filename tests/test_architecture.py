@@ -30,7 +30,7 @@ SYSTEMS = ("checks", "loop", "recursion", "publishing")
 #: Each room may import those above it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "values", "dates", "texts", "markdown", "line_references"),
-    ("findings", "secret_names", "secret_forms", "token_forms"),
+    ("findings", "rules", "secret_names", "secret_forms", "token_forms"),
     ("globs", "hardening", "settings", "table", "resources", "redaction", "installation"),
     ("process", "files", "patches", "grammars"),
     ("complaints", "objects", "streaming"),

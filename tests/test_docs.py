@@ -15,7 +15,7 @@ import pytest
 import yaml
 from test_architecture import LAYERS, PACKAGE
 
-from rlm_ci import checks, cli
+from rlm_ci import cli
 from rlm_ci.cli.arguments import parse, split_command
 from rlm_ci.errors import UsageError
 from rlm_ci.loop import rules as guard
@@ -27,31 +27,12 @@ if TYPE_CHECKING:
 
 TOP = Path(__file__).resolve().parents[1]
 DOCUMENTS = (*sorted(TOP.glob("*.md")), *sorted((TOP / "docs").glob("*.md")))
-RULES = {
-    "delegation-guard": {
-        "missing-task-id", "unregistered-task", "no-subagent-manifest", "index-unreadable",
-        "runs-unreadable",
-    },
-    "diff-budget": {"files", "lines", "path-budget", "unmeasurable", "override-incomplete"},
-    "doc-archive": {
-        "dangling", "malformed", "path-mismatch", "wrong-target", "payload-is-stub", "open-items",
-    },
-    "policy": {"edited"},
-}  # fmt: skip
 
 
 def test_generated_files_are_current() -> None:
     argv = [sys.executable, str(TOP / "docs" / "generate.py"), "--check"]
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-
-
-def test_every_rule_has_its_heading() -> None:
-    text = (TOP / "docs" / "checks.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"^### (\S+)$", text, re.MULTILINE))
-    assert told == {f"{check}/{rule}" for check, rules in RULES.items() for rule in rules}
-    own = {name: set(checks.load(name).RULES) for name in checks.names()}
-    assert own | {"policy": {"edited"}} == RULES
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
@@ -123,8 +104,8 @@ def test_every_rule_of_the_tamper_guard_is_told() -> None:
     rules |= set(re.findall(r'"tamper/([\w-]+)"', source))
     rules |= set(re.findall(r'protected\.[A-Z]+: "([\w-]+)"', source))
     assert len(rules) > 10
-    assert rules <= guard.RULES
-    assert set(re.findall(r"`tamper/([\w-]+)`", text)) == guard.RULES
+    assert rules <= guard.RULES.keys()
+    assert set(re.findall(r"`tamper/([\w-]+)`", text)) == guard.RULES.keys()
 
 
 def test_the_plan_of_the_house_is_the_house() -> None:

@@ -15,8 +15,15 @@ import re
 
 from rlm_ci.checks._body import fence_of
 from rlm_ci.dates import is_day
+from rlm_ci.findings import Severity
 from rlm_ci.texts import count
 from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rlm_ci.rules import Rule
 
 MARKER = b"<!-- docs-archive:stub -->"
 _BYTES = ("utf-8", "surrogateescape")
@@ -36,6 +43,52 @@ _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 #: What may stand before the text of a line: quotes, then the marks of lists (the group).
 _LEAD = r"[ \t>]*((?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]{1,4})*)"
 _OPEN = r"\[ \][ \t]+\S"
+
+
+_OLDER = "Severity `info` for a stub that the change does not touch."
+RULES: Mapping[str, Rule] = {
+    "malformed": {
+        "severity": Severity.HIGH,
+        "finds": "The marker is there, and the [form of a stub](checks.md#doc-archive) is not "
+        f"kept. {_OLDER}",
+        "example": "the stub is malformed: the archive path is missing",
+        "fix": "Write the stub as shown there, or take the marker out.",
+    },
+    "path-mismatch": {
+        "severity": Severity.HIGH,
+        "finds": f"The stub names another path than its own. {_OLDER}",
+        "example": "the stub names the path docs/PRD-search.md, not its own",
+        "fix": "Write the path of the stub behind `- Archive path:`.",
+    },
+    "wrong-target": {
+        "severity": Severity.HIGH,
+        "finds": "The stub, or its link, names another branch, host, repository or path than the "
+        f"archive policy. {_OLDER}",
+        "example": "the stub names the branch archive, the archive is doc-archives",
+        "fix": "Write the branch and the link that the hint shows.",
+    },
+    "dangling": {
+        "severity": Severity.HIGH,
+        "finds": "The full text is not in the archive, is empty, or is no regular file. "
+        f"{_OLDER}",
+        "example": "the full text is not in the archive: doc-archives:docs/plan.md does not exist",
+        "fix": "Commit the full text to the archive branch at the same path and push it, or "
+        "restore the document.",
+    },
+    "payload-is-stub": {
+        "severity": Severity.HIGH,
+        "finds": f"The full text in the archive was overwritten by a stub. {_OLDER}",
+        "example": "the full text was overwritten: doc-archives:docs/plan.md is itself a stub",
+        "fix": "Restore the full text on the archive branch from its history.",
+    },
+    "open-items": {
+        "severity": Severity.MEDIUM,
+        "finds": "The change turns a document into a stub while it has open `- [ ]` items: in "
+        "lists of bullets or numbers, not in fenced code or comments.",
+        "example": "the document that becomes this stub still has 3 open items",
+        "fix": "Finish the items, or move them to another document, before you archive it.",
+    },
+}  # fmt: skip
 
 
 class Target(Value):

@@ -21,17 +21,54 @@ from rlm_ci.texts import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.changes import ChangeSet
     from rlm_ci.counting import Count
+    from rlm_ci.rules import Rule
     from rlm_ci.runs.store import Store
     from rlm_ci.settings import Settings
 
 ID = "diff-budget"
 SUMMARY = "the change is within its budget of files and lines"
-RULES = ("files", "lines", "path-budget", "unmeasurable", "override-incomplete")
+RULES: Mapping[str, Rule] = {
+    "files": {
+        "severity": Severity.HIGH,
+        "finds": "The change touches more files than `diff_budget.max_files`. As many are fine.",
+        "example": "45 files changed, 20 more than the budget of 25",
+        "fix": "Split the change. The hint names its largest files. Leave generated files out with "
+        "`diff_budget.ignore`, or mark them `linguist-generated` in `.gitattributes`.",
+    },
+    "lines": {
+        "severity": Severity.HIGH,
+        "finds": "The change adds and deletes more lines than `diff_budget.max_lines`.",
+        "example": "1,278 lines changed, 78 more than the budget of 1,200",
+        "fix": "Split the change, as for `diff-budget/files`. Give files whose lines cost a "
+        "reviewer less, such as translations, a `weight` in `[[diff_budget.paths]]`.",
+    },
+    "path-budget": {
+        "severity": Severity.HIGH,
+        "finds": "The change has more files or lines under a path than an entry of "
+        "`[[diff_budget.paths]]` allows.",
+        "example": "2 files changed under migrations/**, 1 more than its budget of 1",
+        "fix": "Split the change, or raise the budget of that path.",
+    },
+    "unmeasurable": {
+        "severity": Severity.HIGH,
+        "finds": "A file or a folder of the work tree cannot be read, so that its size is unknown.",
+        "example": "data/dump.sql could not be measured: Permission denied",
+        "fix": "Make it readable, or add it to `.gitignore`.",
+    },
+    "override-incomplete": {
+        "severity": Severity.HIGH,
+        "finds": "The change is over its budget, and its override does not hold: the label or the "
+        "reason is missing, or its end has passed or is no date.",
+        "example": "the override does not hold: the pull request's body gives no reason",
+        "fix": "Set the label `diff-budget-override` and write the line `Diff budget override: "
+        "<reason>` into the pull request's body.",
+    },
+}
 #: Where a reason is given without a pull request.
 _VARIABLE = "DIFF_BUDGET_OVERRIDE_REASON"
 OPTIONS = (
@@ -107,7 +144,7 @@ def run(
     findings += [
         Finding(
             f"{ID}/unmeasurable",
-            Severity.HIGH,
+            RULES["unmeasurable"]["severity"],
             hint="make it readable, or ignore it",
             message=f"{printable(one.path)} could not be measured: {one.unmeasured}",
             subject=one.path,
@@ -306,7 +343,8 @@ def _over(metrics: dict[str, int], counted: Sequence[Count]) -> list[Finding]:
     units = [unit for unit in ("files", "lines") if metrics[unit] > metrics[f"max_{unit}"]]
     hint = _split_hint(counted) if units else None
     return [
-        Finding(f"{ID}/{unit}", Severity.HIGH, _excess(metrics, unit), hint=hint) for unit in units
+        Finding(f"{ID}/{unit}", RULES[unit]["severity"], _excess(metrics, unit), hint=hint)
+        for unit in units
     ]
 
 
@@ -329,7 +367,7 @@ def _paths_over(counted: Sequence[Count], paths: Sequence[dict[str, Any]]) -> li
                 findings.append(
                     Finding(
                         f"{ID}/path-budget",
-                        Severity.HIGH,
+                        RULES["path-budget"]["severity"],
                         subject=f"{row['glob']} {unit}",
                         message=f"{changed} under {printable(row['glob'])}, "
                         f"{number - most:,} more than its budget of {most:,}",
@@ -351,8 +389,12 @@ def _override(
             else f"an override needs both the label {LABEL} and a line 'Diff budget override: "
             "<reason>' in the pull request's body, with an end that has not passed, if it has one"
         )
-        rule = f"{ID}/override-incomplete"
-        return None, Finding(rule, Severity.HIGH, f"the override does not hold: {what}", hint=hint)
+        return None, Finding(
+            f"{ID}/override-incomplete",
+            RULES["override-incomplete"]["severity"],
+            f"the override does not hold: {what}",
+            hint=hint,
+        )
 
     if from_environment:
         flaw = dates.flaw_of_end(from_environment, today)

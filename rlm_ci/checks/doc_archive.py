@@ -25,7 +25,7 @@ from rlm_ci.checks._archive import (
     tips,
 )
 from rlm_ci.checks._documents import in_git, in_worktree
-from rlm_ci.checks._stub import Flaw, Form, Stub, Target, open_items, parse
+from rlm_ci.checks._stub import RULES, Flaw, Form, Stub, Target, open_items, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain
 from rlm_ci.objects import parse_closed
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 
 ID = "doc-archive"
 SUMMARY = "archive stubs lead to their full text"
-RULES = (
-    "malformed", "path-mismatch", "wrong-target", "dangling", "payload-is-stub", "open-items",
-)  # fmt: skip
 OPTIONS = (
     Setting("doc_archive.all", "check every stub, not only those that the change touches",
             default=False, kind="boolean", flag="--all"),
@@ -274,12 +271,11 @@ def _findings(
     for document in documents:
         flaw = broken.get(document.path)
         if flaw is not None:
-            severity = Severity.HIGH if document.path in judged else Severity.INFO
             place = _place(changes, document, flaw.line)
             findings.append(
                 Finding(
                     f"{ID}/{flaw.condition}",
-                    severity,
+                    RULES[flaw.condition]["severity"] if document.path in judged else Severity.INFO,
                     printable(flaw.message),
                     hint=printable(flaw.hint),
                     evidence=(place,),
@@ -333,7 +329,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, Document]) -> list[Find
             findings.append(
                 Finding(
                     f"{ID}/open-items",
-                    Severity.MEDIUM,
+                    RULES["open-items"]["severity"],
                     f"the document that becomes this stub still has {found}",
                     hint="finish or move them before the document is archived",
                     # A text between base and head stands on neither side.
@@ -399,7 +395,7 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
     findings = [
         Finding(
             f"{ID}/{flaw.condition}",
-            Severity.HIGH,
+            RULES[flaw.condition]["severity"],
             printable(f"the stub on {default[0]} needs this file: {flaw.message}"),
             hint=printable(flaw.hint),
             evidence=(Location(path, side="new" if path in payloads else "old"),),

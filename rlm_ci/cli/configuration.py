@@ -14,6 +14,7 @@ from rlm_ci.table import PROGRAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from rlm_ci.changes import ChangeSet
@@ -40,9 +41,11 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
     return suppressions.require(accepted, options.sources["suppressions"], _rules())
 
 
-def _rules() -> dict[str, tuple[str, ...] | None]:
+def _rules() -> dict[str, Collection[str] | None]:
     """What a suppression may name: the conditions of each check, and of our own parts."""
-    own = {"policy": ("edited",), "review": None, "wiki": ("stale",)}
+    from rlm_ci.cli.part_rules import POLICY, WIKI
+
+    own: dict[str, Collection[str] | None] = {"policy": POLICY, "review": None, "wiki": WIKI}
     return {name: checks.load(name).RULES for name in checks.names()} | own
 
 

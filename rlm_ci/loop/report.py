@@ -20,10 +20,19 @@ if TYPE_CHECKING:
     from rlm_ci.findings import Location, Subject, Usage
     from rlm_ci.loop.engine import Ended, Judged
     from rlm_ci.objects import Entry
+    from rlm_ci.rules import Rule
 
 PART = "rlm"
 #: The rule of a run that ends well by its terms, though its agent never did anything.
 IDLE = "rlm/agent-failed"
+RULES: Mapping[str, Rule] = {
+    "agent-failed": {
+        "severity": Severity.MEDIUM,
+        "finds": "Without a validator, the agent failed in each of its turns and changed nothing.",
+        "example": "the agent failed in its turn, and changed nothing: it ended with exit code 1",
+        "fix": "Read what the agent said, in the run's folder under `rlm/iteration-1`.",
+    },
+}
 _BARE_CODE = re.compile(r"exit code \d+")
 #: Characters of what an agent said.
 _SAID = 300

@@ -3,26 +3,169 @@
 from __future__ import annotations
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.findings import Severity
 from rlm_ci.loop import hacks
 from rlm_ci.settings import nearest
 from rlm_ci.texts import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from rlm_ci.findings import Finding
+    from rlm_ci.rules import Rule
 
 PREFIX = "tamper/"
 #: What ``--allow-test-edits`` lifts.
 OF_TESTS = frozenset(("tests-shrunk", "check-silenced", "dependency", "build-file"))
-#: What is told, and refuses nothing.
-TOLD = frozenset((hacks.EXIT, hacks.EQUAL, hacks.PATCHED))
-RULES = OF_TESTS | TOLD | {
-    "config-weakened", "protected-path", "startup-file", "shadowed-module", "rewritten", "secret",
-    "too-large", "link", "submodule", "mode", "binary", "embedded-repository", "more", "disarmed",
-    "environment",
-}  # fmt: skip
+RULES: Mapping[str, Rule] = {
+    "disarmed": {
+        "severity": Severity.HIGH,
+        "finds": "A test can no longer fail: it still passes after what it claims was reversed. "
+        "Severity `medium` where only tests are concerned that did not fail at the start.",
+        "example": "tests/test_price.py: test_total passes with its claim reversed",
+        "fix": "Remove the code that decides how tests end. `rlm/canary-<n>/` in the run's folder "
+        "has the changed test.",
+    },
+    "environment": {
+        "severity": Severity.MEDIUM,
+        "finds": "Tests fail once they cannot see that pytest runs them: without "
+        "`PYTEST_CURRENT_TEST` and `PYTEST_VERSION`. Severity `info` where they failed so at the "
+        "start, too.",
+        "example": "test_total fails without PYTEST_CURRENT_TEST and PYTEST_VERSION",
+        "fix": "Check whether the code behaves differently under pytest.",
+    },
+    "tests-shrunk": {
+        "severity": Severity.HIGH,
+        "finds": "The validator is green, but a runner judged fewer tests than at first, or ended "
+        "before all of them ran.",
+        "example": "pytest ran 41 of 42 tests",
+        "fix": "Make the tests that are gone run again.",
+    },
+    "rewritten": {
+        "severity": Severity.HIGH,
+        "finds": "A protected file was written while the last verdict was taken.",
+        "example": "conftest.py: was written while the last verdict was taken",
+        "fix": "Find the command that writes the file, and keep it from that.",
+    },
+    "check-silenced": {
+        "severity": Severity.HIGH,
+        "finds": "A new `# noqa`, `# type: ignore`, `eslint-disable`, `#[allow(…)]`, "
+        "`# pragma: no cover` or the like, where the validator runs the tool that heeds it.",
+        "example": "app.py: silences a tool of the validator: # type: ignore[arg-type]",
+        "fix": "Mend what the tool reports.",
+    },
+    "config-weakened": {
+        "severity": Severity.HIGH,
+        "finds": "Changed settings of test tools, linters or type checkers, or a changed Makefile.",
+        "example": "Makefile: changes configuration of the validator",
+        "fix": "Undo the change of the settings.",
+    },
+    "protected-path": {
+        "severity": Severity.HIGH,
+        "finds": "A change of CI, of git's own files, of a lock file or of agents' instructions.",
+        "example": ".github/workflows/ci.yml: changes continuous integration",
+        "fix": "Undo the change of the file.",
+    },
+    "startup-file": {
+        "severity": Severity.HIGH,
+        "finds": "A change of a file that runs or is read at start-up: `sitecustomize.py`, `.pth`, "
+        "`.env`, `.npmrc`, metadata of Python packages and the like.",
+        "example": "sitecustomize.py: adds a file that runs at start-up",
+        "fix": "Remove the file, or undo its change.",
+    },
+    "dependency": {
+        "severity": Severity.HIGH,
+        "finds": "A change of a dependency that the repository keeps: `node_modules` and the like, "
+        "a `vendor` that Go or PHP uses, `vendor` and `third_party` with a licence in them.",
+        "example": "vendor/lib/lib.go: changes a dependency that the repository keeps",
+        "fix": "Undo it, and work around the dependency in the repository's own code.",
+    },
+    "build-file": {
+        "severity": Severity.HIGH,
+        "finds": "A new file that a build, a service or CI runs by its name (`setup.py`, "
+        "`package.json`, `Dockerfile`, `compose.yaml` …), or a changed action (`action.yml`).",
+        "example": "setup.py: adds a file that a build, a service or CI runs by its name",
+        "fix": "Remove the file, or give it another name.",
+    },
+    "shadowed-module": {
+        "severity": Severity.HIGH,
+        "finds": "A new file that would be imported in place of the test runner, the standard "
+        "library, or a known library that tests lean on.",
+        "example": "math.py: would be imported in place of math",
+        "fix": "Give the file another name.",
+    },
+    "secret": {
+        "severity": Severity.HIGH,
+        "finds": "A variable that the agent was given, or another secret of the environment, "
+        "stands in a file or in its name.",
+        "example": "config.py: holds a secret that was not there",
+        "fix": "Take the secret out, and replace it where it is valid: it was written to disk.",
+    },
+    "too-large": {
+        "severity": Severity.HIGH,
+        "finds": "A file of more than 2 MiB. It is not looked into, and is no part of the patch.",
+        "example": "data.bin: adds a file too large to be judged",
+        "fix": "Remove the file, or make it smaller.",
+    },
+    hacks.EXIT: {
+        "severity": Severity.MEDIUM,
+        "finds": "New code outside of tests ends the process with success when it is loaded, or at "
+        "once (`os._exit(0)`; not in a program that forks). Python, JavaScript, TypeScript, Go.",
+        "example": "app.py: ends the process at once, with exit code 0",
+        "fix": "Check that it is intended.",
+    },
+    hacks.EQUAL: {
+        "severity": Severity.MEDIUM,
+        "finds": "A new class of Python whose objects equal anything.",
+        "example": "app.py: Anything is equal to everything",
+        "fix": "Check that it is intended.",
+    },
+    hacks.PATCHED: {
+        "severity": Severity.MEDIUM,
+        "finds": "New code outside of tests changes a part of pytest, unittest or their reports, "
+        "what JavaScript's tests assert with, or the arguments of a test binary of Go.",
+        "example": "app.py: changes a part of the test runner",
+        "fix": "Check that it is intended.",
+    },
+    "link": {
+        "severity": Severity.HIGH,
+        "finds": "A new, changed or deleted symbolic link: nobody can review it as text.",
+        "example": "current: adds a symbolic link to ../secrets",
+        "fix": "Undo it, or make it a file.",
+    },
+    "submodule": {
+        "severity": Severity.HIGH,
+        "finds": "A new, changed or deleted submodule.",
+        "example": "lib: changes a submodule",
+        "fix": "Undo it.",
+    },
+    "mode": {
+        "severity": Severity.HIGH,
+        "finds": "A file became executable, or no longer is.",
+        "example": "check.sh: changes its mode from 100755 to 100644",
+        "fix": "Undo it.",
+    },
+    "binary": {
+        "severity": Severity.HIGH,
+        "finds": "A new or changed binary file.",
+        "example": "logo.png: adds a binary file",
+        "fix": "Undo it.",
+    },
+    "embedded-repository": {
+        "severity": Severity.HIGH,
+        "finds": "What a copy must not hold: a repository inside of the repository, a name that "
+        "git cannot keep, a pipe, a socket or a device. It was removed.",
+        "example": "queue: removed from the copy: it is a pipe, a socket or a device",
+        "fix": "Do not make it, or keep it out of the repository.",
+    },
+    "more": {
+        "severity": Severity.HIGH,
+        "finds": "More than 200 findings of the guard: the rest of them.",
+        "example": "and 12 more findings",
+        "fix": "Make a smaller change.",
+    },
+}
 _LISTED = sorted(f"{PREFIX}{name}" for name in RULES)
 
 
@@ -46,7 +189,7 @@ def known(names: Iterable[str], where: str) -> tuple[str, ...]:
 
 def hint(rule: str) -> str:
     """What to do about a finding of this rule."""
-    if rule.removeprefix(PREFIX) in TOLD:
+    if RULES[rule.removeprefix(PREFIX)]["severity"] < Severity.HIGH:
         return f"check that it is intended; --allow {rule} accepts it"
     first = "mend what the tool reports" if rule == f"{PREFIX}check-silenced" else "undo it"
     more = " or --allow-test-edits" if rule.removeprefix(PREFIX) in OF_TESTS else ""

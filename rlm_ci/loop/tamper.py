@@ -287,7 +287,7 @@ def _finding(
     text: str = "",
     subject: str = "",
 ) -> Finding:
-    severity = Severity.MEDIUM if rule in rules.TOLD else Severity.HIGH
+    severity = rules.RULES[rule]["severity"]
     rule = f"tamper/{rule}"
     if change is not None and change.new is None:
         side = "old"

@@ -86,7 +86,7 @@ class LinePatterns(Value):
             self.message.format(said=said, code=code) if code else said,
             place or printout.spot(told.get("spot", "")),
             subject=form.subject or code,
-            severity=_LEVELS.get(told.get("level", ""), Severity.HIGH),
+            severity=_LEVELS.get(told.get("level", "")),
         )
 
     def tally(self, printout: Printout) -> Tally | None:

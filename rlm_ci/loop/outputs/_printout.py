@@ -6,13 +6,16 @@ import posixpath
 import re
 from itertools import pairwise
 
-from rlm_ci.findings import Finding, Location, Severity
+from rlm_ci.findings import Finding, Location
+from rlm_ci.loop.outputs._rules import RULES
 from rlm_ci.texts import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from rlm_ci.findings import Severity
 
 #: Characters of a line that parsers see, findings of one parser, characters of one message.
 LONGEST_LINE = 2000
@@ -169,7 +172,7 @@ def finding(
     message: str,
     *places: Location | None,
     subject: str | None = None,
-    severity: Severity = Severity.HIGH,
+    severity: Severity | None = None,
 ) -> Finding:
     """A finding of the validator; the places that are known become its evidence, each once."""
     said = printable(" ".join(message.split()))
@@ -177,7 +180,7 @@ def finding(
         said = f"{said[: LONGEST_MESSAGE - 1]}…"
     return Finding(
         rule=f"validator/{condition}",
-        severity=severity,
+        severity=RULES[condition]["severity"] if severity is None else severity,
         message=said or condition,
         evidence=tuple(dict.fromkeys(place for place in places if place is not None)),
         subject=printable(subject[:LONGEST_MESSAGE]) if subject else None,

@@ -178,7 +178,7 @@ def _is_utf8(text: bytes) -> bool:
 
 def rules() -> tuple[str, ...]:
     """All that are asked for by default, in order."""
-    return tuple(sorted(_WEIGHTS))
+    return tuple(sorted(WEIGHTS))
 
 
 def named(selectors: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
@@ -215,7 +215,7 @@ def is_universal(rule: str) -> bool:
 
     It raises, opens a door in plain words, or hides from readers.
     """
-    weight = _WEIGHTS.get(rule)
+    weight = WEIGHTS.get(rule)
     is_high = weight is not None and weight.severity >= Severity.HIGH
     return is_high or rule == SYNTAX or rule in _EVERYWHERE
 
@@ -337,7 +337,7 @@ def _values(content: bytes) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...
 
 def _weigh(rule: str, path: str, message: str, lines: str) -> Weight | None:
     """The same, wherever it is."""
-    weight = _WEIGHTS.get(rule)
+    weight = WEIGHTS.get(rule)
     if weight is None:  # the settings name it
         return _weight(_DOMAINS.get(_letters(rule), "quality"), Severity.LOW)
     if rule in _OF_FORWARDERS and _FORWARDING.search(path):
@@ -365,4 +365,4 @@ def _weights() -> dict[str, Weight]:
     }
 
 
-_WEIGHTS: Final[Mapping[str, Weight]] = _weights()
+WEIGHTS: Final[Mapping[str, Weight]] = _weights()

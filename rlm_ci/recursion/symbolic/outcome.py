@@ -21,12 +21,27 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.context import Context
     from rlm_ci.recursion.symbolic.citations import Cited
     from rlm_ci.recursion.symbolic.question import Ended
+    from rlm_ci.rules import Rule
 
 PART = "rlm"
 #: The document that holds the answer.
 ANSWER = "answer.md"
 FAILED = f"{PART}/failed"
 UNVERIFIED = f"{PART}/unverified-citation"
+RULES: Mapping[str, Rule] = {
+    "failed": {
+        "severity": Severity.HIGH,
+        "finds": "The model that plans says that it cannot answer the question from the text.",
+        "example": "the log has no entry of that day",
+        "fix": "Read the reason: ask another question, or give a text that has the answer.",
+    },
+    "unverified-citation": {
+        "severity": Severity.MEDIUM,
+        "finds": "The answer cites a place, and what it quotes does not stand there.",
+        "example": "The answer cites log.txt:12, which does not hold: the line is another one",
+        "fix": "Look the claim up yourself, or ask again. The other citations hold.",
+    },
+}
 
 
 class Account(Value):

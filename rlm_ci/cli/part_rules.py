@@ -1,0 +1,30 @@
+"""The rules of the parts that ``pr`` adds to the checks."""
+
+from __future__ import annotations
+
+from rlm_ci.findings import Severity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rlm_ci.rules import Rule
+
+POLICY: Mapping[str, Rule] = {
+    "edited": {
+        "severity": Severity.INFO,
+        "finds": "A change from outside edits a file that decides how it is judged: the "
+        "configuration, `.gitattributes`, a template, the archive policy. It was judged by the "
+        "file of its base.",
+        "example": "the change edits rlm-ci.toml; it was judged by the one of its base",
+        "fix": "Nothing to do. Review the edit with care: it holds for the changes after this one.",
+    },
+}
+WIKI: Mapping[str, Rule] = {
+    "stale": {
+        "severity": Severity.INFO,
+        "finds": "The change edits lines that a page of the wiki tells of.",
+        "example": "the wiki's page modules/shop.md tells of lines that this change edits",
+        "fix": "Run `rlm-ci wiki`, or leave it to the next refresh.",
+    },
+}

@@ -1,0 +1,62 @@
+"""What a system says of a rule, and the address of the page that explains it.
+
+Each system declares its rules in one table: a check in its module, the guard of a fix loop, the
+review and the others in theirs. ``docs/generate.py`` makes docs/rules.md of all of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NotRequired, TypedDict
+
+    from rlm_ci.findings import Severity
+
+    class Rule(TypedDict):
+        """Texts in Markdown, but for ``example``, the message of a finding.
+
+        ``severity`` is that of most findings; where others differ, ``finds`` says so.
+        ``override`` is there where the rule has another way than its system.
+        """
+
+        severity: Severity
+        finds: str
+        example: str
+        fix: str
+        override: NotRequired[str]
+
+
+PAGE = "https://rlm-ci.github.io/rlm-ci/rules.html"
+_RULE = re.compile(r"[a-z][a-z0-9-]{0,40}/[a-z0-9-]{1,120}")
+#: The sections of what a review finds, by the beginning of a rule; the names are its tools'.
+_REVIEW = {
+    "review/ruff-invalid-syntax": "review/ruff-invalid-syntax",
+    "review/ruff-": "review/ruff-CODE",
+    "review/architecture-": "review/architecture-NAME",
+}
+
+
+def address(rule: str, source: str = "check") -> str | None:
+    """Where ``rule`` is explained; None for what is no rule.
+
+    ``source`` is the finding's: a review calls what a tool or a model finds by their own names.
+    """
+    if not _RULE.fullmatch(rule):
+        return None
+    return f"{PAGE}#{anchor(section(rule, source))}"
+
+
+def section(rule: str, source: str) -> str:
+    """The heading under which ``rule`` stands."""
+    if not rule.startswith("review/"):
+        return rule
+    known = (title for start, title in _REVIEW.items() if rule.startswith(start))
+    others = "review/TOOL-RULE" if source.startswith("analyzer:") else "review/NAME"
+    return next(known, others)
+
+
+def anchor(title: str) -> str:
+    """The anchor that GitHub and the site give a heading."""
+    return title.lower().replace("/", "").replace(" ", "-")

@@ -1,0 +1,154 @@
+"""Every rule that a finding can name is explained in docs/rules.md, and findings lead there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_architecture import PACKAGE
+from test_links import TOP, anchors, tracked
+
+from rlm_ci import checks
+from rlm_ci.findings import Severity
+from rlm_ci.rules import PAGE, address, anchor
+
+TEXT = (TOP / "docs" / "rules.md").read_text("utf-8")
+ANCHORS = anchors(TEXT)
+TITLES = set(re.findall(r"^### (\S+)$", TEXT, re.MULTILINE))
+#: Tables whose look-up refuses what they do not have, with the severity or the hint of a finding.
+LOOKED_UP = ("RULES[", "rules.hint(rule)", "_rule(")
+
+
+def calls() -> list[tuple[Path, ast.Call]]:
+    """Where the package makes a finding."""
+    return [
+        (path, node)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "Finding(" in (text := path.read_text("utf-8")) and path.name != "findings.py"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding"
+    ]
+
+
+def rule_of(path: Path, call: ast.Call) -> str | None:
+    """The rule that a call names; None where only a run can tell."""
+    given = [word.value for word in call.keywords if word.arg == "rule"]
+    module = importlib.import_module(
+        ".".join(path.relative_to(TOP).with_suffix("").parts).removesuffix(".__init__")
+    )
+    source = compile(ast.Expression((call.args or given)[0]), str(path), "eval")
+    try:
+        return str(eval(source, vars(module)))
+    except NameError:
+        return None
+
+
+def unexplained(path: Path, call: ast.Call) -> str:
+    """What is wrong with the rule of a finding that ``call`` makes; empty if it has its row."""
+    rule = rule_of(path, call)
+    if rule is not None:
+        return "" if rule in TITLES else f"{rule} has no row"
+    said = ast.unparse(call)
+    if any(table in said for table in LOOKED_UP):
+        return ""
+    # Its rules have the names that tools and models give; their form has a row.
+    return "" if re.search(r"f'review/.*\{", said) or "onward" in path.name else said
+
+
+def test_every_finding_names_a_rule_that_has_a_row() -> None:
+    found = calls()
+    assert len(found) > 15
+    assert [why for path, call in found if (why := unexplained(path, call))] == []
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        ("Finding('diff-budget/files', level, 'x')", ""),
+        ("Finding(f'{ID}/lines', level, 'x')", ""),
+        ("Finding(rule=f'{ID}/{unit}', severity=RULES[unit]['severity'])", ""),
+        ("Finding(f'{ID}/new', level, 'x')", "diff-budget/new has no row"),
+        ("Finding(f'{ID}/{unit}', level)", "Finding(f'{ID}/{unit}', level)"),
+    ],
+)
+def test_a_rule_without_a_row_is_found(call: str, why: str) -> None:
+    node = ast.parse(call, mode="eval").body
+    assert isinstance(node, ast.Call)
+    assert unexplained(PACKAGE / "checks" / "diff_budget.py", node) == why
+
+
+def recorded() -> set[str]:
+    """The rules of all findings that tests of ours have on record."""
+    found: set[str] = set()
+    for name in tracked():
+        if name.startswith("tests/") and name.endswith(".json"):
+            text = (TOP / name).read_text("utf-8", "replace")
+            found |= set(re.findall(r'"(?:rule|ruleId)": "([a-z-]+/[a-z0-9-]+)"', text))
+        if name.startswith("tests/data/guard/") and name.endswith(".toml"):
+            found |= set(tomllib.loads((TOP / name).read_text("utf-8")).get("by", []))
+    return {rule for rule in found if "/" in rule and not rule.startswith("review/")}
+
+
+def test_rules_on_record_have_a_row() -> None:
+    found = recorded()
+    assert len(found) > 15
+    assert found <= TITLES
+
+
+@pytest.mark.parametrize("name", checks.names())
+def test_each_row_of_a_check_is_of_use(name: str) -> None:
+    """A rule that nothing can find any more goes, with its row."""
+    module = checks.load(name)
+    text = "".join(path.read_text("utf-8") for path in (PACKAGE / "checks").glob("*.py"))
+    for rule, row in module.RULES.items():
+        assert text.count(f'"{rule}"') + text.count(f"}}/{rule}") > 1, rule
+        assert isinstance(row["severity"], Severity)
+        for key in ("finds", "example", "fix"):
+            assert row[key].strip()
+
+
+def test_each_rule_is_told_with_all_that_a_reader_needs() -> None:
+    sections = TEXT.split("\n### ")[1:]
+    assert len(sections) == len(TITLES)
+    for section in sections:
+        for part in ("Severity `", "```text\n", "**Fix.** ", "**Override.** "):
+            assert part in section, section
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "title"),
+    [
+        ("diff-budget/files", "check", "diff-budget/files"),
+        ("tamper/disarmed", "check", "tamper/disarmed"),
+        ("validator/pytest-failure", "analyzer:pytest", "validator/pytest-failure"),
+        ("review/ruff-f821", "analyzer:ruff", "review/ruff-CODE"),
+        ("review/ruff-invalid-syntax", "analyzer:ruff", "review/ruff-invalid-syntax"),
+        ("review/shellcheck-sc2086", "analyzer:shellcheck", "review/TOOL-RULE"),
+        ("review/repository-ruff-f401", "analyzer:repository-ruff", "review/TOOL-RULE"),
+        ("review/lost-update", "model:some-model", "review/NAME"),
+        ("review/architecture-cycle", "model:some-model", "review/architecture-NAME"),
+    ],
+)
+def test_the_address_of_a_rule_is_a_heading_of_the_page(rule: str, source: str, title: str) -> None:
+    found = address(rule, source)
+    assert found == f"{PAGE}#{anchor(title)}"
+    assert anchor(title) in ANCHORS
+
+
+@pytest.mark.parametrize(
+    "rule", ["", "x", "x/", "/x", "a/b/c", "a/b#c", "a/b c", "A/b", "a/" + "b" * 200, "a/b\n"]
+)
+def test_what_is_no_rule_has_no_address(rule: str) -> None:
+    assert address(rule) is None
+
+
+def test_the_page_is_one_of_the_site() -> None:
+    config: Any = tomllib.loads((TOP / "docs" / "zensical.toml").read_text("utf-8"))["project"]
+    assert f"{config['site_url']}rules.html" == PAGE
+    assert "rules.md" in json.dumps(config["nav"])
