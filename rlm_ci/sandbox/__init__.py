@@ -6,12 +6,12 @@ Without a sandbox nothing runs, unless somebody asked for exactly that by the na
 
 from __future__ import annotations
 
-from rlm_ci import streaming
 from rlm_ci.errors import ConfigError
-from rlm_ci.process import Clipped, Ended
 from rlm_ci.sandbox.job import HOME, Job, Limits, Mount, Probe
+from rlm_ci.sandbox.probe import probe
 from rlm_ci.sandbox.toolchains import toolchain_mounts, toolchain_variables
-from rlm_ci.sandbox.trials import probe
+from rlm_ci.system import process_stream
+from rlm_ci.system.process import Clipped, Ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def choose(name: str, environ: Mapping[str, str]) -> Sandbox:
     if name == "none":
         from rlm_ci.sandbox.none import Unsandboxed
 
-        streaming.require_open_files()
+        process_stream.require_open_files()
         return Unsandboxed()
     if name == "monty":
         raise ConfigError(

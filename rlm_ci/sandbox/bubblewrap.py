@@ -13,11 +13,11 @@ import struct
 import sys
 from contextlib import suppress
 
-from rlm_ci import process, streaming
 from rlm_ci.errors import ConfigError, StorageError, UnavailableError
-from rlm_ci.sandbox import kernel, seccomp
+from rlm_ci.sandbox import kernel_files, seccomp
 from rlm_ci.sandbox.job import HOME, PATH, Job, is_below, ordered
-from rlm_ci.sandbox.watch import Watch
+from rlm_ci.sandbox.resource_watch import Watch
+from rlm_ci.system import process, process_stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,22 +76,22 @@ class Bubblewrap:
 
         And ConfigError where nobody could start it.
         """
-        streaming.require_open_files()
+        process_stream.require_open_files()
         path = environ.get("PATH", PATH)
-        return cls(streaming.find("bwrap", path, "/"))
+        return cls(process_stream.find("bwrap", path, "/"))
 
     @classmethod
     def proven(cls, environ: Mapping[str, str]) -> Bubblewrap:
         """The one on this machine, which a probe has shown to hold. Raises ConfigError."""
-        from rlm_ci.sandbox import advice, trials
+        from rlm_ci.sandbox import install_hints, probe
 
         try:
             sandbox = cls.found(environ)
         except UnavailableError as error:
-            raise advice.missing(str(error)) from None
-        failed = [one for one in trials.attempts(sandbox, environ) if not one.passed]
+            raise install_hints.missing(str(error)) from None
+        failed = [one for one in probe.attempts(sandbox, environ) if not one.passed]
         if failed:
-            raise advice.refused(failed[0])
+            raise install_hints.refused(failed[0])
         return sandbox
 
     def run(self, job: Job, *, on_output: Callable[[bytes], object] | None = None) -> process.Ended:
@@ -100,7 +100,7 @@ class Bubblewrap:
         environment = job.environment(HOME)
         require_program(job, mounts, environment["PATH"])
         head = job.keep // 5
-        with _Descriptors() as held, _Gate(job.limits) as gate, kernel.devices() as devices:
+        with _Descriptors() as held, _Gate(job.limits) as gate, kernel_files.devices() as devices:
             uid, gid = os.getuid() or _USER, os.getgid() or _USER
             passwd = held.file(f"sandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n")
             group = held.file(f"sandbox:x:{gid}:\n")
@@ -121,12 +121,12 @@ class Bubblewrap:
             arguments = held.file("".join(f"{word}\0" for word in words))
             inside = _Inside(info)
             writable = [mount.source for mount in mounts if mount.writable]
-            ended = streaming.stream(
+            ended = process_stream.stream(
                 [self._program, "--args", "3", "--", "/bin/sh", "-c", _WAITS, "sh", *job.argv],
                 env={},
                 stdin=job.stdin,
                 timeout=job.limits.wall,
-                clip=streaming.Clip(head, job.keep - head),
+                clip=process_stream.Clip(head, job.keep - head),
                 on_output=on_output,
                 watch=Watch(job.limits, writable),
                 descriptors=(arguments, passwd, group, held.other(info), gate.its, *others),
@@ -160,7 +160,7 @@ def _system(job: Job, devices: tuple[str, ...]) -> Iterator[str]:
             yield from ("--symlink", os.readlink(place), place)
         elif os.path.isdir(place):
             yield from ("--ro-bind", place, place)
-    yield from ("--proc", "/proc", *kernel.covered())
+    yield from ("--proc", "/proc", *kernel_files.covered())
     yield from ("--dev", "/dev", *devices)
     yield from ("--size", str(_SMALL), "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--size", str(job.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Protocol
 
-    from rlm_ci.process import Ended
+    from rlm_ci.system.process import Ended
 
     class Sandbox(Protocol):
         """A place to run a command of which nothing is trusted.

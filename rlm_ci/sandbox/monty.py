@@ -7,9 +7,9 @@ is there, and whether it holds.
 
 from __future__ import annotations
 
-from rlm_ci import installation
 from rlm_ci.sandbox.job import Probe
-from rlm_ci.texts import printable
+from rlm_ci.system import installation
+from rlm_ci.text.printable import printable
 
 NAME = "monty"
 _MOST_SAID = 120

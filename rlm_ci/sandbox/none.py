@@ -12,17 +12,17 @@ import os
 import sys
 import tempfile
 
-from rlm_ci import files, streaming
 from rlm_ci.errors import ConfigError
 from rlm_ci.sandbox.job import HOME, Job, is_below, ordered
-from rlm_ci.sandbox.watch import Watch
+from rlm_ci.sandbox.resource_watch import Watch
+from rlm_ci.system import files, process_stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.process import Ended
     from rlm_ci.sandbox.job import Mount
+    from rlm_ci.system.process import Ended
 
 NAME = "none"
 #: Seconds that the supervisor has to end what the command has started.
@@ -58,7 +58,7 @@ class Unsandboxed:
                     os.symlink(mount.source, place)
             environment = job.environment(home)
             program = _outside(job.argv[0], mounts)
-            program = streaming.find(program, environment["PATH"], cwd)
+            program = process_stream.find(program, environment["PATH"], cwd)
             spec = {
                 "argv": job.argv,
                 "program": program,
@@ -77,12 +77,12 @@ class Unsandboxed:
             with tempfile.TemporaryFile() as orders:
                 orders.write(json.dumps(spec).encode("ascii"))
                 orders.seek(0)
-                return streaming.stream(
+                return process_stream.stream(
                     [sys.executable, "-I", "-S", supervisor],
                     env={},
                     stdin=job.stdin,
                     timeout=job.limits.wall,
-                    clip=streaming.Clip(head, job.keep - head),
+                    clip=process_stream.Clip(head, job.keep - head),
                     on_output=on_output,
                     watch=Watch(job.limits, [*writable, scratch]),
                     descriptors=(orders.fileno(),),

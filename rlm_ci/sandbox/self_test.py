@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from rlm_ci.errors import RlmCiError
 from rlm_ci.sandbox import seccomp
 from rlm_ci.sandbox.job import HOME, Job, Limits, Mount, Probe, is_below
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
