@@ -179,7 +179,7 @@ def agree(work: Path) -> None:
 
 def reads(folder: str) -> None:
     """Print the microseconds of a pointer read, over READS in random order."""
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
     some = random.Random(5)
     with Context.open(folder) as context:

@@ -45,10 +45,10 @@ def history(number: int, length: int) -> list[dict[str, str]]:
 def ours(url: str) -> Iterator[Callable[[int, int], str]]:
     """Ask as a run does."""
     from rlm_ci.models import Request
-    from rlm_ci.models.ledger import Ledger
-    from rlm_ci.models.openai_api import OpenAIModel
-    from rlm_ci.models.recorded import Record
-    from rlm_ci.redaction import Redactor
+    from rlm_ci.models.budget import Ledger
+    from rlm_ci.models.openai.client import OpenAIModel
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.redaction.redactor import Redactor
 
     ledger = Ledger(max_calls=10**6, max_tokens=10**12)
     with tempfile.TemporaryDirectory(dir=os.getcwd()) as folder:

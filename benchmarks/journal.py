@@ -45,7 +45,7 @@ def event(number: int) -> dict[str, Any]:
 
 
 def append_ours(path: str, count: int) -> float:
-    from rlm_ci.runs.journal import Journal
+    from rlm_ci.runs.journal.journal import Journal
 
     found = [event(number) for number in range(_POOL)]
     with Journal.open(path) as journal:
@@ -57,7 +57,7 @@ def append_ours(path: str, count: int) -> float:
 
 
 def append_bare(path: str, count: int) -> float:
-    from rlm_ci.runs.records import to_line
+    from rlm_ci.runs.journal.record_format import to_line
 
     lines = [to_line({**event(number), "seq": count // 2}) for number in range(_POOL)]
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -72,7 +72,7 @@ def append_bare(path: str, count: int) -> float:
 
 
 def replay_ours(path: str, count: int) -> float:
-    from rlm_ci.runs.journal import replay
+    from rlm_ci.runs.journal.journal import replay
 
     start = time.process_time()
     number = 0

@@ -54,16 +54,17 @@ def ours(url: str, git: str, number: int, findings: int, run: str) -> float:
     import jinja2  # noqa: F401 - what is imported late counts as imported
     import unidiff  # noqa: F401
 
-    from rlm_ci import changes, patches
-    from rlm_ci.findings import Finding, Location, Part, Report, Severity, Subject
-    from rlm_ci.git import Repository, discover
-    from rlm_ci.publishing import comment, publisher  # noqa: F401
-    from rlm_ci.publishing.github import Client
-    from rlm_ci.publishing.publication import Destination
-    from rlm_ci.publishing.renderers import markdown  # noqa: F401
+    from rlm_ci.change import change_set
+    from rlm_ci.git import patches
+    from rlm_ci.git.repository import Repository, discover
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.posting import publisher
+    from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject
+    from rlm_ci.report.formats import markdown  # noqa: F401
 
     head = "main" if run == "first" else "feature"
-    change = changes.from_range(
+    change = change_set.from_range(
         Repository(*discover(git), dict(os.environ)), "base", head, "benchmark"
     )
     found = tuple(

@@ -81,7 +81,7 @@ def path_of(number: int) -> str:
 
 def corpus(leaves: int) -> Any:
     """So many small files in folders of folders; nobody reads them from a disk."""
-    from rlm_ci.recursion.corpus import Corpus, File
+    from rlm_ci.recursion.corpus.corpus import Corpus, File
 
     files = tuple(File.of((path_of(at), "0" * 40, 1)) for at in range(leaves))
     found = Corpus(None, files, (), lambda some: [b"\n"] * len(some))
@@ -91,9 +91,9 @@ def corpus(leaves: int) -> Any:
 
 def solve(folder: str, leaves: int, ask: Any = None) -> tuple[float, int]:
     """Seconds that a run took, and its nodes."""
-    from rlm_ci.recursion.journals import Journals
+    from rlm_ci.recursion.journal.journal import Journals
     from rlm_ci.recursion.solver import RLM, Budget, Constraints
-    from rlm_ci.recursion.tree import Shape
+    from rlm_ci.recursion.split.tree import Shape
 
     files = corpus(leaves)
     began = time.perf_counter()
@@ -129,9 +129,9 @@ def going_on(folder: str, leaves: str) -> list[float]:
 def asking(folder: str, url: str) -> list[float]:
     """Seconds of a run with a model, journalled and budgeted as any."""
     from rlm_ci.models import Request
-    from rlm_ci.models.ledger import Ledger
-    from rlm_ci.models.openai_api import OpenAIModel
-    from rlm_ci.models.recorded import Record
+    from rlm_ci.models.budget import Ledger
+    from rlm_ci.models.openai.client import OpenAIModel
+    from rlm_ci.models.record.record import Record
 
     ledger = Ledger(max_calls=10**6, max_tokens=10**12)
     model = OpenAIModel(base_url=url, api_key="sk-loopback-0123456789abcdef")

@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci import checks, cli, errors
-from rlm_ci.cli.arguments import describe
-from rlm_ci.cli.part_rules import POLICY, WIKI
-from rlm_ci.loop import report as fix
-from rlm_ci.loop import rules as guard_rules
-from rlm_ci.loop.outputs._rules import RULES as VALIDATOR
-from rlm_ci.publishing.words import OVERRIDES
-from rlm_ci.recursion.review import ruff
-from rlm_ci.recursion.review.rules import RULES as REVIEW
-from rlm_ci.recursion.symbolic import outcome as question
-from rlm_ci.rules import anchor
-from rlm_ci.table import COMMON, PROGRAM
+from rlm_ci.ask import report as question
+from rlm_ci.config.arguments import describe
+from rlm_ci.config.options import COMMON, PROGRAM
+from rlm_ci.fix import report as fix
+from rlm_ci.guard import rules as guard_rules
+from rlm_ci.judge.part_rules import POLICY, WIKI
+from rlm_ci.report.rules import anchor
+from rlm_ci.report.wording import OVERRIDES
+from rlm_ci.review.analyzers import ruff
+from rlm_ci.review.rules import RULES as REVIEW
+from rlm_ci.validators.parsers._rules import RULES as VALIDATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rlm_ci.rules import Rule
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.settings import Setting
+    from rlm_ci.report.rules import Rule
 
 TOP = Path(__file__).resolve().parent.parent
 TABLE = (*PROGRAM, *checks.rows(checks.names()))

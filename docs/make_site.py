@@ -15,7 +15,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from rlm_ci.recursion.wiki.site import mermaid_script
+from rlm_ci.wiki.static_site import mermaid_script
 
 TOP = Path(__file__).resolve().parent.parent
 CONFIG = TOP / "docs" / "zensical.toml"

@@ -1,4 +1,4 @@
-"""Write ``rlm_ci/secret_forms.py`` from the rules of gitleaks.
+"""Write ``rlm_ci/redaction/published_tokens.py`` from the rules of gitleaks.
 
     python docs/refresh_secret_forms.py PATH/TO/gitleaks.toml COMMIT
 

@@ -6,15 +6,15 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from rlm_ci import streaming
+from rlm_ci.system import process_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from rlm_ci.loop.agent import Launch
-    from rlm_ci.loop.checkout import Removed
-    from rlm_ci.process import Ended
+    from rlm_ci.agents.agent import Launch
+    from rlm_ci.system.process import Ended
+    from rlm_ci.workspace.checkout import Removed
 
 
 class Folder:
@@ -40,7 +40,7 @@ class Folder:
     def run(self, launch: Launch) -> Ended:
         self.launches.append(launch)
         path = os.pathsep.join(filter(None, (str(self._programs or ""), "/usr/bin", "/bin")))
-        return streaming.stream(
+        return process_stream.stream(
             launch.argv,
             env={"PATH": path, "HOME": str(self.path.parent), **launch.env},
             stdin=launch.stdin,

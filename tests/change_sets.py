@@ -7,9 +7,9 @@ import os
 import oracle
 from histories import EMPTY_TREE, GitRepo, History
 
-from rlm_ci import changes
-from rlm_ci.changes import ChangeSet
-from rlm_ci.git import Repository, discover
+from rlm_ci.change import change_set
+from rlm_ci.change.change_set import ChangeSet
+from rlm_ci.git.repository import Repository, discover
 
 
 def repository(repo: GitRepo) -> Repository:
@@ -20,8 +20,8 @@ def change_of(history: History) -> ChangeSet:
     """The range, or for a root commit that commit."""
     opened = repository(history.repo)
     if history.base == EMPTY_TREE:
-        return changes.from_commit(opened, history.head)
-    return changes.from_range(opened, history.base, history.head, "test")
+        return change_set.from_commit(opened, history.head)
+    return change_set.from_range(opened, history.base, history.head, "test")
 
 
 def counted(change: ChangeSet, *, renames: bool = True) -> oracle.Numstat:

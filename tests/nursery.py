@@ -156,7 +156,7 @@ def _read(out: int, err: int, deadline: float) -> tuple[bytes, bytes]:
 
 #: Read ahead for none: who wants one of these reads it alone. What is mapped here is paid for by
 #: each child, for to fork copies the table of all pages, and to end takes it apart.
-_LEFT_OUT = {"rlm_ci.__main__", "rlm_ci.recursion.cluster"}
+_LEFT_OUT = {"rlm_ci.__main__", "rlm_ci.recursion.dask_pool"}
 
 
 def _serve(way: socket.socket) -> None:
@@ -218,14 +218,14 @@ def _read_ahead() -> None:
 
 def _compile_templates() -> None:
     """Where the program keeps those that it has compiled: half of what it does in most calls."""
-    from rlm_ci import resources
+    from rlm_ci.resources import loader
 
     top = Path(__file__).parents[1] / "templates"
     for path in top.rglob("*.j2"):
         name = path.relative_to(top).as_posix()
         # One that does not compile is the affair of the test whose call needs it.
         with suppress(Exception):
-            resources.load_template(name, autoescape=name.endswith(".html.j2"))
+            loader.load_template(name, autoescape=name.endswith(".html.j2"))
 
 
 def _tell_ends(asking: dict[int, socket.socket]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from histories import GitRepo
 
-    from rlm_ci.patches import Hunk
+    from rlm_ci.git.patches import Hunk
 
 #: Path to lines added and deleted; None for a binary file.
 Numstat = dict[str, tuple[int | None, int | None]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.git import Repository, discover
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,24 +6,24 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from rlm_ci.ask.execute_plan import Symbolic
+from rlm_ci.ask.planner.plan import Limits
+from rlm_ci.ask.planner.planner import Planner
+from rlm_ci.ask.planner.prompt import Metadata
+from rlm_ci.context.build.build import build
 from rlm_ci.errors import RemoteError
-from rlm_ci.models.ledger import Ledger
-from rlm_ci.models.recorded import Absent, Record
+from rlm_ci.models.budget import Ledger
+from rlm_ci.models.record.record import Absent, Record
 from rlm_ci.models.scripted import Scripted
-from rlm_ci.recursion.context.building import build
-from rlm_ci.recursion.environments.symbolic import Symbolic
-from rlm_ci.recursion.symbolic.plan import Limits
-from rlm_ci.recursion.symbolic.planner import Planner
-from rlm_ci.recursion.symbolic.prompting import Metadata
-from rlm_ci.redaction import Redactor
+from rlm_ci.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from rlm_ci.ask.iteration import Step
+    from rlm_ci.context.context import Context
     from rlm_ci.models import Completion, Model, Request
-    from rlm_ci.recursion.context import Context
-    from rlm_ci.recursion.symbolic.step import Step
 
 #: Models that plans may name.
 MODELS = (

@@ -27,9 +27,9 @@ from histories_events import HOSTILE_TITLE, pull_request
 from packaging.utils import canonicalize_name
 
 from rlm_ci import checks
-from rlm_ci.cli import init
-from rlm_ci.settings import Settings
-from rlm_ci.table import PROGRAM
+from rlm_ci.cli.commands import init
+from rlm_ci.config.options import PROGRAM
+from rlm_ci.config.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

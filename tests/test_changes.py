@@ -41,10 +41,10 @@ from histories_shapes import (
     unrelated_histories,
 )
 
-from rlm_ci import changes, pushes
+from rlm_ci.change import change_set, pushes
 from rlm_ci.errors import ConfigError
-from rlm_ci.git import Repository, discover
-from rlm_ci.patches import parse
+from rlm_ci.git.patches import parse
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +118,7 @@ def test_a_long_common_tail_counts_as_it_does_in_git(repo: GitRepo) -> None:
     new_commit = repo.write("a.md", new + tail).commit()
     asked = ("diff", "--numstat", old_commit, new_commit)
     assert repo.run(*asked) != repo.run("-c", "diff.context=0", *asked)  # else it proves nothing
-    change = changes.from_commit(repository(repo), new_commit)
+    change = change_set.from_commit(repository(repo), new_commit)
     assert counted(change) == oracle.numstat(repo, old_commit, new_commit)
 
 
@@ -133,7 +133,7 @@ def test_random_histories(repo: GitRepo, seed: int) -> None:
     assert counted(change, renames=False) == no_renames
     assert_hunks_are_the_difference(change, repo)
     for commit in history.commits.values():
-        one = changes.from_commit(repository(repo), commit)
+        one = change_set.from_commit(repository(repo), commit)
         parent = repo.attempt("rev-parse", "--verify", "-q", f"{commit}^").stdout.decode().strip()
         assert counted(one) == oracle.numstat(repo, parent or EMPTY_TREE, commit)
 
@@ -172,12 +172,12 @@ def test_a_file_named_like_a_commit_confuses_nobody(repo: GitRepo) -> None:
     head = repo.write(f"{base}/f.x", "1\n2\n").commit()
     repo.write(head, "untracked\n")
     opened = repository(repo)
-    assert counted(changes.from_range(opened, base, head, "test")).keys() == {
+    assert counted(change_set.from_range(opened, base, head, "test")).keys() == {
         f"{base}/.gitattributes", f"{base}/f.x",
     }  # fmt: skip
-    assert counted(changes.from_range(opened, second, head, "test")) == {f"{base}/f.x": (1, 0)}
-    assert counted(changes.from_local(opened, "worktree")) == {head: (1, 0)}
-    assert counted(changes.from_local(opened, "index")) == {}
+    assert counted(change_set.from_range(opened, second, head, "test")) == {f"{base}/f.x": (1, 0)}
+    assert counted(change_set.from_local(opened, "worktree")) == {head: (1, 0)}
+    assert counted(change_set.from_local(opened, "index")) == {}
 
 
 CONFIG = {
@@ -245,7 +245,7 @@ def test_it_is_the_same_from_a_subfolder_and_a_linked_work_tree(
     tree = history.repo.worktree(tmp_path / "linked")
     for start in (history.repo.path / "kinds", tree.path, tree.path / "texts"):
         opened = Repository(*discover(os.fspath(start)), os.environ)
-        change = changes.from_range(opened, history.base, history.head, "test")
+        change = change_set.from_range(opened, history.base, history.head, "test")
         assert counted(change) == expected
         assert_hunks_are_the_difference(change, history.repo)
 
@@ -283,7 +283,7 @@ def test_both_sides_of_a_file_can_be_read_whatever_its_name(
 def test_a_staged_name_that_looks_like_a_stage_is_a_name(repo: GitRepo) -> None:
     repo.write("README", "x\n").commit()
     repo.write("1:odd", "staged\n").run("add", "-A")
-    change = changes.from_local(repository(repo), "index")
+    change = change_set.from_local(repository(repo), "index")
     assert change.read("1:odd", 100) == b"staged\n"
     assert change.sizes(["1:odd"]) == [7]
 
@@ -293,9 +293,9 @@ def test_a_file_that_is_larger_than_asked_for_is_not_read(repo: GitRepo) -> None
     head = repo.write("a", "12345\n").commit()
     opened = repository(repo)
     for change in (
-        changes.from_range(opened, base, head, "test"),
-        changes.from_local(opened, "index"),
-        changes.from_local(opened, "worktree"),
+        change_set.from_range(opened, base, head, "test"),
+        change_set.from_local(opened, "index"),
+        change_set.from_local(opened, "worktree"),
     ):
         assert change.read("a", 6) == b"12345\n"
         assert change.read("a", 5) is None
@@ -336,13 +336,13 @@ def test_a_shallow_clone_is_told_and_how_to_mend_it(tmp_path: Path) -> None:
 def test_the_first_commit_of_a_shallow_clone_is_not_taken_for_a_root(tmp_path: Path) -> None:
     history = shallow_clone(GitRepo(tmp_path / "origin"), tmp_path / "clone")
     with pytest.raises(ConfigError, match="parent"):
-        changes.from_commit(repository(history.repo), history.head)
+        change_set.from_commit(repository(history.repo), history.head)
 
 
 def test_a_merge_is_judged_against_its_first_parent(histories: Callable[[str], History]) -> None:
     for name in ("merge_commit", "octopus"):
         history = histories(name)
-        change = changes.from_commit(repository(history.repo), history.head)
+        change = change_set.from_commit(repository(history.repo), history.head)
         assert change.merge_base == history.base
         assert counted(change) == oracle.numstat(history.repo, history.base, history.head)
         assert counted(change)

@@ -13,13 +13,13 @@ from histories_changes import every_kind_of_change, numbered, pending_changes
 from histories_shapes import detached_head, unborn_head
 from strangers import closed_copy, holds_for_nobody, needs_root
 
-from rlm_ci import changes
+from rlm_ci.change import change_set
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.git import Repository
+from rlm_ci.git.repository import Repository
 
 
 def local(repo: GitRepo, trigger: str) -> oracle.Numstat:
-    return counted(changes.from_local(repository(repo), trigger))
+    return counted(change_set.from_local(repository(repo), trigger))
 
 
 def added_all(repo: GitRepo, head: str = "HEAD") -> oracle.Numstat:
@@ -75,7 +75,8 @@ def test_untracked_files_count_as_they_would_once_added(repo: GitRepo) -> None:
     assert expected[os.fsdecode(b"caf\xe9")] == (1, 0)
     assert local(repo, "worktree") == expected
     modes = {
-        one.path: one.new_mode for one in changes.from_local(repository(repo), "worktree").files()
+        one.path: one.new_mode
+        for one in change_set.from_local(repository(repo), "worktree").files()
     }
     assert (modes["link"], modes["embedded"], modes["empty"]) == (SYMLINK, "160000", "100644")
 
@@ -151,9 +152,9 @@ def test_what_is_in_conflict_is_not_measured(repo: GitRepo) -> None:
     repo.checkout("other", new=True).write("a", "2\n").commit()
     repo.checkout("main").write("a", "3\n").commit()
     repo.attempt("merge", "--no-ff", "other")
-    (one,) = changes.from_local(repository(repo), "index").files()
+    (one,) = change_set.from_local(repository(repo), "index").files()
     assert (one.path, one.unmeasured) == ("a", "it is in conflict: resolve it, then git add")
-    (one,) = changes.from_local(repository(repo), "worktree").files()
+    (one,) = change_set.from_local(repository(repo), "worktree").files()
     assert (one.added, one.unmeasured) == (4, None)
 
 
@@ -165,7 +166,7 @@ def test_an_untracked_file_that_cannot_be_read_is_said(repo: GitRepo) -> None:
     if pid == 0:
         os.seteuid(65534)
         try:
-            one = changes._untracked(os.fspath(repo), "closed")
+            one = change_set._untracked(os.fspath(repo), "closed")
             os._exit(0 if one.unmeasured == "Permission denied" and one.lines == 0 else 1)
         finally:
             os._exit(2)
@@ -185,7 +186,7 @@ def test_a_folder_that_cannot_be_opened_is_said(repo: GitRepo) -> None:
     }
 
     def is_said(here: Repository) -> bool:
-        found = changes.from_local(here, "worktree").files()
+        found = change_set.from_local(here, "worktree").files()
         return {one.path: one.unmeasured for one in found} == expected
 
     with closed_copy(repo, "new", "tracked", "ours") as copy:
@@ -206,7 +207,7 @@ def test_a_file_that_left_the_index_and_stayed_is_one_file(repo: GitRepo) -> Non
     repo.write("kept", "1\n2\n").write("other", "x\n").commit()
     repo.run("rm", "-q", "--cached", "kept")
     repo.append("kept", "3\n")
-    files = changes.from_local(repository(repo), "worktree").files()
+    files = change_set.from_local(repository(repo), "worktree").files()
     assert [one.path for one in files] == ["kept"]
 
 
@@ -214,7 +215,7 @@ def test_before_the_first_commit_everything_is_new(repo: GitRepo) -> None:
     unborn_head(repo)
     assert local(repo, "index") == {"staged.py": (3, 0)}
     assert local(repo, "worktree") == {"staged.py": (3, 0), "untracked.py": (2, 0)}
-    change = changes.from_local(repository(repo), "index")
+    change = change_set.from_local(repository(repo), "index")
     assert (change.base, change.head, change.policy_commit) == (None, None, None)
     assert oracle.counts(change.hunks()[0]["staged.py"]) == (3, 0)
 
@@ -236,10 +237,10 @@ def test_a_merge_that_is_not_resolved_is_counted_and_has_hunks(repo: GitRepo) ->
     assert local(repo, "worktree") == {"a.py": (1, 1), "b.py": (4, 0), "z.py": (1, 1)}
     assert local(repo, "index") == {"b.py": (0, 0)}, "the rest is the side's own"
     opened = repository(repo)
-    hunks, failed = changes.from_local(opened, "worktree").hunks()
+    hunks, failed = change_set.from_local(opened, "worktree").hunks()
     assert failed == []
     assert (oracle.counts(hunks["b.py"]), oracle.counts(hunks["z.py"])) == ((4, 0), (1, 1))
-    hunks, failed = changes.from_local(opened, "index").hunks()
+    hunks, failed = change_set.from_local(opened, "index").hunks()
     assert (hunks, failed) == ({}, [])
 
 
@@ -253,7 +254,7 @@ def test_of_a_merge_that_waits_only_what_differs_from_every_side_is_staged(repo:
     assert repo.attempt("merge", "side").returncode == 1
     repo.write_all({"both.py": numbered(9) + "main\n" + "side\n" * 500, "mended.py": "1\n"})
     repo.append("new.py", "more\n").stage()
-    change = changes.from_local(repository(repo), "index")
+    change = change_set.from_local(repository(repo), "index")
     assert counted(change) == {"both.py": (1, 0), "mended.py": (1, 0), "new.py": (1, 0)}
     assert change.names() == ["both.py", "mended.py", "new.py"]
     assert set(change.hunks()[0]) == {"both.py", "mended.py", "new.py"}
@@ -276,7 +277,7 @@ def test_a_touched_file_without_a_difference_is_no_change(repo: GitRepo) -> None
     repo.write("a.py", "1\n").write("b.py", "1\n").commit()
     repo.write("a.py", "1\r\n").append("b.py", "2\n")
     assert local(repo, "worktree")["b.py"] == (1, 0)
-    hunks, failed = changes.from_local(repository(repo), "worktree").hunks()
+    hunks, failed = change_set.from_local(repository(repo), "worktree").hunks()
     assert failed == []
     assert set(hunks) == {"b.py"}
 
@@ -285,7 +286,7 @@ def test_a_touched_file_without_a_difference_is_no_change(repo: GitRepo) -> None
 def test_local_hunks_are_the_difference(repo: GitRepo, trigger: str) -> None:
     history = every_kind_of_change(repo)
     repo.run("reset", "-q", "--soft", history.base)
-    change = changes.from_local(repository(repo), trigger)
+    change = change_set.from_local(repository(repo), trigger)
     expected = oracle.numstat(repo, history.base, history.head)
     assert counted(change) == expected
     hunks, failed = change.hunks()

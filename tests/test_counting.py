@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import oracle
 import pytest
 
-from rlm_ci import changes
-from rlm_ci.counting import part
-from rlm_ci.git import Repository, discover
+from rlm_ci.change import change_set
+from rlm_ci.change.numstat import part
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from histories import GitRepo
@@ -81,7 +81,7 @@ def test_two_gits_count_what_one_counts(repo: GitRepo, *, renames: bool) -> None
     for number in range(3):
         repo.run("mv", f"old/{number}.py", f"new/moved-{number}.py")
     after = repo.commit()
-    found = changes.from_commit(Repository(*discover(os.fspath(repo)), os.environ), after)
+    found = change_set.from_commit(Repository(*discover(os.fspath(repo)), os.environ), after)
     within = part(found.kinds(), renames=renames)
     assert len(within) > 1
     assert not renames or all(folder.startswith("src/") for folder in within)

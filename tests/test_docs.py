@@ -16,11 +16,11 @@ import yaml
 from test_architecture import LAYERS, PACKAGE
 
 from rlm_ci import cli
-from rlm_ci.cli.arguments import parse, split_command
+from rlm_ci.config.arguments import parse, split_command
+from rlm_ci.config.options import COMMON
 from rlm_ci.errors import UsageError
-from rlm_ci.loop import rules as guard
+from rlm_ci.guard import rules as guard
 from rlm_ci.runs.state import ERROR, EXIT_CODES
-from rlm_ci.table import COMMON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

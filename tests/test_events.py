@@ -12,15 +12,15 @@ from histories import ZERO_SHA, GitRepo, History
 from histories_changes import HOSTILE_BRANCHES, HOSTILE_TEXTS, small_change
 from histories_shapes import criss_cross, forced_push, set_traps, sprung
 
-from rlm_ci import triggers
-from rlm_ci.changes import PullRequest
+from rlm_ci.change import trigger
+from rlm_ci.change.change_set import PullRequest
 from rlm_ci.errors import CONFIG, ConfigError
-from rlm_ci.git import Repository, discover
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.changes import ChangeSet
+    from rlm_ci.change.change_set import ChangeSet
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 
 def read(repo: GitRepo, path: Path, name: str = "") -> ChangeSet | None:
-    return triggers.from_event(Repository(*discover(os.fspath(repo)), os.environ), str(path), name)
+    return trigger.from_event(Repository(*discover(os.fspath(repo)), os.environ), str(path), name)
 
 
 def change_of(history: History, folder: Path, payload: events.Payload, name: str = "") -> ChangeSet:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from histories import EMPTY_TREE, GitRepo
 
-from rlm_ci import evidence
+from rlm_ci.change import evidence
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import Evidence, Finding, Location, Part, Report, Severity, Subject
-from rlm_ci.git import Repository, discover
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.report.findings import Evidence, Finding, Location, Part, Report, Severity, Subject
 
 TEXT = "one\ntwo\r\nthree\ncaf\udce9"
 DATA = TEXT.encode("utf-8", "surrogateescape")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.evidence import REANCHORED, REJECTED, VERIFIED, anchor, flaw
-from rlm_ci.findings import Location
+from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, anchor, flaw
+from rlm_ci.report.findings import Location
 
 if TYPE_CHECKING:
-    from rlm_ci.evidence import Anchored
+    from rlm_ci.change.evidence import Anchored
 
 BLOB = "b" * 40
 TEXT = """\

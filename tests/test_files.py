@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci import files
 from rlm_ci.errors import STORAGE, StorageError
+from rlm_ci.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -301,7 +301,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 def test_standard_output_by_its_name_stays_what_it_is(tmp_path: Path) -> None:
     # Where it is redirected to a file, its name leads to a regular one.
     target = tmp_path / "out"
-    code = "from rlm_ci import files; files.write('/proc/self/fd/1', b'result')"
+    code = "from rlm_ci.system import files; files.write('/proc/self/fd/1', b'result')"
     with target.open("wb") as stream:
         subprocess.run([sys.executable, "-I", "-c", code], check=True, stdout=stream, cwd=tmp_path)
     assert target.read_bytes() == b"result"
@@ -323,7 +323,7 @@ def test_where_it_cannot_be_written_the_error_says_which(tmp_path: Path) -> None
 
 FULL_DISK = """
 import resource, signal, sys
-from rlm_ci import errors, files
+from rlm_ci import errors; from rlm_ci.system import files
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 try:
@@ -351,7 +351,7 @@ def as_somebody(expression: str, folder: Path) -> str:
         if parent.stat().st_uid == 0 and parent.name.startswith("pytest"):
             parent.chmod(0o755)
     code = (
-        "import os\nfrom rlm_ci import errors, files\nos.setuid(65534)\n"
+        "import os\nfrom rlm_ci import errors; from rlm_ci.system import files\nos.setuid(65534)\n"
         f"try:\n    {expression}\nexcept Exception as error:\n    print(error)\n"
     )
     ended = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True)

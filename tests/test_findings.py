@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci import dates, errors, resources
-from rlm_ci.findings import (
+from rlm_ci import errors
+from rlm_ci.report.findings import (
     CLEAN,
     FINDINGS,
     INCOMPLETE,
@@ -30,7 +30,9 @@ from rlm_ci.findings import (
     explain,
     fingerprints,
 )
-from rlm_ci.texts import encodable, printable
+from rlm_ci.resources import loader
+from rlm_ci.text import dates
+from rlm_ci.text.printable import encodable, printable
 
 # -- printable ----------------------------------------------------------------------------------
 
@@ -247,7 +249,7 @@ def _report() -> Report:
 
 def test_a_report_is_valid_json_and_comes_back_the_same() -> None:
     record = json.loads(json.dumps(_report().to_dict()))
-    resources.validate(record, "report.schema.json", "test")
+    loader.validate(record, "report.schema.json", "test")
     again = Report.from_dict(record)
     assert again.to_dict() == record
     paths = [place.path for finding in again.findings for place in finding.evidence]

@@ -24,11 +24,12 @@ from histories_shapes import (
 )
 from traces import Belongings
 
-from rlm_ci import changes, process
+from rlm_ci.change import change_set
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
-from rlm_ci.git import Repository, discover
-from rlm_ci.hardening import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED
-from rlm_ci.objects import Entry
+from rlm_ci.git.hardening import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED
+from rlm_ci.git.objects import Entry
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.system import process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -331,7 +332,7 @@ def test_a_configuration_that_git_cannot_work_with_is_no_damage(
     with open(repo.path / ".git" / "config", "a", encoding="utf-8") as file:
         file.write(lines)
     with pytest.raises(ConfigError) as caught:
-        changes.from_local(opened(repo), "worktree").files()
+        change_set.from_local(opened(repo), "worktree").files()
     assert caught.value.hint == hint
 
 
@@ -514,7 +515,7 @@ def test_many_questions_leave_no_descriptor(repo: GitRepo) -> None:
 _FULL_DISK = """
 import os, subprocess, sys
 from rlm_ci.errors import RlmCiError
-from rlm_ci.git import Repository
+from rlm_ci.git.repository import Repository
 
 git_dir, disk = sys.argv[1:]
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=True)

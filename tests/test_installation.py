@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from act_harness import BIN, ROOT
 
-from rlm_ci import __version__, installation
+from rlm_ci import __version__
+from rlm_ci.system import installation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +125,9 @@ def installed(tmp_path: Path) -> Callable[..., Callable[..., str]]:
     return install
 
 
-SAYS = "from rlm_ci import installation as i; print(i.recorded_commit(), i.command('review'))"
+SAYS = (
+    "from rlm_ci.system import installation as i\nprint(i.recorded_commit(), i.command('review'))"
+)
 
 
 def test_a_wheel_carries_its_commit_and_init_pins_to_it(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.line_references import Reader
-from rlm_ci.recursion.syntax.languages import is_known
+from rlm_ci.source.languages import is_known
+from rlm_ci.text.line_references import Reader
 
 CASES = tomllib.loads(
     (Path(__file__).parent / "cases" / "line_references.toml").read_text(encoding="utf-8")

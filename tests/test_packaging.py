@@ -37,7 +37,7 @@ PUBLIC = ("https://pypi.org/simple", "https://files.pythonhosted.org/packages/")
 #: Reads every shipped file through the program's own eyes, and tells where it lives.
 READER = """
 import json, pathlib, rlm_ci
-from rlm_ci import resources
+from rlm_ci.resources import loader as resources
 names = json.loads(input())
 print(json.dumps({
     "templates": {name: resources.read_template(name) for name in names["templates"]},
@@ -221,7 +221,7 @@ def test_installed_editable(tree: Path, tmp_path: Path) -> None:
     assert Path(_read_resources(scripts / "python", tmp_path)["home"]) == checkout / "rlm_ci"
     # The checkout's own folder is read, not a copy of it made at installation.
     (checkout / "templates" / "new.txt").write_text("new")
-    script = "from rlm_ci import resources; print(resources.read_template('new.txt'))"
+    script = "from rlm_ci.resources import loader; print(loader.read_template('new.txt'))"
     assert _run(scripts / "python", "-I", "-c", script, cwd=tmp_path) == "new\n"
 
 

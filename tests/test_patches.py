@@ -12,9 +12,9 @@ from histories_random import random_history
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rlm_ci import changes
-from rlm_ci.git import Repository, discover
-from rlm_ci.patches import Diff, FileDiff, Hunk, from_change, from_records
+from rlm_ci.change import change_set
+from rlm_ci.git.patches import Diff, FileDiff, Hunk, from_change, from_records
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from histories import GitRepo, History
@@ -47,7 +47,7 @@ def only(**fields: Any) -> FileDiff:
 
 def from_git(history: History) -> Diff:
     opened = Repository(*discover(os.fspath(history.repo)), os.environ)
-    change = changes.from_range(opened, history.base, history.head, "test")
+    change = change_set.from_range(opened, history.base, history.head, "test")
     return from_change(change.files(), *change.hunks())
 
 
@@ -205,13 +205,13 @@ def test_random_changes_are_the_same_from_both(repo: GitRepo, seed: int) -> None
 
 
 def test_a_file_whose_patch_cannot_be_read_is_not_known() -> None:
-    counted = changes.FileChange("a", 1, 0, old_path="a", status="M")
+    counted = change_set.FileChange("a", 1, 0, old_path="a", status="M")
     file = from_change([counted], {}, ["a"]).files[0]
     assert (file.hunks, file.absent) == (None, "the patch of the file cannot be read")
 
 
 def test_a_link_that_became_binary_is_known_as_far_as_it_is_told() -> None:
-    counted = changes.FileChange("a", None, None, old_path="a", status="T")
+    counted = change_set.FileChange("a", None, None, old_path="a", status="T")
     hunks = only(patch="@@ -1 +0,0 @@\n-target").hunks
     assert hunks
     assert from_change([counted], {"a": hunks}).files[0].hunks == hunks

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from traces import Belongings, eventually, is_running
 
-from rlm_ci import process
 from rlm_ci.errors import UnavailableError
+from rlm_ci.system import process
 
 if TYPE_CHECKING:
     pass

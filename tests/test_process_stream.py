@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from traces import Belongings, eventually, is_running
 
-from rlm_ci import process
 from rlm_ci.errors import UnavailableError
-from rlm_ci.process import Clipped
-from rlm_ci.streaming import DRAIN, Clip, stream
+from rlm_ci.system import process
+from rlm_ci.system.process import Clipped
+from rlm_ci.system.process_stream import DRAIN, Clip, stream
 
 if TYPE_CHECKING:
     pass
@@ -148,7 +148,7 @@ def test_what_is_no_text_is_still_shown() -> None:
 
 FLOOD = """
 import resource, sys
-from rlm_ci.streaming import stream
+from rlm_ci.system.process_stream import stream
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 ended = stream(sys.argv[2:], env={"PATH": "/usr/bin:/bin"}, timeout=280)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -368,7 +368,7 @@ def test_a_program_is_never_found_by_a_relative_path(tmp_path: Path) -> None:
 
 HARDENED = """
 import ctypes, os, subprocess, sys
-from rlm_ci import process
+from rlm_ci.system import process
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)

@@ -10,17 +10,17 @@ import pytest
 from histories import ZERO_SHA, GitRepo
 from histories_changes import numbered
 
-from rlm_ci import changes, pushes, triggers
+from rlm_ci.change import change_set, pushes, trigger
+from rlm_ci.config.options import CORE
+from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError
-from rlm_ci.git import Repository, discover
-from rlm_ci.settings import Settings
-from rlm_ci.table import CORE
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from rlm_ci.changes import ChangeSet
+    from rlm_ci.change.change_set import ChangeSet
 
 BIG = numbered(3000)
 
@@ -47,10 +47,10 @@ def goes_on(origin: GitRepo) -> None:
 
 
 def selected(clone: GitRepo, variables: Mapping[str, str], stdin: str) -> ChangeSet:
-    [found] = triggers.select(
+    [found] = trigger.select(
         Settings(CORE, {} if variables else {"hook": "pre-push"}, variables),
         Repository(*discover(os.fspath(clone)), os.environ),
-        lambda opened: changes.ChangeSet(opened, "default"),
+        lambda opened: change_set.ChangeSet(opened, "default"),
         stdin.encode,
     )
     return found
@@ -85,7 +85,7 @@ def pushed(
 def told(clone: GitRepo, before: str, folder: Path, *, forced: bool = False) -> ChangeSet:
     """What the event of a push says, in a clone that holds what GitHub's own action fetches."""
     payload = events.push(before, clone.sha(), forced=forced)
-    found = triggers.from_event(
+    found = trigger.from_event(
         Repository(*discover(os.fspath(clone)), os.environ),
         str(events.write_event(folder, payload)),
     )
@@ -127,7 +127,7 @@ def test_a_forced_push_to_the_default_branch_says_what_to_fetch(
     payload = events.push("dead" * 10, clone.sha(), ref="refs/heads/main", forced=True)
     here = Repository(*discover(os.fspath(clone)), os.environ)
     with pytest.raises(ConfigError) as caught:
-        triggers.from_event(here, str(events.write_event(tmp_path, payload)))
+        trigger.from_event(here, str(events.write_event(tmp_path, payload)))
     assert caught.value.hint == f"git fetch origin {'dead' * 10}"
 
 
@@ -246,7 +246,7 @@ def test_an_event_says_what_the_default_branch_is_called(
     }[event]
     payload["repository"]["default_branch"] = "develop"
     path = events.write_event(tmp_path, payload)
-    [change] = triggers.select(
+    [change] = trigger.select(
         Settings(CORE, {"event": os.fspath(path)}, {}),
         Repository(*discover(os.fspath(clone)), os.environ),
         pushes.from_default_branch,

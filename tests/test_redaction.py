@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.findings import Finding, Location, Part, Report, Severity, Subject
-from rlm_ci.redaction import SIGN, Redactor
+from rlm_ci.redaction.redactor import SIGN, Redactor
+from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ import pytest
 from histories import GitRepo
 from smart_http import serving
 
-from rlm_ci import repository
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
-from rlm_ci.repository import LEDGER, Delivered, cloned, told
+from rlm_ci.git import clone as git_clone
+from rlm_ci.git.clone import LEDGER, Delivered, cloned, told
 
 OURS = "rlm-ci/wiki"
 PAGES = {"docs/wiki/index.md": b"# Shop\n", "docs/wiki/modules/a.md": b"# a\n"}
@@ -166,16 +166,16 @@ def test_a_remote_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_git_is_told_the_token_only_for_our_own_server(tmp_path: Path) -> None:
-    env = repository._environment(str(tmp_path), "t0ken")
+    env = git_clone._environment(str(tmp_path), "t0ken")
     for question, said in (("Username for 'https://x': ", "x-access-token"), ("Password", "t0ken")):
         ended = subprocess.run(
             [env["GIT_ASKPASS"], question], env=env, capture_output=True, text=True, check=True
         )
         assert ended.stdout == f"{said}\n"
     assert "t0ken" not in "".join(path.read_text() for path in tmp_path.iterdir())
-    assert repository._is_at("https://github.com/a/b", "https://github.com")
-    assert not repository._is_at("https://github.com.evil.example/a/b", "https://github.com")
-    assert not repository._is_at("https://evil.example/a/b", "https://github.com/")
+    assert git_clone._is_at("https://github.com/a/b", "https://github.com")
+    assert not git_clone._is_at("https://github.com.evil.example/a/b", "https://github.com")
+    assert not git_clone._is_at("https://evil.example/a/b", "https://github.com/")
 
 
 def test_the_token_is_in_no_argument_and_no_file(

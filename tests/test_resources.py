@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci import errors, resources
+from rlm_ci import errors
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def rendered(source: str, **variables: object) -> str:
-    template = resources.load_template("mine.j2", overrides={"mine.j2": source})
+    template = loader.load_template("mine.j2", overrides={"mine.j2": source})
     return template(variables)
 
 
 def test_templates_and_schemas_are_found_in_the_checkout() -> None:
-    assert "{% block parts %}" in resources.read_template("comment.md.j2")
-    assert resources.read_schema("report.schema.json")["title"] == "rlm-ci report"
+    assert "{% block parts %}" in loader.read_template("comment.md.j2")
+    assert loader.read_schema("report.schema.json")["title"] == "rlm-ci report"
 
 
 def test_what_an_installation_packs_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -31,9 +32,9 @@ def test_what_an_installation_packs_wins(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (package / "_data" / "schemas" / "a.json").write_text('{"packed": true}')
     (tmp_path / "schemas" / "a.json").write_text("{}")
     (tmp_path / "schemas" / "b.json").write_text('{"checkout": true}')
-    monkeypatch.setattr(resources, "__file__", str(package / "resources.py"))
-    assert resources.read_schema("a.json") == {"packed": True}
-    assert resources.read_schema("b.json") == {"checkout": True}
+    monkeypatch.setattr(loader, "__file__", str(package / "resources.py"))
+    assert loader.read_schema("a.json") == {"packed": True}
+    assert loader.read_schema("b.json") == {"checkout": True}
 
 
 @pytest.mark.parametrize(
@@ -41,12 +42,12 @@ def test_what_an_installation_packs_wins(monkeypatch: pytest.MonkeyPatch, tmp_pa
 )
 def test_nothing_else_is_found(name: str) -> None:
     with pytest.raises(errors.StorageError, match="missing from this installation"):
-        resources.read_template(name)
+        loader.read_template(name)
 
 
 def test_validate_names_the_path_and_what_is_wrong() -> None:
     with pytest.raises(errors.ConfigError) as caught:
-        resources.validate({"schema_version": 3}, "report.schema.json", "report.json")
+        loader.validate({"schema_version": 3}, "report.schema.json", "report.json")
     assert caught.value.where == "report.json"
     assert str(caught.value).startswith("$")
     assert "report.schema.json" in caught.value.hint
@@ -54,7 +55,7 @@ def test_validate_names_the_path_and_what_is_wrong() -> None:
 
 def test_validate_prints_no_whole_instance_and_nothing_invisible() -> None:
     with pytest.raises(errors.ConfigError) as caught:
-        resources.validate(["\x1b[31m" * 10_000], "report.schema.json", "report.json")
+        loader.validate(["\x1b[31m" * 10_000], "report.schema.json", "report.json")
     assert len(str(caught.value)) < 800
     assert "\x1b" not in str(caught.value)
 
@@ -76,7 +77,7 @@ def test_validate_of_something_wrong_all_over_ends_early() -> None:
     for name in ("parts", "findings", "documents"):
         rows = Rows([0] * 10_000)
         with pytest.raises(errors.ConfigError):
-            resources.validate({name: rows}, "report.schema.json", "report.json")
+            loader.validate({name: rows}, "report.schema.json", "report.json")
         assert 0 < rows.looked < 100
 
 
@@ -85,23 +86,23 @@ def test_validate_survives_depth() -> None:
     for _ in range(100_000):
         deep = {"metrics": deep}
     with pytest.raises(errors.ConfigError):
-        resources.validate(deep, "report.schema.json", "report.json")
+        loader.validate(deep, "report.schema.json", "report.json")
     while isinstance(deep, dict):  # freed step by step: the interpreter recurses otherwise
         deep = deep["metrics"]
 
 
 def test_a_template_of_the_user_wins_and_can_build_on_ours() -> None:
     assert rendered("Hello {{ name }}", name="you") == "Hello you"
-    shipped = resources.load_template("comment.md.j2")
+    shipped = loader.load_template("comment.md.j2")
     with pytest.raises(Exception, match="is undefined"):
         shipped({})
 
 
 def test_autoescape_is_for_html() -> None:
     source = {"mine.j2": "{{ name }}"}
-    html = resources.load_template("mine.j2", overrides=source, autoescape=True)
+    html = loader.load_template("mine.j2", overrides=source, autoescape=True)
     assert html({"name": "<b>"}) == "&lt;b&gt;"
-    assert resources.load_template("mine.j2", overrides=source)({"name": "<b>"}) == "<b>"
+    assert loader.load_template("mine.j2", overrides=source)({"name": "<b>"}) == "<b>"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ TOO_LONG = [
 def test_a_template_that_loops_without_end_is_stopped(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "TEMPLATE_SECONDS", 0.2)
+    monkeypatch.setattr(loader, "TEMPLATE_SECONDS", 0.2)
     with pytest.raises(errors.ConfigError, match=r"come to an end.*mine\.j2, line 1"):
         rendered(source)
 
@@ -181,7 +182,7 @@ ab None 3
 
 def test_escaping_is_as_it_was() -> None:
     source = {"mine.j2": "{{ '<' ~ name }} {{ name | join('&') }} {{ name + '>' }}"}
-    html = resources.load_template("mine.j2", overrides=source, autoescape=True)
+    html = loader.load_template("mine.j2", overrides=source, autoescape=True)
     assert html({"name": "<b"}) == "&lt;&lt;b &lt;&amp;b &lt;b&gt;"
 
 
@@ -192,7 +193,7 @@ def test_the_deadline_leaves_tracing_as_it_was() -> None:
 
 
 def test_a_shipped_template_that_fails_is_a_bug_not_a_setting() -> None:
-    template = resources.load_template("comment.md.j2", overrides={"other.j2": "x"})
+    template = loader.load_template("comment.md.j2", overrides={"other.j2": "x"})
     with pytest.raises(Exception, match="undefined") as caught:
         template({})
     assert not isinstance(caught.value, errors.RlmCiError)

@@ -15,8 +15,8 @@ from test_architecture import PACKAGE
 from test_links import TOP, anchors, tracked
 
 from rlm_ci import checks
-from rlm_ci.findings import Severity
-from rlm_ci.rules import PAGE, address, anchor
+from rlm_ci.report.findings import Severity
+from rlm_ci.report.rules import PAGE, address, anchor
 
 TEXT = (TOP / "docs" / "rules.md").read_text("utf-8")
 ANCHORS = anchors(TEXT)

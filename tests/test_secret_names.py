@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from rlm_ci.redaction import SIGN, Redactor
+from rlm_ci.redaction.redactor import SIGN, Redactor
 
 VALUE = "q7Zk2VbN9xLw4RtY8mHc"
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rlm_ci import checks
+from rlm_ci.config.options import COMMON, CORE
+from rlm_ci.config.settings import Setting, Settings, convert, nearest, parse_config
 from rlm_ci.errors import ConfigError
-from rlm_ci.settings import Setting, Settings, convert, nearest, parse_config
-from rlm_ci.table import COMMON, CORE
 
 ROWS = (
     Setting("plain", "a text"),

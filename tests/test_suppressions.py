@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rlm_ci import suppressions
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import Finding, Location, Part, Severity
+from rlm_ci.report import suppressions
+from rlm_ci.report.findings import Finding, Location, Part, Severity
 
 RULE = "demo/broken"
 

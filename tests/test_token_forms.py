@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci import secret_forms
-from rlm_ci.redaction import SIGN, Redactor
-from rlm_ci.token_forms import beginnings, redact
+from rlm_ci.redaction import published_tokens
+from rlm_ci.redaction.redactor import SIGN, Redactor
+from rlm_ci.redaction.token_forms import beginnings, redact
 
 #: Letters and digits in no order; hex, letters and capitals of the same.
 ANY = "q7Zk2VbN9xLw4RtY8mHc3Jp6Ds1Fg5KaQe0UiOo" * 5
@@ -100,8 +100,8 @@ def test_a_private_key_that_begins_before_the_text_is_taken_out() -> None:
 
 
 def test_each_beginning_of_the_table_takes_its_tokens_out() -> None:
-    assert len(secret_forms.FORMS) > 100
-    for beginning, kind, least in secret_forms.FORMS:
+    assert len(published_tokens.FORMS) > 100
+    for beginning, kind, least in published_tokens.FORMS:
         body = "".join(one for one in (HEX + CAPITALS + ANY) * 3 if re.match(f"[{kind}]", one))
         token = beginning + body[: max(least, 20)]
         assert redact(f"x {token} y") == f"x {SIGN} y", beginning
@@ -191,7 +191,7 @@ def test_a_mebibyte_of_hostile_text_is_looked_through(piece: str) -> None:
 
 
 def test_the_table_says_where_it_is_from() -> None:
-    said = secret_forms.__doc__ or ""
+    said = published_tokens.__doc__ or ""
     assert all(word in said for word in ("gitleaks", "at commit", "MIT", "Copyright", " on 20"))
 
 

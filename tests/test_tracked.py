@@ -10,9 +10,9 @@ import pytest
 from histories import SYMLINK, GitRepo
 from histories_archive import POLICY_PATH, policy, stub
 
-from rlm_ci import tracked
-from rlm_ci.files import UnreadableError
-from rlm_ci.git import Repository, discover
+from rlm_ci.git import tracked
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.system.files import UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

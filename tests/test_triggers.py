@@ -20,11 +20,11 @@ from histories_shapes import (
     sprung,
 )
 
-from rlm_ci import changes, triggers
+from rlm_ci.change import change_set, trigger
+from rlm_ci.config.options import CORE
+from rlm_ci.config.settings import Settings
 from rlm_ci.errors import CONFIG, ConfigError
-from rlm_ci.git import Repository, discover
-from rlm_ci.settings import Settings
-from rlm_ci.table import CORE
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from conftest import Cli
 
-    from rlm_ci.changes import ChangeSet
+    from rlm_ci.change.change_set import ChangeSet
 
 STATED = "the default of the command"
 
@@ -44,10 +44,10 @@ def select(
     stdin: str = "",
 ) -> list[ChangeSet]:
     """The changes; one whose trigger is STATED where nothing told any."""
-    return triggers.select(
+    return trigger.select(
         Settings(CORE, flags or {}, environ or {}),
         Repository(*discover(os.fspath(repo)), os.environ),
-        lambda opened: changes.ChangeSet(opened, STATED),
+        lambda opened: change_set.ChangeSet(opened, STATED),
         lambda: stdin.encode("utf-8", "surrogateescape"),
     )
 
@@ -196,7 +196,7 @@ def test_in_an_unborn_repository_a_range_is_an_error(repo: GitRepo) -> None:
 
 def test_outside_of_a_repository_it_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not a git repository"):
-        triggers.select(
+        trigger.select(
             Settings(CORE, {"base": "main"}, {}),
             Repository(str(tmp_path), None, os.environ),
             lambda _: pytest.fail("a given change is never the default"),
@@ -356,8 +356,8 @@ def test_a_name_of_two_refs_is_told(
     here = Repository(*discover(os.fspath(repo)), os.environ)
     told: list[str] = []
     here.note = told.append
-    changes.require(here, ref, "base", "--base")
-    found = changes.from_range(here, ref, first, "--base").base
+    change_set.require(here, ref, "base", "--base")
+    found = change_set.from_range(here, ref, first, "--base").base
     assert found == repo.text("rev-parse", taken)
     (text,) = told
     assert f"ambiguous: {taken} was taken, not {other};" in text

@@ -17,7 +17,7 @@ import pytest
 from act_harness import BIN, ROOT, bare_environment, load_yaml, put_python, ship_action
 from histories_events import NAME, OWNER, from_fork, issue_comment
 
-from rlm_ci.cli import init
+from rlm_ci.cli.commands import init
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from act_harness import BIN, ROOT, SHIPPED, load_yaml
 
-from rlm_ci.cli import init
+from rlm_ci.cli.commands import init
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

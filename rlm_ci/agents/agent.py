@@ -7,8 +7,8 @@ The loop knows no agent but by this. ``openai`` lives beside the loop, ``codex``
 from __future__ import annotations
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.loop.command import Command
-from rlm_ci.texts import printable
+from rlm_ci.system.command_line import Command
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from rlm_ci.process import Ended
+    from rlm_ci.system.process import Ended
 else:
     Protocol = object
 

@@ -11,18 +11,18 @@ import json
 import os
 from time import monotonic
 
-from rlm_ci import files
+from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said
 from rlm_ci.errors import ConfigError
-from rlm_ci.loop.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said
-from rlm_ci.loop.transcript import transcribe
-from rlm_ci.texts import clip, count
+from rlm_ci.system import files
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import clip, count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rlm_ci.loop.agent import Assignment
+    from rlm_ci.agents.agent import Assignment
 
 #: Seconds for one fixer.
 TIMEOUT = 600.0

@@ -11,19 +11,19 @@ import os
 import shutil
 from time import monotonic
 
-from rlm_ci import files
+from rlm_ci.agents.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said
 from rlm_ci.errors import UnavailableError
-from rlm_ci.loop.agent import OUTPUT_LIMIT, SUMMARY_LIMIT, Launch, Said
-from rlm_ci.loop.transcript import transcribe
-from rlm_ci.texts import clip, printable
+from rlm_ci.system import files
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.loop.agent import Assignment
-    from rlm_ci.loop.command import Command
+    from rlm_ci.agents.agent import Assignment
+    from rlm_ci.system.command_line import Command
 
 #: What stands in a command for the path of a file that holds the prompt.
 PROMPT_FILE = "{prompt_file}"

@@ -6,18 +6,18 @@ journal: who runs it again with these gets the same one.
 
 from __future__ import annotations
 
-from rlm_ci.recursion.symbolic.step import ReadResult, SearchResult, Step
-from rlm_ci.recursion.symbolic.subcalls import Subcalls
-from rlm_ci.recursion.symbolic.window import Window
+from rlm_ci.ask.iteration import ReadResult, SearchResult, Step
+from rlm_ci.ask.subcalls import Subcalls
+from rlm_ci.ask.visible_context import Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.recursion.context import Context, Found
-    from rlm_ci.recursion.symbolic.plan import Limits, Plan, Search
-    from rlm_ci.recursion.symbolic.subcalls import Write
-    from rlm_ci.recursion.turn import Complete
+    from rlm_ci.agents.builtin.turn_loop import Complete
+    from rlm_ci.ask.planner.plan import Limits, Plan, Search
+    from rlm_ci.ask.subcalls import Write
+    from rlm_ci.context.context import Context, Found
     from rlm_ci.runs import Fact
 
 
@@ -26,7 +26,7 @@ class Symbolic:
 
     ``redact`` takes secrets out of a text; the longest that it knows has ``longest`` bytes.
     ``model`` answers sub-calls that name none; ``models`` are the others that may be named, see
-    :class:`~rlm_ci.recursion.symbolic.subcalls.Subcalls`.
+    :class:`~rlm_ci.ask.subcalls.Subcalls`.
     """
 
     def __init__(

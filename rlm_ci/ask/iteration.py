@@ -7,7 +7,7 @@ source or of a model.
 
 from __future__ import annotations
 
-from rlm_ci.texts import encodable
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.recursion.context import Excerpt, Found
+    from rlm_ci.context.context import Excerpt, Found
 
 #: How a pointer to the output of an earlier sub-call begins: ``subcall:<iteration>:<id>``.
 SUBCALL = "subcall:"

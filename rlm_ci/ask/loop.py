@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, count
 
-from rlm_ci import texts
+from rlm_ci.ask.pauses import is_lifted
+from rlm_ci.ask.planner.planner import BadPlanError
 from rlm_ci.errors import LimitError
-from rlm_ci.recursion.symbolic.pauses import is_lifted
-from rlm_ci.recursion.symbolic.planner import BadPlanError
 from rlm_ci.runs.clock import over
 from rlm_ci.runs.state import FAILED, NO_PROGRESS, PASSED, PAUSED, Final
+from rlm_ci.text import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
-    from rlm_ci.recursion.environments.symbolic import Symbolic
-    from rlm_ci.recursion.symbolic.plan import Plan, Read, Search
-    from rlm_ci.recursion.symbolic.planner import Asked, Planned
-    from rlm_ci.recursion.symbolic.step import Step
+    from rlm_ci.ask.execute_plan import Symbolic
+    from rlm_ci.ask.iteration import Step
+    from rlm_ci.ask.planner.plan import Plan, Read, Search
+    from rlm_ci.ask.planner.planner import Asked, Planned
     from rlm_ci.runs import Fact
     from rlm_ci.runs.clock import Clock
     from rlm_ci.runs.state import State
@@ -158,8 +158,8 @@ class Question:
 
     def _concluded(self, plan: Plan, iteration: int) -> Ended:
         # Some planners give their reason in the answer's place.
-        reason = texts.printable(plan.reason.strip() or plan.final_answer)[:_REASON]
-        turns = texts.count(iteration + 1, "iteration")
+        reason = printable.printable(plan.reason.strip() or plan.final_answer)[:_REASON]
+        turns = printable.count(iteration + 1, "iteration")
         if plan.intent == "final":
             final = Final.of(PASSED, f"answered after {turns}")
             return Ended(final, plan.final_answer, tuple(self._seen))

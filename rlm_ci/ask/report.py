@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import texts
+from rlm_ci.ask.iteration import NOT_ALLOWED
 from rlm_ci.errors import FINDINGS, OK
-from rlm_ci.findings import INCOMPLETE, Document, Evidence, Finding, Part, Report, Severity
-from rlm_ci.recursion.symbolic.step import NOT_ALLOWED
+from rlm_ci.report.findings import INCOMPLETE, Document, Evidence, Finding, Part, Report, Severity
 from rlm_ci.runs.state import PASSED
-from rlm_ci.texts import printable
+from rlm_ci.text import printable as text_printable
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Location, Subject, Usage
-    from rlm_ci.recursion.context import Context
-    from rlm_ci.recursion.symbolic.citations import Cited
-    from rlm_ci.recursion.symbolic.question import Ended
-    from rlm_ci.rules import Rule
+    from rlm_ci.ask.citations.citations import Cited
+    from rlm_ci.ask.loop import Ended
+    from rlm_ci.context.context import Context
+    from rlm_ci.report.findings import Location, Subject, Usage
+    from rlm_ci.report.rules import Rule
 
 PART = "rlm"
 #: The document that holds the answer.
@@ -149,12 +149,12 @@ def _source(account: Account) -> str:
 def _summary(ended: Ended, cited: Cited | None, account: Account) -> str:
     told = [ended.final.reason]
     if ended.final.status == PASSED and cited is not None:
-        held = texts.count(cited.verified, "citation")
+        held = text_printable.count(cited.verified, "citation")
         told.append(f"{held} verified" if cited.offered else "it cites nothing")
         wrong = cited.offered - cited.verified
         if wrong:
             told.append(f"{wrong:,} could not be verified")
     if account.not_allowed:
-        number = texts.count(account.not_allowed, "sub-call")
+        number = text_printable.count(account.not_allowed, "sub-call")
         told.append(f"{number} named a model that is not allowed")
     return "; ".join(told)

@@ -6,24 +6,24 @@ import io
 import os
 import sys
 
-from rlm_ci import files
-from rlm_ci.cli.attempt import Attempt, NoContextError
-from rlm_ci.cli.gateway import Gateway, provider_of, require_endpoint
+from rlm_ci.ask import report
+from rlm_ci.ask.citations.citations import cite
+from rlm_ci.ask.citations.compare_files import Standing, refuted_by
+from rlm_ci.ask.execute_plan import Symbolic
+from rlm_ci.ask.loop import Question, Terms
+from rlm_ci.ask.planner.plan import Limits
+from rlm_ci.ask.planner.planner import Planner
+from rlm_ci.ask.planner.prompt import Metadata
+from rlm_ci.ask.verify.recorded_answers import STANDING
+from rlm_ci.context.build.build import POINTERS, EmptyError, take_in
+from rlm_ci.context.context import Context
+from rlm_ci.context.own_files import is_object
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
-from rlm_ci.findings import Subject
-from rlm_ci.recursion.context import Context
-from rlm_ci.recursion.context.building import POINTERS, EmptyError, take_in
-from rlm_ci.recursion.context.own import is_object
-from rlm_ci.recursion.environments.symbolic import Symbolic
-from rlm_ci.recursion.symbolic import outcome
-from rlm_ci.recursion.symbolic.answered import STANDING
-from rlm_ci.recursion.symbolic.citations import cite
-from rlm_ci.recursion.symbolic.plan import Limits
-from rlm_ci.recursion.symbolic.planner import Planner
-from rlm_ci.recursion.symbolic.prompting import Metadata
-from rlm_ci.recursion.symbolic.question import Question, Terms
-from rlm_ci.recursion.symbolic.standing import Standing, refuted_by
-from rlm_ci.texts import encodable
+from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
+from rlm_ci.pipelines.attempt import Attempt, NoContextError
+from rlm_ci.report.findings import Subject
+from rlm_ci.system import files
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, BinaryIO
 
-    from rlm_ci.cli.work import Mode, Work
-    from rlm_ci.findings import Report
-    from rlm_ci.git import Repository
-    from rlm_ci.models.recorded import Record
-    from rlm_ci.recursion.symbolic.citations import Cited
-    from rlm_ci.recursion.symbolic.planner import Planned
-    from rlm_ci.recursion.symbolic.question import Ended
-    from rlm_ci.recursion.symbolic.step import Step
+    from rlm_ci.ask.citations.citations import Cited
+    from rlm_ci.ask.iteration import Step
+    from rlm_ci.ask.loop import Ended
+    from rlm_ci.ask.planner.planner import Planned
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
     from rlm_ci.runs.state import Final
-    from rlm_ci.settings import Settings
+    from rlm_ci.solve.pipeline import Mode, Work
 
 STDIN = "-"
 _POINTERS_LIMIT = 64 << 20
@@ -293,11 +293,11 @@ class Inquiry(Attempt):
     def _report(self, agreed: Agreed, context: Context, ended: Ended) -> Report:
         cited = self._cited(agreed, context, ended) if ended.answer else None
         if cited is not None:
-            self._write(f"rlm/{outcome.ANSWER}", outcome.as_file(cited.text))
-        return outcome.build(
+            self._write(f"rlm/{report.ANSWER}", report.as_file(cited.text))
+        return report.build(
             ended,
             cited,
-            account=outcome.Account.of(agreed.model, context, self._state.entries),
+            account=report.Account.of(agreed.model, context, self._state.entries),
             subject=Subject(head=agreed.head, worktree=True),
             usage=self._usage(),
         )

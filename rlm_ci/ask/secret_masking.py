@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from rlm_ci.redaction import SIGN
+from rlm_ci.redaction.redactor import SIGN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from itertools import islice
 
-from rlm_ci.recursion.symbolic.step import SUBCALL
+from rlm_ci.ask.iteration import SUBCALL
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from rlm_ci.recursion.context import Excerpt
-    from rlm_ci.recursion.symbolic.plan import Subcall
-    from rlm_ci.recursion.symbolic.window import Window
+    from rlm_ci.ask.planner.plan import Subcall
+    from rlm_ci.ask.visible_context import Window
+    from rlm_ci.context.context import Excerpt
 
 #: Each excerpt has a label, and labels have no limit of bytes: so they have one of number.
 MOST_PIECES = 64

@@ -9,17 +9,18 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from rlm_ci import resources
+from rlm_ci.ask import iteration as ask_iteration
+from rlm_ci.ask.iteration import SubcallResult
+from rlm_ci.ask.planner.progress_notes import quote
+from rlm_ci.ask.subcall_inputs import gather, mark_of
+from rlm_ci.ask.verify.recorded_answers import FILES, digest, vouch
 from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.models import Request, failures, prices
-from rlm_ci.recursion.symbolic import step
-from rlm_ci.recursion.symbolic.answer import unfenced
-from rlm_ci.recursion.symbolic.answered import FILES, digest, vouch
-from rlm_ci.recursion.symbolic.inputs import gather, mark_of
-from rlm_ci.recursion.symbolic.pool import in_order
-from rlm_ci.recursion.symbolic.step import SubcallResult
-from rlm_ci.recursion.symbolic.telling import quote
-from rlm_ci.texts import count, encodable, printable
+from rlm_ci.models import Request, prices
+from rlm_ci.models.record import errors
+from rlm_ci.models.strict_json import unfenced
+from rlm_ci.resources import loader
+from rlm_ci.system.ordered_threads import in_order
+from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.agents.builtin.turn_loop import Complete
+    from rlm_ci.ask.planner.plan import Limits, Subcall
+    from rlm_ci.ask.subcall_inputs import Input
+    from rlm_ci.ask.visible_context import Window
     from rlm_ci.models import Completion
-    from rlm_ci.recursion.symbolic.inputs import Input
-    from rlm_ci.recursion.symbolic.plan import Limits, Subcall
-    from rlm_ci.recursion.symbolic.window import Window
-    from rlm_ci.recursion.turn import Complete
     from rlm_ci.runs import Fact
 
     #: ``write(path, data)``: a file of the run, by its path below the run's folder, whole.
@@ -79,7 +80,7 @@ class Call:
         self.subcall = subcall
         self.given = given
         self.id = f"sc{number:04d}"
-        self.pointer = step.subcall_pointer(iteration, self.id)
+        self.pointer = ask_iteration.subcall_pointer(iteration, self.id)
         self.place = f"subcall/{iteration}/{self.id}"
         self.model = encodable(subcall.model) or model
         self.pointers = (*subcall.pointers, *(one.pointer for one in subcall.snippets))
@@ -122,7 +123,7 @@ class Subcalls:
         self._question = window.redact(encodable(question))
         self._max_tokens = max_tokens
         self._write = write
-        self._render = resources.load_template(_TEMPLATE)
+        self._render = loader.load_template(_TEMPLATE)
 
     def run(self, subcalls: Sequence[Subcall], iteration: int) -> tuple[SubcallResult, ...]:
         """What they gave, in their order; the outputs can be read by their pointers after it.
@@ -194,7 +195,7 @@ class Subcalls:
         """What was asked, once or twice, and answered; a model that is not allowed never is."""
         if call.model not in self._allowed:
             allowed = ", ".join(self._allowed)
-            told = f"{step.NOT_ALLOWED}: {call.model[:_NAME]!r}; allowed: {allowed}"
+            told = f"{ask_iteration.NOT_ALLOWED}: {call.model[:_NAME]!r}; allowed: {allowed}"
             return [Asked(self._prompt(call), error=self._window.redact(printable(told))[:_ERROR])]
         first = self._answered(call, self._prompt(call), call.place)
         if first.completion is None or not call.is_json:
@@ -219,12 +220,12 @@ class Subcalls:
             except (RemoteError, ConfigError) as error:
                 if isinstance(error, ConfigError) and not self._is_unpriced(error, call.model):
                     raise
-                return {"error": failures.to_dict(error, self._window.redact)}
+                return {"error": errors.to_dict(error, self._window.redact)}
             return {"error": None}
 
         kept = self._fact("subcall", place, {"request": request.to_dict()}, ask)
         if kept["error"] is not None:
-            return Asked(prompt, error=failures.from_dict(kept["error"]).what[:_ERROR])
+            return Asked(prompt, error=errors.from_dict(kept["error"]).what[:_ERROR])
         return Asked(prompt, fresh[0] if fresh else self._complete(request, place))
 
     def _is_unpriced(self, error: ConfigError, model: str) -> bool:
@@ -240,7 +241,7 @@ class Subcalls:
         meta = {
             "version": VERSION,
             "id": call.id,
-            "status": step.FAILED if error else step.SUCCEEDED,
+            "status": ask_iteration.FAILED if error else ask_iteration.SUCCEEDED,
             **last.to_dict(),
             "error": error,
             "cut": is_cut,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.context import Excerpt, PointerError
-from rlm_ci.recursion.context.places import first_places
-from rlm_ci.recursion.context.places import told as named
-from rlm_ci.recursion.symbolic.masking import FAR, MARGIN, masked, open_key
-from rlm_ci.recursion.symbolic.step import SUBCALL
-from rlm_ci.texts import printable
+from rlm_ci.ask.iteration import SUBCALL
+from rlm_ci.ask.secret_masking import FAR, MARGIN, masked, open_key
+from rlm_ci.context.context import Excerpt, PointerError
+from rlm_ci.context.file_places import first_places
+from rlm_ci.context.file_places import told as named
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
 #: Characters of a pointer that an error repeats, and files that a label names.
 _TOLD = 120

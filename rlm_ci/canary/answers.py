@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.loop.canary.forms import ALTERED, INVERTED, REWORDED, STOPPED
-from rlm_ci.texts import count, printable
+from rlm_ci.canary.forms import ALTERED, INVERTED, REWORDED, STOPPED
+from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.loop.canary.forms import Test
-    from rlm_ci.loop.outcomes import Outcomes
+    from rlm_ci.canary.forms import Test
+    from rlm_ci.validators.outcomes import Outcomes
 
 RULE = "tamper/disarmed"
 #: What a changed test did instead of what it must do.

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from random import Random
 
-from rlm_ci.loop.canary import answers, forms, readers
-from rlm_ci.loop.canary.answers import FAILS, MISSING, PASSES, SILENT, Doubt, Probed, Subject
-from rlm_ci.loop.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED
-from rlm_ci.loop.outcomes import FAILED, PASSED, Index
-from rlm_ci.texts import count, printable
+from rlm_ci.canary import answers, forms, readers
+from rlm_ci.canary.answers import FAILS, MISSING, PASSES, SILENT, Doubt, Probed, Subject
+from rlm_ci.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED
+from rlm_ci.text.printable import count, printable
+from rlm_ci.validators.outcomes import FAILED, PASSED, Index
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import Protocol
 
-    from rlm_ci.loop.canary.answers import Told
-    from rlm_ci.loop.canary.forms import Made, Test
-    from rlm_ci.loop.outcomes import Outcome, Outcomes
+    from rlm_ci.canary.answers import Told
+    from rlm_ci.canary.forms import Made, Test
+    from rlm_ci.validators.outcomes import Outcome, Outcomes
 
     class Run(Protocol):
         """Runs the validator with other texts of files, on the result or on the start tree.

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from io import BytesIO
 
-from rlm_ci.loop.canary import python
+from rlm_ci.canary.python import reader as python_reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from random import Random
     from typing import Protocol
 
-    from rlm_ci.loop.canary.forms import Changed, Test
+    from rlm_ci.canary.forms import Changed, Test
 
     class Reader(Protocol):
         """See ``forms``."""
@@ -42,7 +42,7 @@ _LANGUAGES = ("python", "go", "javascript", "rust")
 def _readers() -> dict[str, Reader]:
     found: dict[str, Reader] = {}
     for name in _LANGUAGES:
-        reader: Reader = import_module(f"rlm_ci.loop.canary.{name}")
+        reader: Reader = import_module(f"rlm_ci.canary.{name}.reader")
         found.update(dict.fromkeys(reader.ENDINGS, reader))
     return found
 
@@ -59,7 +59,7 @@ def tests(path: str, text: str, names: Collection[str] | None) -> list[Test]:
     """
     reader = of(path)
     if path.endswith(".py"):  # whose tests may be called anything
-        return python.tests(path, text, names)
+        return python_reader.tests(path, text, names)
     return reader.tests(path, text) if reader else []
 
 

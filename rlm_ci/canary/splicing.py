@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlm_ci.grammars import parse
-from rlm_ci.loop.canary.forms import UnreadableError, token
+from rlm_ci.canary.forms import UnreadableError, token
+from rlm_ci.source.grammars import parse
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False

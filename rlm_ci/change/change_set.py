@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from itertools import chain
 
-from rlm_ci import files, tracked
-from rlm_ci.counting import Count, Counting, beyond, parse
+from rlm_ci.change.numstat import Count, Counting, beyond, parse
 from rlm_ci.errors import ConfigError
-from rlm_ci.objects import is_object_id, parse_closed
+from rlm_ci.git import tracked
+from rlm_ci.git.objects import is_object_id, parse_closed
+from rlm_ci.system import files
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from rlm_ci.git import Repository
-    from rlm_ci.patches import Hunk
+    from rlm_ci.git.patches import Hunk
+    from rlm_ci.git.repository import Repository
 
 #: Triggers whose content came from outside, so that the base's policy judges it.
 OUTSIDE = ("pull_request", "push", "merge_group", "range")
@@ -136,7 +137,7 @@ class ChangeSet(Value):
         """The untracked files of a work tree, each as it would be once added."""
         if not paths:
             return []
-        from rlm_ci import untracked
+        from rlm_ci.change import untracked
 
         known = untracked.converted(self.repository, paths)
         root = self.repository.root
@@ -177,7 +178,7 @@ class ChangeSet(Value):
 
     def hunks(self) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
         """The hunks of each text file by its new path, and the paths that cannot be parsed."""
-        from rlm_ci.patches import parse
+        from rlm_ci.git.patches import parse
 
         # What one side of a merge has deleted is no rename of the other's.
         find = "--no-renames" if self.also else "-M"
@@ -317,8 +318,8 @@ def require(repository: Repository, ref: str, role: str, source: str) -> str:
     """The commit that ``ref`` names. Raises ConfigError with the command that fetches it."""
     commit = repository.resolve(ref)[0]
     if commit is None:
-        from rlm_ci.complaints import fetch_hint
-        from rlm_ci.texts import printable
+        from rlm_ci.git.errors import fetch_hint
+        from rlm_ci.text.printable import printable
 
         branch = repository.head_ref() if ref == "HEAD" else None
         if branch:
@@ -350,7 +351,7 @@ def from_range(
     head_commit = require(repository, head, "head", source)
     merge_base = repository.merge_base(base_commit, head_commit)
     if merge_base is None:
-        from rlm_ci.complaints import fetch_hint
+        from rlm_ci.git.errors import fetch_hint
 
         hint = "name a base with a common history, or judge one commit with --commit"
         if repository.is_shallow():
@@ -368,7 +369,7 @@ def from_commit(repository: Repository, ref: str, source: str = "--commit") -> C
     commit = require(repository, ref, "commit", source)
     parents = repository.parents(commit)
     if not parents and repository.is_shallow():
-        from rlm_ci.complaints import fetch_hint
+        from rlm_ci.git.errors import fetch_hint
 
         raise ConfigError(
             f"the parent of {commit[:12]} is not in this clone",

@@ -5,18 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from functools import lru_cache
 
-from rlm_ci import files
-from rlm_ci.changes import require
-from rlm_ci.findings import Evidence
-from rlm_ci.texts import encodable, printable
+from rlm_ci.change.change_set import require
+from rlm_ci.report.findings import Evidence
+from rlm_ci.system import files
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from rlm_ci.findings import Location, Report, Subject
-    from rlm_ci.git import Repository
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.report.findings import Location, Report, Subject
 
 #: Bytes of a file of the work tree that are read to check a pointer into it.
 _LIMIT = 64 << 20

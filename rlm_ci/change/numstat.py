@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self, TypeVar
 
-    from rlm_ci.git import Pending
+    from rlm_ci.git.repository import Pending
 
     _Counted = TypeVar("_Counted", bound="Count")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
+    from rlm_ci.change.change_set import ChangeSet
 
 EVENTS = ("pull_request_target", "workflow_run", "issue_comment")
 #: What only the payload of that event holds; ``pull_request_target`` looks like a pull request.

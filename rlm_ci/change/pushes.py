@@ -7,8 +7,8 @@ ref takes anything away: where else a commit has been pushed says little of who 
 
 from __future__ import annotations
 
-from rlm_ci import changes
-from rlm_ci.texts import printable
+from rlm_ci.change import change_set
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Repository
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.git.repository import Repository
 
 
 #: So many refs of one change are named, the rest counted.
@@ -110,11 +110,11 @@ def from_first(
     repository: Repository, head: str, remote: str | None, source: str, **fields: Any
 ) -> ChangeSet:
     """A first push: against the merge base with the default branch, else the empty tree."""
-    head_commit = changes.require(repository, head, "head", source)
+    head_commit = change_set.require(repository, head, "head", source)
     if (fields.get("target") or "").startswith("refs/tags/") and not repository.run(
         "rev-list", "-n", "1", head_commit, "--not", "--remotes"
     ):  # it names what some branch of a remote has: nothing comes in
-        return changes.ChangeSet(
+        return change_set.ChangeSet(
             repository, base=head_commit, head=head_commit, merge_base=head_commit, **fields
         )
     default = repository.default_branch(remote)
@@ -123,11 +123,11 @@ def from_first(
         known = (default[1], *(commit for _, commit in _defaults(repository)))
         merge_base = _merge_base(repository, head_commit, known)
         if merge_base:
-            return changes.ChangeSet(
+            return change_set.ChangeSet(
                 repository, base=default[1], head=head_commit, merge_base=merge_base, **fields
             )
     empty = repository.empty_tree()
-    return changes.ChangeSet(repository, base=None, head=head_commit, merge_base=empty, **fields)
+    return change_set.ChangeSet(repository, base=None, head=head_commit, merge_base=empty, **fields)
 
 
 def from_update(
@@ -138,7 +138,7 @@ def from_update(
     It is the change since ``old``. Where the default branch was merged into it since, or it
     was rebased on that, it is the change since then: as a reviewer will see it.
     """
-    change = changes.from_range(repository, old, new, source, **fields)
+    change = change_set.from_range(repository, old, new, source, **fields)
     defaults = _defaults(repository)
     if not defaults or fields.get("target") in [name for name, _ in defaults]:
         return change
@@ -163,16 +163,16 @@ def from_default_branch(repository: Repository) -> ChangeSet:
     head_ref = repository.head_ref()
     source = "the default branch"
     if default is None or head_ref == f"refs/heads/{default[0]}":
-        return changes.from_commit(repository, "HEAD", source)
-    head = changes.require(repository, "HEAD", "head", "the current branch")
+        return change_set.from_commit(repository, "HEAD", source)
+    head = change_set.require(repository, "HEAD", "head", "the current branch")
     tips = [default[1], *(commit for _, commit in _defaults(repository))]
     if head in tips:
-        return changes.from_commit(repository, "HEAD", source)
-    change = changes.from_range(repository, default[1], head, source, target=default[0])
+        return change_set.from_commit(repository, "HEAD", source)
+    change = change_set.from_range(repository, default[1], head, source, target=default[0])
     before = change.merge_base or head
     newer = _merge_base(repository, head, tips) or before
     if newer == head:
-        return changes.from_commit(repository, "HEAD", source)
+        return change_set.from_commit(repository, "HEAD", source)
     if newer != before and repository.merge_base(before, newer) == before:
         return change.replace(base=newer, merge_base=newer)
     return change

@@ -7,19 +7,20 @@ resolve is an error, never the next.
 
 from __future__ import annotations
 
-from rlm_ci import changes, files
-from rlm_ci.changes import ChangeSet, PullRequest
+from rlm_ci.change import change_set
+from rlm_ci.change.change_set import ChangeSet, PullRequest
 from rlm_ci.errors import ConfigError
-from rlm_ci.objects import is_object_id
-from rlm_ci.texts import printable
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.git import Repository
-    from rlm_ci.settings import Settings
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.repository import Repository
 
 #: GitHub cuts webhook payloads at 25 MB.
 _EVENT_LIMIT = 32 << 20
@@ -47,9 +48,9 @@ def select(
     if getattr(settings, "hook", None) == "pre-push":
         return _pushed(repository, read_stdin(), note)
     if given[0]:
-        return [changes.from_commit(repository, given[0])]
+        return [change_set.from_commit(repository, given[0])]
     if given[1] or getattr(settings, "hook", None) == "pre-commit":
-        return [changes.from_local(repository, "index")]
+        return [change_set.from_local(repository, "index")]
     if settings.base or settings.head:
         return [_between(settings, repository)]
     event = settings.event or (settings.github.actions and settings.github.event_path)
@@ -60,7 +61,7 @@ def select(
     if hook.remote_name or (hook.from_ref and hook.to_ref):
         return [_pushed_through(hook, repository)]
     if settings.base_sha:
-        return [changes.from_range(repository, settings.base_sha, "HEAD", "BASE_SHA")]
+        return [change_set.from_range(repository, settings.base_sha, "HEAD", "BASE_SHA")]
     return [default(repository)]
 
 
@@ -70,7 +71,7 @@ def _between(settings: Settings, repository: Repository) -> ChangeSet:
     pull_request = _pull_request(settings)
     if settings.base:
         source = source.removesuffix(", default")
-        return changes.from_range(
+        return change_set.from_range(
             repository, settings.base, head, source, pull_request=pull_request
         )
     default = repository.default_branch()
@@ -81,11 +82,11 @@ def _between(settings: Settings, repository: Repository) -> ChangeSet:
             hint="name the base with --base REF",
         )
     source = source.removeprefix("default, ")
-    change = changes.from_range(repository, default[1], head, source, pull_request=pull_request)
+    change = change_set.from_range(repository, default[1], head, source, pull_request=pull_request)
     if change.head != change.merge_base:
         return change
     # Of what the default branch has already: that commit, as without a flag, and not nothing.
-    alone = changes.from_commit(repository, change.head or head, source)
+    alone = change_set.from_commit(repository, change.head or head, source)
     return change.replace(base=alone.base, merge_base=alone.merge_base)
 
 
@@ -112,14 +113,14 @@ def pull_request_of(payload: Mapping[str, Any], source: str) -> PullRequest | No
 
 def _pushed_through(hook: Any, repository: Repository) -> ChangeSet:
     """The push of which pre-commit's variables tell."""
-    from rlm_ci import pushes
+    from rlm_ci.change import pushes
 
     branch = hook.local_branch or "HEAD"
     target = (hook.remote_branch or branch).removeprefix("refs/heads/")
     if hook.from_ref and hook.to_ref:
         source, refs = "PRE_COMMIT_FROM_REF, PRE_COMMIT_TO_REF", (hook.from_ref, hook.to_ref)
         if not hook.remote_name:  # given by hand, and no push
-            return changes.from_range(repository, *refs, source, trigger="push")
+            return change_set.from_range(repository, *refs, source, trigger="push")
         return pushes.from_update(repository, *refs, source, trigger="push", target=target)
     # pre-commit gives no refs on the first push of a root branch
     fields = {"trigger": "push", "target": target}
@@ -129,7 +130,7 @@ def _pushed_through(hook: Any, repository: Repository) -> ChangeSet:
 
 def _pushed(repository: Repository, stdin: bytes, note: Callable[[str], None]) -> list[ChangeSet]:
     """The changes that a push brings: git tells lines ``local-ref sha remote-ref sha``."""
-    from rlm_ci import pushes
+    from rlm_ci.change import pushes
 
     found = []
     for line in stdin.decode("utf-8", "surrogateescape").split("\n"):
@@ -172,7 +173,7 @@ def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet |
             "name": slug,
             "target": _text(group, "base_ref").removeprefix("refs/heads/") or None,
         }
-        return changes.from_range(repository, base, head, path, **fields)
+        return change_set.from_range(repository, base, head, path, **fields)
     if isinstance(payload.get("issue"), dict):
         on_pull_request = "pull_request" in payload["issue"]
         raise ConfigError(
@@ -214,7 +215,7 @@ def from_pull_request(
         sides[side] = _sha(
             place if isinstance(place, dict) else {}, "sha", f"pull_request.{side}.sha", path
         )
-    return changes.from_range(
+    return change_set.from_range(
         repository,
         sides["base"],
         sides["head"],
@@ -261,7 +262,7 @@ def _from_push(
             where=path,
             hint="let the workflow run only if: github.event.deleted == false",
         )
-    from rlm_ci import pushes
+    from rlm_ci.change import pushes
 
     if not before.strip("0"):
         return pushes.from_first(repository, after, None, path, **fields)
@@ -277,7 +278,7 @@ def _from_push(
                 where=path,
                 hint=f"git fetch {repository.remote()} {before}",
             )
-        return changes.from_range(repository, before, after, path, **fields)
+        return change_set.from_range(repository, before, after, path, **fields)
     if is_lost:
         fields["label"] = "beyond the default branch, as a forced push replaced what was there"
         return pushes.from_first(repository, after, None, path, **fields)
@@ -285,7 +286,7 @@ def _from_push(
     if change.merge_base != change.head:
         return change
     # Merged since: the default branch has all of it, and still it is what was pushed.
-    return changes.from_range(repository, before, after, path, **fields)
+    return change_set.from_range(repository, before, after, path, **fields)
 
 
 def _read(path: str) -> bytes:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import tracked
-from rlm_ci.counting import counts
-from rlm_ci.files import storage_error
+from rlm_ci.change.numstat import counts
+from rlm_ci.git import tracked
+from rlm_ci.system.files import storage_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.counting import Count
-    from rlm_ci.git import Repository
+    from rlm_ci.change.numstat import Count
+    from rlm_ci.git.repository import Repository
 
 #: What changes the lines that git counts; ends of lines do not.
 _ATTRIBUTES = ("filter", "working-tree-encoding", "diff")

@@ -12,18 +12,18 @@ from __future__ import annotations
 import os
 import sys
 
+from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError, RlmCiError, UsageError
-from rlm_ci.findings import Part
-from rlm_ci.settings import nearest
+from rlm_ci.report.findings import Part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from rlm_ci.changes import ChangeSet
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Setting, Settings
     from rlm_ci.runs.store import Store
-    from rlm_ci.settings import Setting, Settings
 
 
 def names() -> tuple[str, ...]:

@@ -7,12 +7,13 @@ that a run left its manifest in this checkout, no more.
 
 from __future__ import annotations
 
-from rlm_ci import files, tracked
-from rlm_ci.findings import Evidence, Finding, Location, Part, Severity
+from rlm_ci.config.settings import Setting
+from rlm_ci.git import tracked
+from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
 from rlm_ci.runs import SUCCEEDED, is_task_id, require_task_id
 from rlm_ci.runs.store import Candidate, parse
-from rlm_ci.settings import Setting
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Repository
-    from rlm_ci.rules import Rule
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.report.rules import Rule
     from rlm_ci.runs.store import Store
-    from rlm_ci.settings import Settings
 
 ID = "delegation-guard"
 SUMMARY = "the subagent runs that the task requires have happened"
@@ -134,7 +135,7 @@ def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
         return options.task, options.sources["task"]
     told = ""
     if changes.pull_request and _in_ci(options):
-        from rlm_ci.checks._body import shown_lines
+        from rlm_ci.checks._pull_request_body import shown_lines
 
         for line in shown_lines(changes.pull_request.body):
             rest = line[5:].strip() if line.startswith("Task:") else ""

@@ -11,24 +11,24 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from rlm_ci import dates
+from rlm_ci.config.settings import Setting
 from rlm_ci.errors import ConfigError
-from rlm_ci.files import storage_error
-from rlm_ci.findings import Finding, Part, Severity
-from rlm_ci.globs import LOCK_FILES, matcher
-from rlm_ci.settings import Setting
-from rlm_ci.texts import count, printable
+from rlm_ci.report.findings import Finding, Part, Severity
+from rlm_ci.system.files import storage_error
+from rlm_ci.text import dates
+from rlm_ci.text.globs import LOCK_FILES, matcher
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.counting import Count
-    from rlm_ci.rules import Rule
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.change.numstat import Count
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.report.rules import Rule
     from rlm_ci.runs.store import Store
-    from rlm_ci.settings import Settings
 
 ID = "diff-budget"
 SUMMARY = "the change is within its budget of files and lines"
@@ -402,7 +402,7 @@ def _override(
     pull_request = changes.pull_request
     if pull_request is None:
         return None, None
-    from rlm_ci.checks._body import shown_lines
+    from rlm_ci.checks._pull_request_body import shown_lines
 
     lines = (line.strip() for line in shown_lines(pull_request.body))
     stated = [line[len(BODY_LINE) :] for line in lines if line.lower().startswith(BODY_LINE)]

@@ -11,7 +11,7 @@ import os
 from contextlib import ExitStack
 from itertools import islice
 
-from rlm_ci.checks._archive import (
+from rlm_ci.checks._doc_archive.archive import (
     DEFAULT_BRANCH,
     ENDINGS,
     IS_STUB,
@@ -24,24 +24,24 @@ from rlm_ci.checks._archive import (
     read_policy,
     tips,
 )
-from rlm_ci.checks._documents import in_git, in_worktree
-from rlm_ci.checks._stub import RULES, Flaw, Form, Stub, Target, open_items, parse
+from rlm_ci.checks._doc_archive.documents import in_git, in_worktree
+from rlm_ci.checks._doc_archive.stub import RULES, Flaw, Form, Stub, Target, open_items, parse
+from rlm_ci.config.settings import Setting
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain
-from rlm_ci.objects import parse_closed
-from rlm_ci.settings import Setting
-from rlm_ci.texts import count, printable
+from rlm_ci.git.objects import parse_closed
+from rlm_ci.report.findings import NOT_RUN, Evidence, Finding, Location, Part, Severity, explain
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Pending, Repository
-    from rlm_ci.objects import Entry
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.repository import Pending, Repository
     from rlm_ci.runs.store import Store
-    from rlm_ci.settings import Settings
 
 ID = "doc-archive"
 SUMMARY = "archive stubs lead to their full text"

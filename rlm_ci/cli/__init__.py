@@ -9,10 +9,10 @@ from contextlib import suppress
 from time import monotonic
 
 from rlm_ci import __version__, errors
+from rlm_ci.config.options import COMMON
+from rlm_ci.config.settings import environment, nearest
 from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
-from rlm_ci.settings import environment, nearest
-from rlm_ci.table import COMMON
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import FrameType, ModuleType
     from typing import NoReturn
 
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.settings import Setting
 
 #: Command to module of this package; each has SUMMARY, USAGE (its forms parted by " | "),
 #: rows(argv) and run(arguments).
@@ -94,7 +94,7 @@ class _Interrupts:
 
 
 def _dispatch(words: list[str]) -> int:
-    from rlm_ci.cli.arguments import parse, split_command
+    from rlm_ci.config.arguments import parse, split_command
 
     name, rest = split_command(words, COMMON)
     if name is None:
@@ -135,7 +135,7 @@ def load(name: str) -> ModuleType:
         raise UsageError(
             f"unknown command {name[:80]!r}", where="rlm-ci", hint=nearest(name, COMMANDS)
         )
-    place = f"rlm_ci.cli.{name}"
+    place = f"rlm_ci.cli.commands.{name}"
     __import__(place)  # importlib itself takes a millisecond to be imported
     return sys.modules[place]
 
@@ -173,7 +173,7 @@ def _overview() -> str:
 
 
 def _help(name: str, command: ModuleType, rows: Sequence[Setting]) -> str:
-    from rlm_ci.cli.arguments import describe
+    from rlm_ci.config.arguments import describe
 
     groups: dict[str, list[Setting]] = {"options": [], "common options": []}
     for row in rows:
@@ -216,7 +216,7 @@ def write(text: str) -> None:
 
 def say(text: str) -> None:
     """A line about the run, on standard error; never a command for the runner's log."""
-    from rlm_ci.redaction import Redactor
+    from rlm_ci.redaction.redactor import Redactor
 
     line = printable(Redactor(environment()).text(text)).replace("##[", "##\\x5b")
     _to_stderr(line.replace("::", ":\\x3a") if line.lstrip().startswith("::") else line)
@@ -256,12 +256,12 @@ def _fail(error: RlmCiError) -> int:
 
 def _annotate(level: str, error: RlmCiError) -> None:
     if environment().get("GITHUB_ACTIONS") == "true":
-        from rlm_ci.publishing import neutral
-        from rlm_ci.redaction import Redactor
+        from rlm_ci.redaction.redactor import Redactor
+        from rlm_ci.text import neutralise
 
         clean = Redactor(environment()).text
         told = [clean(text) for text in (str(error), error.hint) if text]
-        _to_stderr(neutral.command(level, {"title": "rlm-ci"}, *told))
+        _to_stderr(neutralise.command(level, {"title": "rlm-ci"}, *told))
 
 
 def _missing(error: ModuleNotFoundError) -> RlmCiError | None:
@@ -269,7 +269,7 @@ def _missing(error: ModuleNotFoundError) -> RlmCiError | None:
     name = (error.name or "").partition(".")[0]
     if name in ("", "rlm_ci"):
         return None
-    from rlm_ci import installation
+    from rlm_ci.system import installation
 
     return UnavailableError(
         f"the library {name} is not installed",
@@ -293,7 +293,7 @@ def failure(
     missing = _missing(error) if isinstance(error, ModuleNotFoundError) else None
     if missing is not None:
         return missing
-    from rlm_ci.redaction import Redactor
+    from rlm_ci.redaction.redactor import Redactor
 
     clean = redact or Redactor(environment()).text
     return _internal(error, folder, clean, sys.argv[1:] if words is None else words)
@@ -306,7 +306,7 @@ def _internal(
     import time
     import traceback
 
-    from rlm_ci import files
+    from rlm_ci.system import files
 
     if folder is None:
         environ = environment()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.cli import foreground
-from rlm_ci.cli.judging import open_repository
 from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.pipelines import foreground
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.config.arguments import Arguments
 
 KEY = "recursion.path"
 

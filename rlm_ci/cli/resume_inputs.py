@@ -8,22 +8,22 @@ from __future__ import annotations
 import os
 import shlex
 
-from rlm_ci.cli.question import STDIN
-from rlm_ci.cli.running import resume_with
+from rlm_ci.ask.run import STDIN
+from rlm_ci.config.options import SYMBOLIC
+from rlm_ci.context.own_files import is_object
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.context.own import is_object
-from rlm_ci.table import SYMBOLIC
-from rlm_ci.texts import printable
+from rlm_ci.pipelines.stored_runs import resume_with
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.cli.running import Runs
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.pipelines.stored_runs import Runs
     from rlm_ci.runs.request import Request
     from rlm_ci.runs.run import Run
-    from rlm_ci.settings import Settings
 
 KEY = "context.source"
 ROWS = tuple(row for row in SYMBOLIC if row.key == KEY)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import shlex
 
-from rlm_ci.cli.running import resume_with
+from rlm_ci.config.options import RECURSION, WIKI
 from rlm_ci.errors import ConfigError
-from rlm_ci.table import RECURSION, WIKI
-from rlm_ci.texts import printable
+from rlm_ci.pipelines.stored_runs import resume_with
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from rlm_ci.config.settings import Settings
     from rlm_ci.runs.request import Request
-    from rlm_ci.settings import Settings
 
 _FLAGS = {
     "wiki.out": "--out", "wiki.site": "--site", "wiki.push": "--push",

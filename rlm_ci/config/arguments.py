@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlm_ci.config.settings import nearest
 from rlm_ci.errors import UsageError
-from rlm_ci.settings import nearest
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.settings import Setting
 
 
 class Arguments(Value):

@@ -6,7 +6,7 @@ inputs of the action are all views of these rows.
 
 from __future__ import annotations
 
-from rlm_ci.settings import Setting
+from rlm_ci.config.settings import Setting
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 _DOMAINS = ("security", "quality", "performance", "docs", "architecture")

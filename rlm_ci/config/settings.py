@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -6,18 +6,19 @@ import errno
 import os
 import sys
 
-from rlm_ci import files, publishing
 from rlm_ci.cli import complain, write
 from rlm_ci.errors import UsageError
-from rlm_ci.publishing import Options
+from rlm_ci.report import render as report_render
+from rlm_ci.report.render import Options
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.findings import Report
-    from rlm_ci.settings import Settings
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.report.findings import Report
 
 #: As a file, this name means standard output.
 STDOUT = "-"
@@ -103,4 +104,4 @@ def explain_parts(report: Report) -> None:
 
 def render(report: Report, settings: Settings, templates: Mapping[str, str] | None = None) -> str:
     """``report`` in the format of the settings."""
-    return publishing.render(report, settings.format, rendering(settings, templates))
+    return report_render.render(report, settings.format, rendering(settings, templates))

@@ -8,17 +8,17 @@ import threading
 from contextlib import contextmanager, suppress
 from time import monotonic
 
-from rlm_ci.process import Clipped
-from rlm_ci.redaction import Redactor
-from rlm_ci.texts import printable
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.system.process import Clipped
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Self, TextIO
 
-    from rlm_ci.cli.recursing import Look
-    from rlm_ci.cli.screen import Screen
+    from rlm_ci.console.live_screen import Screen
+    from rlm_ci.pipelines.repository.tree_progress import Look
 
 #: Seconds between two drawings of the live lines.
 _TICK = 0.5
@@ -87,7 +87,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._live and not self._quiet:
-            from rlm_ci.cli.screen import Screen
+            from rlm_ci.console.live_screen import Screen
 
             self._screen = Screen(self._write, colour=self._colour)
             self._ticker = threading.Thread(target=self._tick, daemon=True)
@@ -104,7 +104,7 @@ class Progress:
     def watch(self, folder: str, pipeline_id: str) -> None:
         """Show how the tree of the run in ``folder`` stands, too, where there is a terminal."""
         if self._screen:
-            from rlm_ci.cli.recursing import Look
+            from rlm_ci.pipelines.repository.tree_progress import Look
 
             self._look = Look(folder, pipeline_id)
 
@@ -143,7 +143,7 @@ class Progress:
 
     def heard(self, chunk: bytes) -> None:
         """Output of a command, in pieces; its last line is shown beside the step."""
-        from rlm_ci.loop.transcript import transcribe
+        from rlm_ci.system.transcript import transcribe
 
         # Lines are shown whole: of a secret that is cut nobody could tell what it is.
         recent = self._recent + chunk
@@ -171,7 +171,7 @@ class Progress:
         with self._drawing:
             if self._paused or self._screen is None:
                 return
-            from rlm_ci.cli.screen import fact
+            from rlm_ci.console.live_screen import fact
 
             with self._lock:
                 heard = f" | {self._heard}" if self._heard else ""

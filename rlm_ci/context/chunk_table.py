@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rlm_ci.recursion.context.pointers import Layout
+    from rlm_ci.context.pointers import Layout
 
 #: What stands before it, and behind. In JSON a line break is in no text: who finds the first of
 #: them has found the table, or no index of ours.

@@ -9,23 +9,15 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files
+from rlm_ci.context import index, index_reader
+from rlm_ci.context.build.file_table import Piece
+from rlm_ci.context.excerpts import REST, Excerpt, Found, Hit, cut_character, fitting, text_length
+from rlm_ci.context.line_numbers import Lines, Place
+from rlm_ci.context.pointers import Chunk, PointerError, Pointers, chunk_id
+from rlm_ci.context.search.search import search
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
-from rlm_ci.recursion.context import index, index_reader
-from rlm_ci.recursion.context.excerpts import (
-    REST,
-    Excerpt,
-    Found,
-    Hit,
-    cut_character,
-    fitting,
-    text_length,
-)
-from rlm_ci.recursion.context.lines import Lines, Place
-from rlm_ci.recursion.context.pieces import Piece
-from rlm_ci.recursion.context.pointers import Chunk, PointerError, Pointers, chunk_id
-from rlm_ci.recursion.context.search import search
-from rlm_ci.texts import count, printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
@@ -33,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from rlm_ci.recursion.context.hashing import Digests
-    from rlm_ci.recursion.context.search import Matches
+    from rlm_ci.context.build.digests import Digests
+    from rlm_ci.context.search.search import Matches
 
 __all__ = ("Chunk", "Context", "Excerpt", "Found", "Hit", "Piece", "Place", "PointerError")
 
@@ -141,14 +133,14 @@ class Context(Closing):
 
         Raises DamagedError, which names the chunk or file that is not what it was, ConfigError.
         """
-        from rlm_ci.recursion.context import hashing  # with hashlib, a tenth of a search's start
+        from rlm_ci.context.build import digests  # with hashlib, a tenth of a search's start
 
         self.full_index()
         before = self.stamp()
         digits = next((len(piece.blob) for piece in self.files if piece.blob), 40)
         try:
-            found = hashing.digest(self._descriptor, self.layout, self.files, digits)
-        except hashing.ShrunkError:
+            found = digests.digest(self._descriptor, self.layout, self.files, digits)
+        except digests.ShrunkError:
             raise self._damage("it has become shorter") from None
         except OSError as error:
             raise self._unreadable(error) from None

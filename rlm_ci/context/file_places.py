@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from rlm_ci.texts import encodable, printable
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.recursion.context import Context, Place
+    from rlm_ci.context.context import Context, Place
 
 
 def first_places(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.recursion.context import table
-from rlm_ci.texts import encodable
+from rlm_ci.context import chunk_table
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rlm_ci.recursion.context.pieces import Piece, Pieces
-    from rlm_ci.recursion.context.pointers import Layout
+    from rlm_ci.context.build.file_table import Piece, Pieces
+    from rlm_ci.context.pointers import Layout
 
 VERSION = 1
 NAME = "index.json"
@@ -65,9 +65,9 @@ class Index(Value):
             yield f',\n    "omitted": {dumps(head.omitted)}'
         yield (
             f'\n  }},\n  "chunking": {{"target_bytes": {layout.target}, '
-            f'"overlap_bytes": {layout.overlap}, "strategy": "{STRATEGY}"}},{table.BEGIN}'
+            f'"overlap_bytes": {layout.overlap}, "strategy": "{STRATEGY}"}},{chunk_table.BEGIN}'
         )
-        yield from table.written(layout, self.digests)
+        yield from chunk_table.written(layout, self.digests)
 
 
 def _lines(records: Iterator[str], indent: int) -> Iterator[str]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files
-from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
-from rlm_ci.recursion.context import table
-from rlm_ci.recursion.context.index import (
+from rlm_ci.context import chunk_table
+from rlm_ci.context.build.file_table import Pieces
+from rlm_ci.context.index import (
     FILES_BEGIN,
     FILES_END,
     LIMIT,
@@ -24,9 +23,10 @@ from rlm_ci.recursion.context.index import (
     Head,
     Index,
 )
-from rlm_ci.recursion.context.pieces import Pieces
-from rlm_ci.recursion.context.pointers import Layout, chunk_id
-from rlm_ci.texts import printable
+from rlm_ci.context.pointers import Layout, chunk_id
+from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class _Ours:
         if found is None:
             return None
         head, at = found
-        return head if table.looks_written(self._read, at, self._size, head.layout) else None
+        return head if chunk_table.looks_written(self._read, at, self._size, head.layout) else None
 
     def index(self) -> Index | None:
         found = self._head()
@@ -174,7 +174,7 @@ class _Ours:
         reader = _Reader(self._where)
         told, pieces = b"", Pieces()
         mark = os.urandom(16).hex()  # stands for the files, and for nothing else
-        while (line := _line(stream)) != table.BEGIN[1:].encode():
+        while (line := _line(stream)) != chunk_table.BEGIN[1:].encode():
             if line == FILES_BEGIN.encode() and not pieces:
                 line = b'    "files": "%b"%b' % (mark.encode(), _files(stream, reader, pieces))
             told += line

@@ -5,14 +5,14 @@ from __future__ import annotations
 from _thread import allocate_lock  # threading takes a millisecond to import
 from bisect import bisect_right
 
-from rlm_ci.recursion.context.vectors import line_counter
+from rlm_ci.context.search.stringzilla import line_counter
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.recursion.context.pieces import Pieces
+    from rlm_ci.context.build.file_table import Pieces
 
 _BLOCK = 1 << 18
 

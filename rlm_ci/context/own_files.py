@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.recursion.context import index
+from rlm_ci.context import index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.context.index import NAME
-from rlm_ci.recursion.context.pointers import Pointers, chunk_id
-from rlm_ci.texts import count, printable
+from rlm_ci.context.index import NAME
+from rlm_ci.context.pointers import Pointers, chunk_id
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.recursion.context.index import Head
-    from rlm_ci.recursion.context.pieces import Piece
-    from rlm_ci.recursion.context.pointers import Layout
+    from rlm_ci.context.build.file_table import Piece
+    from rlm_ci.context.index import Head
+    from rlm_ci.context.pointers import Layout
 
 #: Files that are listed.
 _LISTED = 2000

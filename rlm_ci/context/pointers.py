@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.texts import count, printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 #: Chunks of one object: at the default size, those of 23 GiB.

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.loop import candidates, detection
-from rlm_ci.loop.cell import search_path
-from rlm_ci.loop.command import finder
+from rlm_ci.fix import validator_candidates
+from rlm_ci.fix.sandboxed_commands import search_path
+from rlm_ci.system.command_line import finder
+from rlm_ci.validators import detect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.cli.crew import Agreed
-    from rlm_ci.cli.work import Work
-    from rlm_ci.loop.cell import Cell
-    from rlm_ci.models.recorded import Record
+    from rlm_ci.fix.participants import Agreed
+    from rlm_ci.fix.sandboxed_commands import Cell
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.solve.pipeline import Work
 
 
-def select(work: Work) -> detection.Selection:
+def select(work: Work) -> detect.Selection:
     """The validator; a person who is there picks another where its program is not."""
     root, ask = work.repository.root, work.ask
-    found = detection.detect(detection.Folder(root))
-    selection = detection.select(work.settings.loop.validator, found, ask)
+    found = detect.detect(detect.Folder(root))
+    selection = detect.select(work.settings.loop.validator, found, ask)
     find = finder(search_path(work.settings.environ, root), root, root)
     while ask is not None and selection.command is not None and not selection.others:
         missing = [name for name in selection.command.programs if find(name) is None]
         if not missing:
             break
-        picked = detection.choose(found, ask, f"{missing[0]} was not found")
+        picked = detect.choose(found, ask, f"{missing[0]} was not found")
         if picked is None:
             break
         selection = picked
@@ -47,12 +48,12 @@ def tried(
     texts = (agreed.validator, *agreed.others)
 
     def produce() -> Mapping[str, Any]:
-        chosen = candidates.choose(cell, texts, redact)
+        chosen = validator_candidates.choose(cell, texts, redact)
         why, command = "; ".join(chosen.refused), chosen.command
         if command is None:
             return _picked(work, agreed, why)
         if why:
-            work.progress.say(f"{why}; using {candidates.shown(cell, command)}")
+            work.progress.say(f"{why}; using {validator_candidates.shown(cell, command)}")
         reason = f"{agreed.reason}; {why}" if why else agreed.reason
         return {"validator": command.text, "reason": reason}
 
@@ -64,13 +65,13 @@ def tried(
 
 def _picked(work: Work, agreed: Agreed, why: str) -> Mapping[str, Any]:
     """What a person picks where nothing that was found can run."""
-    found = detection.detect(detection.Folder(work.repository.root))
-    picked = detection.choose(found, work.ask, why) if work.ask else None
+    found = detect.detect(detect.Folder(work.repository.root))
+    picked = detect.choose(found, work.ask, why) if work.ask else None
     if picked is None:
         raise UnavailableError(
             f"no validator that was found can run: {why}",
             where=agreed.reason,
-            hint=candidates.HINT,
+            hint=validator_candidates.HINT,
         )
     text = picked.command.text if picked.command else None
     return {"validator": text, "reason": picked.reason}

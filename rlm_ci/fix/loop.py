@@ -7,18 +7,18 @@ so that a run that is resumed or replayed takes every turn again exactly as it w
 
 from __future__ import annotations
 
-from rlm_ci import texts
 from rlm_ci.errors import LimitError
-from rlm_ci.findings import Severity
+from rlm_ci.report.findings import Severity
 from rlm_ci.runs.clock import over
 from rlm_ci.runs.state import BUDGET_COMPLETE, NO_CHANGE, NO_PROGRESS, PASSED, TAMPERED, Final
+from rlm_ci.text import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from rlm_ci.findings import Finding
+    from rlm_ci.report.findings import Finding
 
     class Site(Protocol):
         """Where the loop works; every step of it is journalled."""
@@ -142,7 +142,7 @@ def run(site: Site, terms: Terms) -> Ended:
             if site.is_unchanged():
                 final = _unchanged(terms, stop, failed, was_green=was_green)
             else:
-                reason = f"the validator passes after {texts.count(iteration, 'iteration')}"
+                reason = f"the validator passes after {printable.count(iteration, 'iteration')}"
                 final = Final.of(PASSED, f"{reason}{failed or cut}")
             return Ended(final, judged, tampering)
         idle = 0 if acted.changed else idle + 1
@@ -182,7 +182,7 @@ def _final(
     if not terms.validated:
         return Final.of(BUDGET_COMPLETE, f"{reason}; nothing validates the result")
     if held := blocking(tampering):
-        found = texts.count(len(held), "finding")
+        found = printable.count(len(held), "finding")
         return Final.of(TAMPERED, f"{reason}; the guard refuses the result: {found}")
     manner = "passes" if judged.passed else judged.manner
     return Final.of(status, f"{reason}; the validator {manner}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.cli.gateway import Gateway
+from rlm_ci.agents import agent as agents
+from rlm_ci.agents.autofix import Autofix
+from rlm_ci.agents.external import External
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.loop import agent as agents
-from rlm_ci.loop.autofix import Autofix
-from rlm_ci.loop.command import Command
-from rlm_ci.loop.external import External
-from rlm_ci.loop.journalled import Journalled, Unwatched
-from rlm_ci.loop.validator import Validator
+from rlm_ci.fix.step_records import Journalled, Unwatched
+from rlm_ci.models.gateway import Gateway
+from rlm_ci.system.command_line import Command
+from rlm_ci.validators.validator import Validator
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci import sandbox
-    from rlm_ci.loop.agent import Agent
-    from rlm_ci.loop.cell import Cell
-    from rlm_ci.models.recorded import Record
+    from rlm_ci.agents.agent import Agent
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.fix.sandboxed_commands import Cell
+    from rlm_ci.models.record.record import Record
     from rlm_ci.runs.clock import Clock
-    from rlm_ci.settings import Settings
 
     #: Runs the validator for tests named by paths or ids; what it says.
     Tests = Callable[[tuple[str, ...]], str]
@@ -164,8 +164,8 @@ class Crew:
         return {name: environ[name] for name in self._settings.loop.agent_env}
 
     def _coder(self, clock: Clock, tests: Tests | None) -> Agent:
-        from rlm_ci.recursion.coder import Coder
-        from rlm_ci.recursion.turn import Bounds
+        from rlm_ci.agents.builtin.agent import Coder
+        from rlm_ci.agents.builtin.turn_loop import Bounds
 
         agreed = self._agreed
         gateway = Gateway(

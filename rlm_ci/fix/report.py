@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from rlm_ci.errors import OK
-from rlm_ci.findings import INCOMPLETE, Coverage, Evidence, Finding, Part, Report, Severity
-from rlm_ci.line_references import marked
-from rlm_ci.loop.disclosure import DISCLOSED, TOO_LARGE
+from rlm_ci.guard.secret_in_diff import DISCLOSED, TOO_LARGE
+from rlm_ci.report.findings import INCOMPLETE, Coverage, Evidence, Finding, Part, Report, Severity
 from rlm_ci.runs.state import NO_CHANGE, NO_PROGRESS, PASSED
-from rlm_ci.texts import count
+from rlm_ci.text.line_references import marked
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.findings import Location, Subject, Usage
-    from rlm_ci.loop.engine import Ended, Judged
-    from rlm_ci.objects import Entry
-    from rlm_ci.rules import Rule
+    from rlm_ci.fix.loop import Ended, Judged
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.report.findings import Location, Subject, Usage
+    from rlm_ci.report.rules import Rule
 
 PART = "rlm"
 #: The rule of a run that ends well by its terms, though its agent never did anything.

@@ -9,10 +9,10 @@ agent can keep one.
 
 from __future__ import annotations
 
-from rlm_ci import resources
+from rlm_ci.agents.agent import Assignment
 from rlm_ci.errors import ConfigError
-from rlm_ci.loop.agent import Assignment
-from rlm_ci.texts import clip, encodable, fenced, printable
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import clip, encodable, fenced, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.loop.agent import Agent, Outcome, Workspace
+    from rlm_ci.agents.agent import Agent, Outcome, Workspace
 
 #: Characters of a goal, of feedback, of a difference and of a note in a prompt.
 GOAL_LIMIT = 20_000
@@ -180,7 +180,7 @@ class _Scene:
         heard = bool(self._conversation)  # the agent keeps it: what was said is in it
         notes = [] if heard else [note.to_dict() for note in self.notes]
         variables = {"brief": self._brief.to_dict(), "notes": notes, "heard": heard, **more}
-        prompt = resources.load_template(f"prompts/{role}.md.j2")(variables).strip() + "\n"
+        prompt = loader.load_template(f"prompts/{role}.md.j2")(variables).strip() + "\n"
         outcome = self._cast.assign(
             role, self._brief, prompt, self._conversation, read_only=read_only
         )

@@ -5,40 +5,47 @@ from __future__ import annotations
 import os
 import secrets
 
-from rlm_ci import files, sandbox
-from rlm_ci.cli import raising, validating, warn
-from rlm_ci.cli.attempt import Attempt
-from rlm_ci.cli.crew import Agreed, Crew, Sealed
-from rlm_ci.cli.gateway import provider_of, require_endpoint
-from rlm_ci.cli.running import resume_with
+from rlm_ci import sandbox
+from rlm_ci.agents import agent as agents
+from rlm_ci.cli import warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
-from rlm_ci.findings import Report, Subject
-from rlm_ci.loop import agent as agents
-from rlm_ci.loop import conversion, detection, disclosure, engine, report, rules, staging
-from rlm_ci.loop.cell import Cell
-from rlm_ci.loop.command import Command
-from rlm_ci.loop.engine import Judged, Terms
-from rlm_ci.loop.execution import Plan
-from rlm_ci.loop.remains import PATCH
-from rlm_ci.loop.roles import Cast
-from rlm_ci.loop.site import Site
-from rlm_ci.loop.staging import changes
-from rlm_ci.loop.workspace import Workspace
+from rlm_ci.fix import choose_validator, report
+from rlm_ci.fix import loop as fix_loop
+from rlm_ci.fix.loop import Judged, Terms
+from rlm_ci.fix.participants import Agreed, Crew, Sealed
+from rlm_ci.fix.roles import Cast
+from rlm_ci.fix.sandboxed_commands import Cell
+from rlm_ci.fix.steps import Site
+from rlm_ci.fix.verdict.validator_run import Plan
+from rlm_ci.guard import rules, secret_in_diff
+from rlm_ci.models.gateway import provider_of, require_endpoint
+from rlm_ci.pipelines import budget_increase
+from rlm_ci.pipelines.attempt import Attempt
+from rlm_ci.pipelines.stored_runs import resume_with
+from rlm_ci.report.findings import Report, Subject
 from rlm_ci.runs.manifest import BUDGETS
 from rlm_ci.runs.state import NO_CHANGE, Final
-from rlm_ci.texts import count, printable
+from rlm_ci.system import files
+from rlm_ci.system.command_line import Command
+from rlm_ci.text.printable import count, printable
+from rlm_ci.validators import detect
+from rlm_ci.workspace import git_filters
+from rlm_ci.workspace.apply import staging
+from rlm_ci.workspace.apply.staging import changes
+from rlm_ci.workspace.stored_trees import PATCH
+from rlm_ci.workspace.workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.cli.work import Mode, Work
-    from rlm_ci.loop.engine import Ended
-    from rlm_ci.models.recorded import Record
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.fix.loop import Ended
+    from rlm_ci.models.record.record import Record
     from rlm_ci.runs.run import Run
     from rlm_ci.sandbox.job import Sandbox
-    from rlm_ci.settings import Settings
+    from rlm_ci.solve.pipeline import Mode, Work
 
 #: What ends a run that goes on once its cause is mended: with 4, 8 and 9.
 _STOPS = (UnavailableError, RemoteError, StorageError)
@@ -86,12 +93,14 @@ class Fix(Attempt):
         heard = self._all.progress.heard
         cell = Cell(place, workspace, self._all.repository.root, settings.environ, heard)
         try:
-            agreed = validating.tried(self._all, self._record, agreed, cell, run.redactor.text)
+            agreed = choose_validator.tried(
+                self._all, self._record, agreed, cell, run.redactor.text
+            )
             self._describe(agreed)
             site, terms = self._site(agreed, cell)
-            raising.keep(self._record, self._all.more)
+            budget_increase.keep(self._record, self._all.more)
             try:
-                ended = engine.run(site, terms)
+                ended = fix_loop.run(site, terms)
             except _STOPS as error:
                 return self._stopped(agreed, workspace, site, error)
             return self._conclude(agreed, workspace, site, ended)
@@ -107,7 +116,7 @@ class Fix(Attempt):
         def produce() -> Mapping[str, Any]:
             loop = self._all.settings.loop
             allow = rules.known(loop.allow, self._all.settings.sources["loop.allow"])
-            selection = validating.select(self._all)
+            selection = choose_validator.select(self._all)
             terms = Agreed(
                 goal=self._goal,
                 validator=selection.command.text if selection.command else None,
@@ -132,16 +141,16 @@ class Fix(Attempt):
                 isolated=place.isolated,
                 mark=secrets.token_hex(8),
             )
-            validating.require_an_end(terms, self._all.settings.sources["loop.validator"])
+            choose_validator.require_an_end(terms, self._all.settings.sources["loop.validator"])
             return terms.to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, lambda told: Agreed(**told))
 
     def _raised(self, agreed: Agreed) -> Agreed:
         """The terms, with more of the budgets that the run was given more of since."""
-        number, more = raising.carried(self._record, self._all.more)
+        number, more = budget_increase.carried(self._record, self._all.more)
         self._end = f"end-{number + 1}" if number else "end"
-        raising.apply(self._all.settings, more)
+        budget_increase.apply(self._all.settings, more)
         return agreed.replace(**{name: more[name] for name in agreed.budgets if name in more})
 
     def _agent_name(self) -> str:
@@ -157,7 +166,7 @@ class Fix(Attempt):
 
     def _describe(self, agreed: Agreed) -> None:
         self._state.describe(
-            validator=agreed.validator or detection.NONE,
+            validator=agreed.validator or detect.NONE,
             validatorReason=agreed.reason,
             roles=agreed.roles,
             agent=agreed.agent,
@@ -232,7 +241,7 @@ class Fix(Attempt):
 
         Raises ``error`` where nothing was done, or cannot be told.
         """
-        ended = engine.Ended(Final.from_error(error), Judged(passed=False))
+        ended = fix_loop.Ended(Final.from_error(error), Judged(passed=False))
         try:
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
                 raise error
@@ -252,12 +261,12 @@ class Fix(Attempt):
         """The end and its report, the patch written before anything is applied."""
         left = workspace.tree()
         tree = site.result(left)
-        edits = disclosure.edits(workspace, tree, left, self._run.redactor)
+        edits = secret_in_diff.edits(workspace, tree, left, self._run.redactor)
         if edits:
             files.write(self._run.path_of("rlm", TESTS), edits, 0o600)
         changed = tree != workspace.snapshot.tree
-        _, patch = disclosure.account(workspace, tree, ended.tampering, self._run.redactor)
-        patch = disclosure.headed(patch, agreed.allow)
+        _, patch = secret_in_diff.account(workspace, tree, ended.tampering, self._run.redactor)
+        patch = secret_in_diff.headed(patch, agreed.allow)
         files.write(self._run.path_of("rlm", PATCH), patch, 0o600)
         workspace.keep(tree)
         entries = workspace.entries(tree)
@@ -312,7 +321,7 @@ class Fix(Attempt):
         def produce() -> Mapping[str, Any]:
             if not wanted or ended.final.exit_code:
                 return left("", wanted=False)
-            if held := engine.blocking(ended.tampering):  # nothing validated it
+            if held := fix_loop.blocking(ended.tampering):  # nothing validated it
                 return left(f"the guard refuses it: {count(len(held), 'finding')}")
             self._step("applying the result")
             try:
@@ -346,7 +355,7 @@ class Fix(Attempt):
     def _converted(self, workspace: Workspace, tree: str) -> str:
         """The files of the result that git keeps in another form, in a few words."""
         before, after = workspace.entries(workspace.snapshot.tree), workspace.entries(tree)
-        return self._run.redactor.text(conversion.told(self._all.repository, before, after))
+        return self._run.redactor.text(git_filters.told(self._all.repository, before, after))
 
 
 def _told_edits(workspace: Workspace, site: Site, result: str, left: str, *, allowed: bool) -> str:
@@ -412,7 +421,7 @@ def _tell_omitted(omitted: tuple[tuple[str, str], ...]) -> None:
 
 def _tell_editable(root: str, dependencies: tuple[str, ...]) -> None:
     """Warn of what a validator without a sandbox would load from the work tree itself."""
-    from rlm_ci.loop.editable import editable
+    from rlm_ci.guard.protected.editable_installs import editable
 
     paths = list(editable(root, dependencies))
     if paths:

@@ -6,19 +6,19 @@ import os
 import sys
 import tempfile
 
-from rlm_ci.loop.command import finder
-from rlm_ci.loop.mounting import curtains
 from rlm_ci.sandbox import Job, Limits, Mount, toolchain_mounts, toolchain_variables
+from rlm_ci.system.command_line import finder
+from rlm_ci.workspace.mounts import curtains
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.loop.agent import Launch
-    from rlm_ci.loop.checkout import Checkout
-    from rlm_ci.loop.workspace import Workspace
-    from rlm_ci.process import Ended
+    from rlm_ci.agents.agent import Launch
     from rlm_ci.sandbox.job import Sandbox
+    from rlm_ci.system.process import Ended
+    from rlm_ci.workspace.checkout import Checkout
+    from rlm_ci.workspace.workspace import Workspace
 
 #: Bytes of an output that are kept: it will be part of the run's record.
 KEEP = 1 << 20

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from rlm_ci.agents.agent import Said
 from rlm_ci.errors import DamagedError
-from rlm_ci.loop.agent import Said
-from rlm_ci.objects import is_object_id
-from rlm_ci.process import Clipped, Ended
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.system.process import Clipped, Ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Protocol
 
-    from rlm_ci.loop.agent import Agent, Assignment, Outcome
-    from rlm_ci.loop.checkout import Removed
+    from rlm_ci.agents.agent import Agent, Assignment, Outcome
     from rlm_ci.runs import Fact
+    from rlm_ci.workspace.checkout import Removed
 
     class Copy(Protocol):
         """The copy that an agent edits; see ``Workspace``."""

@@ -9,26 +9,26 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 
-from rlm_ci import files
-from rlm_ci.loop import disclosure, rules, tamper
-from rlm_ci.loop.engine import Acted, Judged, blocking
-from rlm_ci.loop.judging import Judge
-from rlm_ci.loop.roles import Brief
-from rlm_ci.redaction import Redactor
-from rlm_ci.texts import count
+from rlm_ci.fix.loop import Acted, Judged, blocking
+from rlm_ci.fix.roles import Brief
+from rlm_ci.fix.verdict.verdict import Judge
+from rlm_ci.guard import guard, rules, secret_in_diff
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.system import files
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.findings import Finding
-    from rlm_ci.loop.cell import Cell
-    from rlm_ci.loop.execution import Plan
-    from rlm_ci.loop.roles import Cast, Turn
-    from rlm_ci.loop.validator import Validator
+    from rlm_ci.fix.roles import Cast, Turn
+    from rlm_ci.fix.sandboxed_commands import Cell
+    from rlm_ci.fix.verdict.validator_run import Plan
+    from rlm_ci.report.findings import Finding
     from rlm_ci.runs import Fact
     from rlm_ci.runs.clock import Clock
     from rlm_ci.runs.state import State
+    from rlm_ci.validators.validator import Validator
 
 #: What an agent is told to leave alone; the guard knows more.
 PROTECTED = (
@@ -120,7 +120,9 @@ class Site:
 
     def difference(self) -> str:
         """What differs from the start while the agents are at work, for one of them to read."""
-        _, patch = disclosure.account(self._cell.workspace, self._cell.tree(), (), self._redactor)
+        _, patch = secret_in_diff.account(
+            self._cell.workspace, self._cell.tree(), (), self._redactor
+        )
         return self._redactor.without_known(patch.decode("utf-8", "replace"))
 
     def _write_turns(self, iteration: int, turns: tuple[Turn, ...]) -> None:
@@ -139,7 +141,7 @@ class Site:
         is_last = self._judge.is_last and verdict is not None and verdict.passed
         lost = self._judge.lost() if is_last else ()
         has_counts = is_last and not lost
-        found = tamper.findings(
+        found = guard.findings(
             self._cell.workspace,
             self._judge.tree(),
             self._judge.collected_first if has_counts else None,
@@ -148,7 +150,7 @@ class Site:
             redactor=self._redactor,
             allow_test_edits=self._plan.allow_test_edits,
         )
-        found += tamper.not_run(lost) + tamper.held_against(self._judge.rewritten)
+        found += guard.not_run(lost) + guard.held_against(self._judge.rewritten)
         return rules.accepted(found, self._plan.allow)
 
     def probe(self) -> tuple[Finding, ...]:
@@ -178,7 +180,7 @@ class Site:
     ) -> None:
         tree = self._judge.tree()
         space = self._cell.workspace
-        status, patch = disclosure.account(space, tree, tampering, self._redactor)
+        status, patch = secret_in_diff.account(space, tree, tampering, self._redactor)
         self._noted = (tree, status)
         self._write(iteration, {"status.txt": status, "diff.patch": patch})
         verdict = self._judge.verdict

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files
-from rlm_ci.loop.command import Command
-from rlm_ci.loop.transcript import transcribe
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.system.command_line import Command
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.loop.cell import Cell
+    from rlm_ci.fix.sandboxed_commands import Cell
 
 #: What to do where none can run.
 HINT = (

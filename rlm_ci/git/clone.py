@@ -17,7 +17,7 @@ import git
 import git.exc
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
-from rlm_ci.texts import count, printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from shlex import quote
 
+from rlm_ci.config.settings import environment
 from rlm_ci.errors import ConfigError, DamagedError, StorageError, UnavailableError
-from rlm_ci.objects import is_object_id
-from rlm_ci.settings import environment
-from rlm_ci.texts import printable
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.process import Result
+    from rlm_ci.system.process import Result
 
 #: How the system says that a disk is at fault, in the words of C, and how git says it alone.
 _OF_THE_DISK = (

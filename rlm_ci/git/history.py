@@ -12,14 +12,14 @@ from itertools import groupby, islice, takewhile
 from time import gmtime, strftime
 
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlm_ci.git import Repository
+    from rlm_ci.git.repository import Repository
 
 #: So many seconds later, a changed line counts half: whoever knew it may have forgotten.
 _HALF_LIFE = 365 * 24 * 3600

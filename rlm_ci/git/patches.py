@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Changed(Protocol):
-        """A changed file as ``rlm_ci.changes`` counts it."""
+        """A changed file as ``rlm_ci.change.change_set`` counts it."""
 
         @property
         def path(self) -> str: ...

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import process
 from rlm_ci.errors import DamagedError
-from rlm_ci.hardening import DIFF_OPTIONS, FIXED, HOOK_VARIABLES, INHERITED, NETWORK, OVERRIDES
-from rlm_ci.objects import (
+from rlm_ci.git.hardening import DIFF_OPTIONS, FIXED, HOOK_VARIABLES, INHERITED, NETWORK, OVERRIDES
+from rlm_ci.git.objects import (
     Entry,
     is_object_id,
     parse_contents,
@@ -21,6 +20,7 @@ from rlm_ci.objects import (
     parse_refs,
     parse_tree,
 )
+from rlm_ci.system import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Repository:
     ) -> Pending:
         """As ``run``, without waiting: git works beside us until ``finish`` is called."""
         if self.git_dir is None:
-            from rlm_ci.complaints import no_repository
+            from rlm_ci.git.errors import no_repository
 
             raise no_repository(self.root)
         argv: list[str | bytes] = ["git", "-C", folder or self.root]
@@ -143,7 +143,7 @@ class Repository:
 
         def read(result: process.Result) -> bytes:
             if result.returncode not in ok:
-                from rlm_ci.complaints import understand
+                from rlm_ci.git.errors import understand
 
                 raise understand(result, os.fsdecode(args[0]), self.root, network=network)
             # A git that found the repository by itself has also looked at who owns it.
@@ -177,7 +177,7 @@ class Repository:
         with self.start(*args, stdin=stdin, ok=ok) as pending:
             answer = pending.finish()
         if b"' is ambiguous" in pending.warned and pending.warned not in self._noted:
-            from rlm_ci.complaints import ambiguous
+            from rlm_ci.git.errors import ambiguous
 
             self._noted.add(pending.warned)
             self.note("; ".join(ambiguous(pending.warned, self.refs)))

@@ -6,17 +6,17 @@ A sparse checkout leaves files out, and so can git's bits ``skip-worktree`` and
 
 from __future__ import annotations
 
-from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.objects import parse_index
-from rlm_ci.texts import printable
+from rlm_ci.git.objects import parse_index
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from rlm_ci.git import Repository
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.repository import Repository
 
 #: Of more paths than this, git lists the whole index.
 _FEW = 100

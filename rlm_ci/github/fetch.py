@@ -5,17 +5,17 @@ from __future__ import annotations
 from base64 import b64encode
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
-from rlm_ci.objects import is_object_id
-from rlm_ci.publishing.links import check_server_url
-from rlm_ci.texts import printable
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.report.links import check_server_url
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.git import Repository
-    from rlm_ci.settings import Settings
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.repository import Repository
 
 
 def fetch(repository: Repository, number: int, pull: Mapping[str, Any], settings: Settings) -> None:

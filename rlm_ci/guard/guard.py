@@ -9,21 +9,22 @@ from __future__ import annotations
 
 from itertools import islice
 
-from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.loop import disclosure, hacks, protected, rules, sections, silencing
-from rlm_ci.loop.differences import LINK, SUBMODULE, changes
-from rlm_ci.loop.protection import Protection
-from rlm_ci.redaction import Redactor
-from rlm_ci.texts import count, printable
+from rlm_ci.guard import known_hacks, lint_silencing, rules, secret_in_diff
+from rlm_ci.guard.protected import by_name, config_sections
+from rlm_ci.guard.protected.protection import Protection
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.text.printable import count, printable
+from rlm_ci.workspace.tree_diff import LINK, SUBMODULE, changes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from rlm_ci.loop.collected import Collected
-    from rlm_ci.loop.differences import Changed, Store
-    from rlm_ci.loop.workspace import Workspace
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.validators.test_counts import Collected
+    from rlm_ci.workspace.tree_diff import Changed, Store
+    from rlm_ci.workspace.workspace import Workspace
 
 _BINARY_PROBE = 8000
 _LONGEST_QUOTE = 1000
@@ -32,13 +33,13 @@ _MOST_OF_FILE, _MOST = 20, 200
 #: Tests that did not run, and are named: where an agent ends the runner, all are lost.
 _MOST_LOST = 5
 #: What a runner looks for before it runs anything.
-_RUN_WITH = (protected.HOOKS, protected.VALIDATOR, protected.STARTUP)
+_RUN_WITH = (by_name.HOOKS, by_name.VALIDATOR, by_name.STARTUP)
 #: The rule that a change of a file breaks by its kind alone.
 _RULES = {
-    protected.STARTUP: "startup-file", protected.CI: "protected-path",
-    protected.GIT: "protected-path", protected.AGENT: "protected-path",
-    protected.LOCK: "protected-path", protected.VALIDATOR: "config-weakened",
-    protected.DEPENDENCY: "dependency", protected.ACTION: "build-file",
+    by_name.STARTUP: "startup-file", by_name.CI: "protected-path",
+    by_name.GIT: "protected-path", by_name.AGENT: "protected-path",
+    by_name.LOCK: "protected-path", by_name.VALIDATOR: "config-weakened",
+    by_name.DEPENDENCY: "dependency", by_name.ACTION: "build-file",
 }  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def findings(
     ]
     if allow_test_edits:
         found = [one for one in found if one.rule.removeprefix(rules.PREFIX) not in rules.OF_TESTS]
-    found = sorted(dict.fromkeys(found), key=lambda one: one.rule != disclosure.DISCLOSED)
+    found = sorted(dict.fromkeys(found), key=lambda one: one.rule != secret_in_diff.DISCLOSED)
     if len(found) > _MOST:
         more = f"and {count(len(found) - _MOST, 'more finding')}"
         found[_MOST:] = [
@@ -103,14 +104,14 @@ def compared(
     for change in changes(base, now, store):
         if redactor.known_in(change.path):  # whatever else: its name goes nowhere
             message = "the name of a file holds a secret that the agent was given"
-            rule = disclosure.DISCLOSED
+            rule = secret_in_diff.DISCLOSED
             yield Finding(rule, Severity.HIGH, message, hint=rules.hint(rule), domain="tamper")
             continue
         yield from _secret(change, redactor)
         is_new = change.new is not None and change.old is None
         if not allow_test_edits and protection.is_of_tests(change.path, new=is_new):
             continue
-        if is_new and (module := protected.shadowed(change.path, base)):
+        if is_new and (module := by_name.shadowed(change.path, base)):
             what = f"would be imported in place of {module}"
             yield _finding("shadowed-module", change.path, what, change)
         if is_new and _is_run(change, base, protection):
@@ -138,10 +139,10 @@ def rewritten(
     for change in changes(base, now, store):
         path, old = change.path, change.old
         kind = protection.kind_of(path)
-        if allow_test_edits and kind in protected.OF_TESTS:
+        if allow_test_edits and kind in by_name.OF_TESTS:
             continue
         if kind:
-            counts = kind in _RUN_WITH or (old is not None and kind != protected.LOCK)
+            counts = kind in _RUN_WITH or (old is not None and kind != by_name.LOCK)
         else:
             counts = bool(_sections(change))
         if counts:
@@ -181,18 +182,16 @@ def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
     if change.large[1]:
         yield _finding("too-large", path, f"{_done(change)} a file too large to be judged", change)
     if kind in _RULES:
-        yield _finding(_RULES[kind], path, f"{_done(change)} {protected.NAMES[kind]}", change)
+        yield _finding(_RULES[kind], path, f"{_done(change)} {by_name.NAMES[kind]}", change)
     elif not kind:
         for section in _sections(change):
-            what, subject = sections.told(section), section.strip(sections.UNKNOWN)
+            what, subject = config_sections.told(section), section.strip(config_sections.UNKNOWN)
             yield _finding("config-weakened", path, f"changes {what}", change, subject=subject)
 
 
 def _is_run(change: Changed, base: Mapping[str, Entry], protection: Protection) -> bool:
     """Whether a new file is run by its name: no data of tests, and none that was only moved."""
-    if protection.kind_of(change.path) or not protected.is_run_by_name(
-        change.path, protection.homes
-    ):
+    if protection.kind_of(change.path) or not by_name.is_run_by_name(change.path, protection.homes):
         return False
     name = change.path.rpartition("/")[2]
     return all(one != change.new or path.rpartition("/")[2] != name for path, one in base.items())
@@ -200,9 +199,9 @@ def _is_run(change: Changed, base: Mapping[str, Entry], protection: Protection) 
 
 def _sections(change: Changed) -> list[str]:
     """The settings of a file that decide something and differ; "" for all of one too large."""
-    if any(change.large) and sections.is_sectioned(change.path):
+    if any(change.large) and config_sections.is_sectioned(change.path):
         return [""]
-    return sections.changed(change.path, change.before, change.after)
+    return config_sections.changed(change.path, change.before, change.after)
 
 
 def _shape(change: Changed) -> Iterator[Finding]:
@@ -226,9 +225,9 @@ def _silenced(change: Changed, protection: Protection) -> Iterator[Finding]:
     """What keeps a tool of the validator from looking at a source."""
     kind = protection.kind_of(change.path)
     is_read = change.new is not None and change.new.mode != LINK and not any(change.large)
-    if protection.heeded and is_read and kind in ("", protected.TESTS, protected.HOOKS):
+    if protection.heeded and is_read and kind in ("", by_name.TESTS, by_name.HOOKS):
         after = _text(change.after)
-        for line, what in silencing.added(_text(change.before), after, protection.heeded):
+        for line, what in lint_silencing.added(_text(change.before), after, protection.heeded):
             message = f"silences a tool of the validator: {what}"
             yield _finding(
                 "check-silenced", change.path, message, change, line=line, text=after, subject=what
@@ -240,7 +239,7 @@ def _hacked(change: Changed, protection: Protection) -> Iterator[Finding]:
     is_read = change.new is not None and change.new.mode != LINK and not any(change.large)
     if is_read and not protection.kind_of(change.path):
         after = _text(change.after)
-        for line, rule, what in hacks.added(change.path, _text(change.before), after):
+        for line, rule, what in known_hacks.added(change.path, _text(change.before), after):
             yield _finding(rule, change.path, what, change, line=line, text=after, subject=what)
 
 

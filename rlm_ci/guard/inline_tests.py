@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.loop.canary import rust, rust_parts
-from rlm_ci.loop.canary.forms import UnreadableError
+from rlm_ci.canary.forms import UnreadableError
+from rlm_ci.canary.rust import inline_tests, reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.loop.workspace import Workspace
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.workspace.workspace import Workspace
 
 ENDING = ".rs"
 
@@ -32,7 +32,7 @@ def old(space: Workspace, base: str, tree: str, *, edited: bool = False) -> dict
         known = _tests(path, start)
         if not known or (edited and known.items() <= _tests(path, result).items()):
             continue
-        made = rust_parts.restored(_text(start), _text(result))
+        made = inline_tests.restored(_text(start), _text(result))
         content = start if made is None else made.encode("utf-8", "surrogateescape")
         if content != result:
             found[path] = content
@@ -49,7 +49,7 @@ def _tests(path: str, content: bytes) -> dict[str, tuple[str, ...]]:
     text = _text(content)
     lines = text.split("\n")
     try:
-        return {one.name: tuple(lines[one.line - 1 : one.end]) for one in rust.tests(path, text)}
+        return {one.name: tuple(lines[one.line - 1 : one.end]) for one in reader.tests(path, text)}
     except UnreadableError:
         return {}
 

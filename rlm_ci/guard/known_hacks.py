@@ -9,7 +9,7 @@ import ast
 import re
 from collections import Counter
 
-from rlm_ci import grammars
+from rlm_ci.source import grammars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import Severity
-from rlm_ci.loop import hacks
-from rlm_ci.settings import nearest
-from rlm_ci.texts import printable
+from rlm_ci.guard import known_hacks
+from rlm_ci.report.findings import Severity
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rlm_ci.findings import Finding
-    from rlm_ci.rules import Rule
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.report.rules import Rule
 
 PREFIX = "tamper/"
 #: What ``--allow-test-edits`` lifts.
@@ -108,20 +108,20 @@ RULES: Mapping[str, Rule] = {
         "example": "data.bin: adds a file too large to be judged",
         "fix": "Remove the file, or make it smaller.",
     },
-    hacks.EXIT: {
+    known_hacks.EXIT: {
         "severity": Severity.MEDIUM,
         "finds": "New code outside of tests ends the process with success when it is loaded, or at "
         "once (`os._exit(0)`; not in a program that forks). Python, JavaScript, TypeScript, Go.",
         "example": "app.py: ends the process at once, with exit code 0",
         "fix": "Check that it is intended.",
     },
-    hacks.EQUAL: {
+    known_hacks.EQUAL: {
         "severity": Severity.MEDIUM,
         "finds": "A new class of Python whose objects equal anything.",
         "example": "app.py: Anything is equal to everything",
         "fix": "Check that it is intended.",
     },
-    hacks.PATCHED: {
+    known_hacks.PATCHED: {
         "severity": Severity.MEDIUM,
         "finds": "New code outside of tests changes a part of pytest, unittest or their reports, "
         "what JavaScript's tests assert with, or the arguments of a test binary of Go.",

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop import differences
+from rlm_ci.workspace import tree_diff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rlm_ci.findings import Finding
-    from rlm_ci.loop.workspace import Workspace
-    from rlm_ci.redaction import Redactor
+    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.workspace.workspace import Workspace
 
 DISCLOSED = "tamper/secret"
 TOO_LARGE = "tamper/too-large"
@@ -33,7 +33,7 @@ def account(
     cannot be seen: such a patch may not apply. Raises LimitError for too many large files.
     """
     base = workspace.entries(workspace.snapshot.tree)
-    without = differences.large(base, workspace.entries(tree), workspace)
+    without = tree_diff.large(base, workspace.entries(tree), workspace)
     status, patch = workspace.account(tree, without)
     if not any(one.rule == DISCLOSED for one in tampering):
         return status, patch
@@ -50,7 +50,7 @@ def edits(workspace: Workspace, result: str, tree: str, redactor: Redactor) -> b
     """The patch from ``result`` to ``tree``: what an agent did besides, without secrets."""
     if result == tree:
         return b""
-    large = differences.large(workspace.entries(result), workspace.entries(tree), workspace)
+    large = tree_diff.large(workspace.entries(result), workspace.entries(tree), workspace)
     return _clean(workspace.diff(result, tree, large), redactor)
 
 

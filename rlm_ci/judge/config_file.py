@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import checks, files, settings, suppressions, tracked
+from rlm_ci import checks
+from rlm_ci.config import settings
+from rlm_ci.config.options import PROGRAM
+from rlm_ci.config.settings import CONFIG_FILES
 from rlm_ci.errors import ConfigError
-from rlm_ci.settings import CONFIG_FILES
-from rlm_ci.table import PROGRAM
+from rlm_ci.git import tracked
+from rlm_ci.report import suppressions
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Repository
-    from rlm_ci.settings import Settings
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.repository import Repository
 
 LIMIT = 1 << 20
 TABLE = "rlm-ci"
@@ -43,7 +47,7 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
 
 def _rules() -> dict[str, Collection[str] | None]:
     """What a suppression may name: the conditions of each check, and of our own parts."""
-    from rlm_ci.cli.part_rules import POLICY, WIKI
+    from rlm_ci.judge.part_rules import POLICY, WIKI
 
     own: dict[str, Collection[str] | None] = {"policy": POLICY, "review": None, "wiki": WIKI}
     return {name: checks.load(name).RULES for name in checks.names()} | own

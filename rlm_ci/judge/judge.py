@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import changes, checks, files, suppressions, tracked, triggers
-from rlm_ci.cli import configuration, policy, say, warn
+from rlm_ci import checks
+from rlm_ci.change import change_set as changes
+from rlm_ci.change import trigger
+from rlm_ci.cli import say, warn
+from rlm_ci.config.options import CORE
+from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
-from rlm_ci.git import Repository, discover, follow
-from rlm_ci.hardening import without_hook
-from rlm_ci.redaction import Redactor
+from rlm_ci.git import tracked
+from rlm_ci.git.hardening import without_hook
+from rlm_ci.git.repository import Repository, discover, follow
+from rlm_ci.judge import config_file, policy_edits
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report import suppressions
+from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
 from rlm_ci.runs.store import Store
-from rlm_ci.settings import Settings
-from rlm_ci.table import CORE
+from rlm_ci.system import files
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -21,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.settings import Setting
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Setting
 
 #: The notes that this process has printed.
 _NOTED: set[str] = set()
@@ -205,7 +211,7 @@ def _configure(
     options = fresh()
     error = task.error
     try:
-        doubts.update((str(doubt), doubt) for doubt in configuration.apply(options, task.change))
+        doubts.update((str(doubt), doubt) for doubt in config_file.apply(options, task.change))
         names = _enabled(options, wanted)
     except RlmCiError as wrong:
         options = fresh()  # nothing of a file that is not whole
@@ -229,7 +235,7 @@ def _run(
     ran: list[Part] = []
     for name in names:
         ran += checks.run((name,), change, options, runs, named=name in named)
-    ran += policy.edited(change, options, names)
+    ran += policy_edits.edited(change, options, names)
     source = options.sources["suppressions"]
     return [suppressions.apply(part, options.suppressions, source) for part in ran]
 
@@ -248,7 +254,7 @@ def _select(
         defaulted.append(True)
         return default(repository)
 
-    found = triggers.select(
+    found = trigger.select(
         options, repository, by_default, read_stdin, lambda text: say(f"note: {text}")
     )
     base = options.values.get("diff_budget.base")
@@ -346,7 +352,7 @@ def read_templates(judgement: Judgement) -> dict[str, str]:
     names.update(path.removeprefix(f"{folder}/") for path in tracked.left_out(repository, [folder]))
     for path in sorted(names):
         try:
-            data = tracked.read(repository, f"{folder}/{path}", configuration.LIMIT)
+            data = tracked.read(repository, f"{folder}/{path}", config_file.LIMIT)
         except files.UnreadableError as error:
             raise ConfigError(
                 f"a template cannot be read: {error}",

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from rlm_ci import checks
-from rlm_ci.cli import configuration
-from rlm_ci.findings import Evidence, Finding, Location, Part, Severity
-from rlm_ci.settings import CONFIG_FILES
-from rlm_ci.texts import printable
+from rlm_ci.config.settings import CONFIG_FILES
+from rlm_ci.judge import config_file
+from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.settings import Settings
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
 
 _SHOWN = 5
-TABLE = configuration.TABLE.encode()
+TABLE = config_file.TABLE.encode()
 
 
 def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Part]:
@@ -28,7 +28,7 @@ def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Par
     if commit is None:
         return []
     root = change.repository.root
-    named = [configuration.inside(root, options.config)] if options.config else []
+    named = [config_file.inside(root, options.config)] if options.config else []
     decisive = {CONFIG_FILES[0], *checks.policy_files(ran), *named}
     templates = options.templates.rstrip("/") + "/"
     paths = [
@@ -75,7 +75,7 @@ def _table_differs(change: ChangeSet) -> bool:
     path = CONFIG_FILES[1]
     # Not the base's own commit: that may have gone on since.
     specs = [f"{commit}:{path}" for commit in (change.merge_base, change.head)]
-    if max(change.repository.sizes(specs)) > configuration.LIMIT:
+    if max(change.repository.sizes(specs)) > config_file.LIMIT:
         return True
     before, after = (_our_lines(data or b"") for data in change.repository.read(*specs))
     return before != after

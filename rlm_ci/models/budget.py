@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Usage, prices
-from rlm_ci.texts import count, printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

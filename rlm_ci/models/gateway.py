@@ -6,16 +6,16 @@ import os
 from decimal import Decimal
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.models.ledger import Ledger
+from rlm_ci.models.budget import Ledger
 from rlm_ci.models.prices import Prices
-from rlm_ci.models.recorded import Absent
+from rlm_ci.models.record.record import Absent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from rlm_ci.config.settings import Settings
     from rlm_ci.models import Completion, Model, Request
-    from rlm_ci.models.recorded import Record
+    from rlm_ci.models.record.record import Record
     from rlm_ci.runs.clock import Clock
-    from rlm_ci.settings import Settings
 
 #: How many of the runs before are looked into, and bytes of all that they were answered.
 _EARLIER = 5
@@ -114,7 +114,7 @@ def provider_of(settings: Settings) -> str:
 
 
 def _answering(settings: Settings, provider: str, *, replay: bool) -> Model:
-    from rlm_ci.models.openai_api import OpenAIModel, Patience
+    from rlm_ci.models.openai.client import OpenAIModel, Patience
 
     if replay:
         return Absent(provider)

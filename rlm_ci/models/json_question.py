@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci import resources
-from rlm_ci.recursion.symbolic.answer import read_object
-from rlm_ci.texts import clip, printable
+from rlm_ci.models.strict_json import read_object
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import clip, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def ask_object(ask: Ask, place: str, prompt: str, misfit: Misfit) -> dict[str, A
     found, wrong = _read(said.text, said.finish_reason, misfit)
     if found is not None:
         return found
-    render = resources.load_template("prompts/review-repair.md.j2")
+    render = loader.load_template("prompts/review-repair.md.j2")
     messages += [
         {"role": "assistant", "content": clip(said.text, _ANSWER) or "(nothing)"},
         {"role": "user", "content": render({"wrong": printable(wrong)[:_WRONG]})},

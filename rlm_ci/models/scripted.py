@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 
-from rlm_ci import files
 from rlm_ci.errors import ConfigError
 from rlm_ci.models import Completion, Usage
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

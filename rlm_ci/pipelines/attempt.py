@@ -5,22 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from rlm_ci.cli import failure
-from rlm_ci.cli.progress import duration
-from rlm_ci.findings import Part, Report, Severity, Subject, Usage
+from rlm_ci.console.progress import duration
+from rlm_ci.report.findings import Part, Report, Severity, Subject, Usage
 from rlm_ci.runs.clock import Clock
 from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.runs.state import Final, State
-from rlm_ci.texts import count
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.cli.work import Mode, Work
     from rlm_ci.errors import RlmCiError
-    from rlm_ci.models.recorded import Record
+    from rlm_ci.models.record.record import Record
     from rlm_ci.runs.run import Run
+    from rlm_ci.solve.pipeline import Mode, Work
 
 PART = "rlm"
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from rlm_ci.cli.running import flag_of, more_of
+from rlm_ci.config.options import BUDGET, LOOP
 from rlm_ci.errors import DamagedError, UsageError
-from rlm_ci.models.recorded import Record
-from rlm_ci.runs.pipeline import BUILT_IN, WITH_GOAL
-from rlm_ci.table import BUDGET, LOOP
+from rlm_ci.models.record.record import Record
+from rlm_ci.pipelines.definition import BUILT_IN, WITH_GOAL
+from rlm_ci.pipelines.stored_runs import flag_of, more_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from rlm_ci.config.settings import Settings
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.runs.request import Request
-    from rlm_ci.settings import Settings
 
     #: By the name that a run's end has, too; None is no limit.
     Budgets = Mapping[str, float | None]

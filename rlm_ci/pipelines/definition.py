@@ -11,7 +11,7 @@ import json
 
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.runs import is_task_id
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ class Pipeline(Value):
 
     def variables(self) -> dict[str, str]:
         """The inputs as the environment of a command spells them."""
-        from rlm_ci.table import LOOP
+        from rlm_ci.config.options import LOOP
 
         rows = {row.key: row for row in LOOP if row.file}
         known = ((rows.get(f"loop.{name}"), value) for name, value in self.inputs)
@@ -91,7 +91,7 @@ def variables(flags: Mapping[str, Any]) -> dict[str, str]:
 
     By all names of each: what a command line says is stronger than any variable.
     """
-    from rlm_ci.table import LOOP
+    from rlm_ci.config.options import LOOP
 
     rows = [row for row in LOOP if row.key.startswith("loop.") and row.key in flags]
     return {name: _spelled(flags[row.key]) for row in rows for name in row.variables}
@@ -154,7 +154,7 @@ def choose(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline:
     """The pipeline ``name``; UsageError, with what may be meant, where there is none."""
     if name in pipelines:
         return pipelines[name]
-    from rlm_ci.settings import nearest
+    from rlm_ci.config.settings import nearest
 
     raise UsageError(
         f"there is no pipeline {printable(name)[:80]!r}",
@@ -223,7 +223,7 @@ def _require_acyclic(known: Mapping[str, Pipeline]) -> None:
                 if stage.pipeline not in done:
                     way.append((stage.pipeline, iter(known[stage.pipeline].stages)))
             elif not stage.optional:
-                from rlm_ci.settings import nearest
+                from rlm_ci.config.settings import nearest
 
                 raise ConfigError(
                     f"the stage {stage.id!r} of {name!r} names the pipeline {stage.pipeline!r}, "
@@ -331,7 +331,7 @@ class _Reader:
             return
         for name in table:
             if name not in known:
-                from rlm_ci.settings import nearest
+                from rlm_ci.config.settings import nearest
 
                 raise ConfigError(
                     f"{place} has the unknown key {printable(name)[:80]!r}",

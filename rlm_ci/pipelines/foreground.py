@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import time
 
-from rlm_ci import publishing
-from rlm_ci.cli import complain, output, pipelines, running
-from rlm_ci.cli.judging import open_repository
-from rlm_ci.cli.progress import Progress
+from rlm_ci.cli import complain
+from rlm_ci.config.options import PROGRAM
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
+from rlm_ci.console.progress import Progress
 from rlm_ci.errors import OK, RlmCiError
-from rlm_ci.publishing import neutral
-from rlm_ci.runs import FAILED, derived_task_id, pipeline, require_task_id
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.pipelines import definition, load, stored_runs
+from rlm_ci.report import render
+from rlm_ci.runs import FAILED, derived_task_id, require_task_id
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
-from rlm_ci.settings import Settings
-from rlm_ci.table import PROGRAM
-from rlm_ci.texts import count
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Protocol
 
-    from rlm_ci.findings import Report
-    from rlm_ci.runs.listing import Entry
-    from rlm_ci.runs.stages import Action
+    from rlm_ci.pipelines.runner import Action
+    from rlm_ci.report.findings import Report
+    from rlm_ci.runs.find import Entry
 
     class Work(Protocol):
         """Carries out a pipeline; ``report`` is there once it has ended."""
@@ -42,34 +44,34 @@ if TYPE_CHECKING:
 
 def read(flags: Mapping[str, Any]) -> Settings:
     """The settings of a run, before its config file is known. Raises ConfigError."""
-    table = {row.key: row for row in (*PROGRAM, *running.ROWS)}
+    table = {row.key: row for row in (*PROGRAM, *stored_runs.ROWS)}
     return Settings(table.values(), flags)
 
 
 def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str | None) -> int:
     """Carry out the pipeline ``name`` in a new run, and show what it came to; the exit code."""
-    from rlm_ci.cli import built_in
+    from rlm_ci.solve import registry
 
     repository = open_repository(settings)
-    known = pipelines.load(settings, repository)
-    pipelines.require_leave(known, name, settings)
+    known = load.load(settings, repository)
+    load.require_leave(known, name, settings)
     output.require_place(settings)
-    is_theirs = pipeline.replaced(known, name) is not None
+    is_theirs = definition.replaced(known, name) is not None
     if is_theirs:
         output.require_text_or_json(settings, f"{name} of {known[name].source}")
-    runs = running.Runs(settings)
+    runs = stored_runs.Runs(settings)
     task = require_task_id(settings.task, settings.sources["task"]) if settings.task else None
     task = task or derived_task_id(runs.root)
     clean = runs.redactor.text
     asked = Request(
         name,
         None if goal is None else clean(goal),
-        {key: value for key, value in flags.items() if key not in running.OF_A_COMMAND},
-        pipeline.digest(known, name),
+        {key: value for key, value in flags.items() if key not in stored_runs.OF_A_COMMAND},
+        definition.digest(known, name),
     )
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
-        work = built_in.make(name, settings, runs, progress)
-        actions: dict[str, Action] = {**built_in.actions(asked, {}, runs, progress, []), name: work}
+        work = registry.make(name, settings, runs, progress)
+        actions: dict[str, Action] = {**registry.actions(asked, {}, runs, progress, []), name: work}
         with Run.create(
             runs.store, task, pipeline_id=name, redactor=runs.redactor, out=runs.out
         ) as held:
@@ -77,16 +79,16 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
             progress.say(f"Task: {task}")
             progress.say(f"Run: {held.id}")
             try:
-                code = pipelines.conduct(held, asked, runs, known, actions)
+                code = load.conduct(held, asked, runs, known, actions)
             except BaseException as error:
                 tell_result(work, held, progress)
                 if isinstance(error, RlmCiError) and settings.format != "text":
                     show(work, settings)  # as text, the error itself is all that there is to tell
-                running.tell_way_on(held, progress.say)
+                stored_runs.tell_way_on(held, progress.say)
                 raise
             tell_result(work, held, progress)
             if code != OK:
-                running.tell_way_on(held, progress.say)
+                stored_runs.tell_way_on(held, progress.say)
     if is_theirs:
         _show_stages(runs.find(held.id), settings)
     else:
@@ -99,8 +101,8 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
 def _show_stages(entry: Entry, settings: Settings) -> None:
     """The run of the repository's own stages, as ``status`` shows it, and what ended it."""
     as_json = settings.format == "json"
-    record = neutral.record(running.record(entry)) if as_json else ""
-    output.emit(record or running.tell(entry, time.time()), settings)
+    record = neutralise.record(stored_runs.record(entry)) if as_json else ""
+    output.emit(record or stored_runs.tell(entry, time.time()), settings)
     failed = [step for step in entry.run.commands if step.status == FAILED]
     if entry.run.status == FAILED and failed:
         last = failed[-1]
@@ -113,7 +115,7 @@ def show(work: Work, settings: Settings) -> None:
     """The report on standard output, or in a file, in the form that was asked for."""
     if work.report is not None:
         options = output.rendering(settings)
-        output.emit(publishing.render(work.report, settings.format, options), settings)
+        output.emit(render.render(work.report, settings.format, options), settings)
 
 
 def tell_result(work: Work, held: Run, progress: Progress) -> None:

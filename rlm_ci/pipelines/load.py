@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import changes, files, tracked, triggers
-from rlm_ci.cli import configuration, failure, warn
+from rlm_ci.change import change_set, trigger
+from rlm_ci.cli import failure, warn
 from rlm_ci.errors import ConfigError
-from rlm_ci.runs import pipeline, stages
-from rlm_ci.texts import printable
+from rlm_ci.git import tracked
+from rlm_ci.judge import config_file
+from rlm_ci.pipelines import definition, runner
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.cli.running import Runs
-    from rlm_ci.git import Repository
-    from rlm_ci.runs.pipeline import Pipeline
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.pipelines.definition import Pipeline
+    from rlm_ci.pipelines.runner import Action
+    from rlm_ci.pipelines.stored_runs import Runs
     from rlm_ci.runs.request import Request
     from rlm_ci.runs.run import Run
-    from rlm_ci.runs.stages import Action
-    from rlm_ci.settings import Settings
 
 #: A stage of this pipeline that calls us must not begin itself again.
 _INSIDE = "CODEX_ORCHESTRATOR_PIPELINE_ID"
@@ -36,35 +39,37 @@ def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
     record: dict[str, object] = {}
     source, commit = "", None
     if found:
-        record, source = configuration.read(settings, found[0])
+        record, source = config_file.read(settings, found[0])
         commit = found[0].policy_commit
-    own = pipeline.from_settings(record.get("pipelines", []), source or "rlm-ci.toml")
+    own = definition.from_settings(record.get("pipelines", []), source or "rlm-ci.toml")
     data = _json_file(repository, commit)
-    at = f"{pipeline.FILE} at {commit[:12]}" if commit else pipeline.FILE
-    foreign = {} if data is None else pipeline.from_json(data, at)
+    at = f"{definition.FILE} at {commit[:12]}" if commit else definition.FILE
+    foreign = {} if data is None else definition.from_json(data, at)
     inside = settings.environ.get(_INSIDE)
     own, foreign = (
         {name: one for name, one in layer.items() if name != inside} for layer in (own, foreign)
     )
-    return pipeline.merge(own, foreign)
+    return definition.merge(own, foreign)
 
 
 def changes_of(settings: Settings, repository: Repository) -> list[ChangeSet]:
     """The change that the flags or the event tell; else what is not committed."""
-    return triggers.select(settings, repository, lambda here: changes.from_local(here, "worktree"))
+    return trigger.select(
+        settings, repository, lambda here: change_set.from_local(here, "worktree")
+    )
 
 
 def _json_file(repository: Repository, commit: str | None) -> bytes | None:
     if commit:
-        return repository.read(f"{commit}:{pipeline.FILE}")[0]
+        return repository.read(f"{commit}:{definition.FILE}")[0]
     try:
-        return tracked.read(repository, pipeline.FILE, pipeline.LIMIT)
+        return tracked.read(repository, definition.FILE, definition.LIMIT)
     except files.UnreadableError as error:
         if error.missing:
             return None
         raise ConfigError(
             f"the pipelines cannot be read: {error}",
-            where=pipeline.FILE,
+            where=definition.FILE,
             hint="make it a regular file, or remove it",
         ) from None
 
@@ -75,7 +80,7 @@ def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settin
     Whoever asks for a fix loop expects its sandbox. That there is none must have been said on
     the command line or by a variable: no file of a repository can say it.
     """
-    found = pipeline.replaced(pipelines, name)
+    found = definition.replaced(pipelines, name)
     if found is not None and settings.sandbox != "none":
         raise ConfigError(
             f"the repository defines {found.id} itself: its stages would run as you, without a"
@@ -89,7 +94,7 @@ def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settin
 def require_same(pipelines: Mapping[str, Pipeline], asked: Request) -> None:
     """Raise ConfigError when the pipeline is not what it was when the run was started."""
     known = asked.pipeline_id in pipelines
-    if not known or pipeline.digest(pipelines, asked.pipeline_id) != asked.definition:
+    if not known or definition.digest(pipelines, asked.pipeline_id) != asked.definition:
         what = "has changed since the run was started" if known else "is not there any more"
         raise ConfigError(
             f"the pipeline {printable(asked.pipeline_id)[:80]} {what}",
@@ -111,7 +116,7 @@ def conduct(
     by pipeline. Raises what ends the run early, after it has been written down.
     """
     milliseconds = runs.settings.stage_timeout_ms
-    place = stages.Setting(
+    place = runner.Setting(
         runs.store,
         os.path.abspath(runs.root),
         runs.settings.environ,
@@ -119,9 +124,9 @@ def conduct(
         actions,
         None if milliseconds is None else milliseconds / 1000,
         warn,
-        pipeline.variables(asked.flags),
+        definition.variables(asked.flags),
     )
     try:
-        return stages.conduct(run, asked.pipeline_id, place, asked.goal)
+        return runner.conduct(run, asked.pipeline_id, place, asked.goal)
     except Exception as error:  # noqa: BLE001 - a bug too leaves its traceback in the run
         raise failure(error, run.path, run.redactor.text) from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from types import MappingProxyType
 
-from rlm_ci import files, process
 from rlm_ci.errors import (
     EXIT_CODES,
     FINDINGS,
@@ -15,19 +14,20 @@ from rlm_ci.errors import (
     RlmCiError,
     UnavailableError,
 )
-from rlm_ci.runs import FAILED, SUCCEEDED, folder
+from rlm_ci.pipelines.definition import BUILT_IN, COMMAND, OWN
+from rlm_ci.runs import FAILED, SUCCEEDED, run_folder
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.pipeline import BUILT_IN, COMMAND, OWN
 from rlm_ci.runs.run import Run
-from rlm_ci.streaming import Clip, stream
-from rlm_ci.texts import count, printable
+from rlm_ci.system import files, process
+from rlm_ci.system.process_stream import Clip, stream
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.runs.pipeline import Pipeline, Stage
+    from rlm_ci.pipelines.definition import Pipeline, Stage
     from rlm_ci.runs.run import Step
     from rlm_ci.runs.store import Store
 
@@ -212,7 +212,7 @@ def _subpipeline(run: Run, stage: Stage, step: Step, place: Setting, goal: str |
 def _child(run: Run, stage: Stage, step: Step, place: Setting) -> Run:
     """The run of a sub-pipeline, held: the one that was begun before, or a new one."""
     if step.sub_run_id is not None:
-        before = folder.sibling(run.path, step.sub_run_id)
+        before = run_folder.sibling(run.path, step.sub_run_id)
         if before is not None:
             child = Run.open(before, redactor=run.redactor, out=run.out, now=run.now)
             if child.manifest.is_resumable or child.manifest.status == SUCCEEDED:

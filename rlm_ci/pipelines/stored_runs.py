@@ -6,28 +6,29 @@ import os
 import time
 
 from rlm_ci.cli import warn
-from rlm_ci.cli.judging import open_repository
-from rlm_ci.cli.progress import duration
-from rlm_ci.cli.recursing import Look
+from rlm_ci.config.options import COMMON, LOOP
+from rlm_ci.console.progress import duration
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.publishing import neutral
-from rlm_ci.redaction import Redactor
-from rlm_ci.runs import IN_PROGRESS, QUEUED, listing, request, require_task_id
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.pipelines.repository.tree_progress import Look
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.runs import IN_PROGRESS, QUEUED, request, require_task_id
+from rlm_ci.runs import find as runs_find
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.store import Store
-from rlm_ci.table import COMMON, LOOP
-from rlm_ci.texts import count, printable
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.runs.listing import Entry
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting, Settings
+    from rlm_ci.runs.find import Entry
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.runs.run import Run
-    from rlm_ci.settings import Setting, Settings
 
 OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
 SANDBOX = tuple(row for row in LOOP if row.key == "sandbox")
@@ -58,27 +59,27 @@ class Runs:
     def find(self, word: str) -> Entry:
         """The run that ``word`` means. Raises UsageError, DamagedError."""
         self._tell_of_brought()
-        return listing.find(self.store, word, self.task)
+        return runs_find.find(self.store, word, self.task)
 
     def own(self, word: str) -> Entry:
         """As ``find``, of this repository alone: what a run was asked for is done in no other."""
         entry = self.find(word)
-        listing.require_in(self.store, entry)
+        runs_find.require_in(self.store, entry)
         return entry
 
     def entries(self) -> list[Entry]:
         """All runs, or those of the task. Raises StorageError."""
         self._tell_of_brought()
-        return listing.entries(self.store, self.task)
+        return runs_find.entries(self.store, self.task)
 
     def prune(self, seconds: float, now: float) -> list[Entry]:
         """See ``listing.prune``."""
         self._tell_of_brought()
-        return listing.prune(self.store, seconds, now, self.task)
+        return runs_find.prune(self.store, seconds, now, self.task)
 
     def _tell_of_brought(self) -> None:
         """Warn of runs that nobody made here: they could name any command to be resumed."""
-        number = listing.brought(self.store)
+        number = runs_find.brought(self.store)
         if number:
             shown = self.store.shown
             warn(
@@ -148,7 +149,7 @@ def tell(entry: Entry, now: float) -> str:
     """A run for a person, a fact a line."""
     look = Look(entry.path, entry.run.pipeline_id)
     lines = (f"{name:<{11 if name else 0}}{text}" for name, text in facts(entry, now, look))
-    return "".join(f"{neutral.log(line)}\n" for line in lines)
+    return "".join(f"{neutralise.log(line)}\n" for line in lines)
 
 
 def facts(entry: Entry, now: float, look: Look) -> list[tuple[str, str]]:
@@ -164,7 +165,7 @@ def facts(entry: Entry, now: float, look: Look) -> list[tuple[str, str]]:
         ("ended", run.completed_at and f"{run.completed_at}, after {took(run, now)}"),
         ("exit code", None if run.exit_code is None else str(run.exit_code)),
         ("sandbox", run.sandbox),
-        ("summary", run.summary and neutral.clip(neutral.one_line(run.summary), 400)),
+        ("summary", run.summary and neutralise.clip(neutralise.one_line(run.summary), 400)),
         ("answer", _answer(entry)),
         ("folder", run.artifact_root),
     ]
@@ -173,7 +174,7 @@ def facts(entry: Entry, now: float, look: Look) -> list[tuple[str, str]]:
     for number, step in enumerate(run.commands, 1):
         said = [f"{number:>3}. {step.status:<10} {printable(step.title)}"]
         if step.summary:
-            said.append(neutral.clip(neutral.one_line(step.summary), _WIDE))
+            said.append(neutralise.clip(neutralise.one_line(step.summary), _WIDE))
         found.append(("", "  ".join(said)))
     found += [
         ("", f"  child    {one.status:<12} {printable(one.run_id)}") for one in run.child_runs

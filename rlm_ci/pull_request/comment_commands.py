@@ -1,18 +1,20 @@
 """Who asks for what in a comment on a pull request: heard only after GitHub was asked itself.
 
-What the comment says is read by the grammar of :mod:`rlm_ci.cli.slash`. Whether its author
+The grammar of the comment is in :mod:`rlm_ci.pull_request.slash_grammar`. Whether its author
 may say it, GitHub tells and not the event; so it does which commits are meant. Only then is
 anything fetched, and nothing is checked out.
 """
 
 from __future__ import annotations
 
-from rlm_ci import triggers
-from rlm_ci.cli import fetching, posting, privileged, say
-from rlm_ci.cli.judging import open_repository
-from rlm_ci.cli.slash import GRAMMAR, OVERRIDE, PREFIX, REVIEW, parse
+from rlm_ci.change import privileged_events, trigger
+from rlm_ci.cli import say
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.texts import printable
+from rlm_ci.github import fetch
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.pull_request import posting
+from rlm_ci.pull_request.slash_grammar import GRAMMAR, OVERRIDE, PREFIX, REVIEW, parse
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.cli.slash import Command
-    from rlm_ci.publishing.github import Client
-    from rlm_ci.settings import Settings
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.pull_request.slash_grammar import Command
 
 EVENT = "issue_comment"
 #: ``maintain`` is told as write where GitHub tells the older names.
@@ -58,10 +60,10 @@ def payload_of(settings: Settings) -> dict[str, Any] | None:
     if path.startswith("/dev/"):  # a pipe can be read once, and that by who judges
         return None
     try:
-        payload = triggers.load(path)
+        payload = trigger.load(path)
     except RlmCiError:
         return None  # whoever judges will tell what is wrong with it
-    return payload if privileged.event_of(name, payload) == EVENT else None
+    return payload if privileged_events.event_of(name, payload) == EVENT else None
 
 
 def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
@@ -103,9 +105,9 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
     if command.name == OVERRIDE:
         _require_still(pull, comment)
     repository = open_repository(settings)
-    fetching.fetch(repository, number, pull, settings)
-    change = triggers.from_pull_request(repository, pull, f"{name}#{number}", name)
-    privileged.refuse_checkout(change, EVENT)
+    fetch.fetch(repository, number, pull, settings)
+    change = trigger.from_pull_request(repository, pull, f"{name}#{number}", name)
+    privileged_events.refuse_checkout(change, EVENT)
     return Asked(command, person, change, way, said)
 
 

@@ -6,23 +6,34 @@ import os
 import tempfile
 from contextlib import suppress
 
-from rlm_ci.cli import failure, privileged, running
-from rlm_ci.cli.progress import Progress
+from rlm_ci.change import privileged_events
+from rlm_ci.cli import failure
+from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
-from rlm_ci.findings import CLEAN, INCOMPLETE, NOT_RUN, Evidence, Finding, Part, Severity, Usage
+from rlm_ci.pipelines import stored_runs
+from rlm_ci.report.findings import (
+    CLEAN,
+    INCOMPLETE,
+    NOT_RUN,
+    Evidence,
+    Finding,
+    Part,
+    Severity,
+    Usage,
+)
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
-from rlm_ci.texts import count, printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.cli.judging import Judgement
-    from rlm_ci.cli.posting import Way
-    from rlm_ci.findings import Report
-    from rlm_ci.publishing.publication import Destination
-    from rlm_ci.settings import Settings
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.judge.judge import Judgement
+    from rlm_ci.pull_request.posting import Way
+    from rlm_ci.report.findings import Report
 
 REVIEW, WIKI = "review", "wiki"
 _AUTO, _ON, _OFF = "auto", "on", "off"
@@ -76,7 +87,7 @@ def _with_review(
     if wanted == _OFF or change.head is None:
         return Added(report)
     github = settings.github
-    event = privileged.event_of(github.event_name) if github.actions else None
+    event = privileged_events.event_of(github.event_name) if github.actions else None
     try:
         if event is not None and not wish.is_asked:
             if wanted == _AUTO:
@@ -96,7 +107,7 @@ def _with_review(
         return Added(report.replace(parts=(*report.parts, part)))
     (part,) = told.parts
     if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # nobody is there for it
-        from rlm_ci.cli.reviewing import not_looked_at
+        from rlm_ci.review.run import not_looked_at
 
         part = not_looked_at(part.summary, settings, change)
     report = report.replace(
@@ -115,10 +126,10 @@ def _as_before(report: Report, wish: Wish, *, awaited: bool) -> Report:
     """
     if wish.to is None:
         return report
-    from rlm_ci.publishing import earlier
+    from rlm_ci.github.posting import previous_run
 
     try:
-        last = earlier.read(wish.way.client(), wish.to.repository, wish.to.number).last
+        last = previous_run.read(wish.way.client(), wish.to.repository, wish.to.number).last
     except UnavailableError:  # posting cannot do without it either, and says so
         return report
     except RlmCiError as error:
@@ -144,8 +155,8 @@ def _unreviewed(report: Report, told: str, metrics: dict[str, bool]) -> Report:
 
 def _has_business(settings: Settings, change: ChangeSet) -> bool:
     """Whether there is anybody to look at the change, and anything that is theirs."""
-    from rlm_ci.recursion.review import ruff
-    from rlm_ci.recursion.review.programs import locate
+    from rlm_ci.review.analyzers import ruff
+    from rlm_ci.review.analyzers.programs import locate
 
     has_model = bool(settings.model and (settings.openai.api_key or settings.openai.base_url))
     if settings.review.analyzers or (has_model and settings.review.model != _OFF):
@@ -158,9 +169,9 @@ def _has_business(settings: Settings, change: ChangeSet) -> bool:
 
 def _unseen(settings: Settings, change: ChangeSet) -> Part:
     """The review of a change that nobody here could look at, and why."""
-    from rlm_ci.cli.reviewing import not_looked_at
-    from rlm_ci.recursion.review.reach import files_of
-    from rlm_ci.recursion.syntax.languages import language
+    from rlm_ci.review.coverage import files_of
+    from rlm_ci.review.run import not_looked_at
+    from rlm_ci.source.languages import language
 
     paths = files_of(change)
     if not paths:
@@ -183,12 +194,12 @@ def _review(
 
     With what the next one may go on from.
     """
-    from rlm_ci.cli.before import Before
-    from rlm_ci.cli.reviewing import ReviewingChange
-    from rlm_ci.cli.work import without_runs
+    from rlm_ci.review.change.previous_review import Before
+    from rlm_ci.review.run import ReviewingChange
+    from rlm_ci.solve.pipeline import without_runs
 
     settings = judgement.settings
-    runs = running.Runs(settings)
+    runs = stored_runs.Runs(settings)
     with (
         tempfile.TemporaryDirectory(prefix="rlm-ci-review-") as scratch,
         Progress(settings.environ, quiet=settings.quiet or not settings.model) as progress,
@@ -231,9 +242,9 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
     if wanted == _OFF or change.merge_base is None:
         return None
     try:
-        from rlm_ci.cli import delivery
+        from rlm_ci.wiki import deliver
 
-        folder = delivery.folder(settings)
+        folder = deliver.folder(settings)
         path = f"{folder}/wiki.json"
         data = change.read(path, _STATE_LIMIT, old=True)
         if data is None:
@@ -244,8 +255,8 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
                 where=path,
                 hint="make one: rlm-ci wiki --out DIR; or name its folder: wiki.folder",
             )
-        from rlm_ci.recursion.wiki.staleness import renewed, stale
-        from rlm_ci.recursion.wiki.state import State
+        from rlm_ci.wiki.update.staleness import renewed, stale
+        from rlm_ci.wiki.update.state import State
 
         state = State.from_bytes(data, path)
         found = () if state is None else stale(state, change)

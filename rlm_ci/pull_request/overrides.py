@@ -9,24 +9,24 @@ is asked for again, and whether that person may still give it.
 from __future__ import annotations
 
 from rlm_ci.cli import say
-from rlm_ci.cli.slash import LONGEST_REASON, OVERRIDABLE, OVERRIDE
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, UnavailableError
-from rlm_ci.publishing.publication import NONE, POSTED, UPDATED
-from rlm_ci.redaction import Redactor
+from rlm_ci.github.posting.outcome import NONE, POSTED, UPDATED
+from rlm_ci.pull_request.slash_grammar import LONGEST_REASON, OVERRIDABLE, OVERRIDE
+from rlm_ci.redaction.redactor import Redactor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.cli.asking import Asked
-    from rlm_ci.cli.posting import Way
-    from rlm_ci.cli.slash import Command
-    from rlm_ci.findings import Part, Report
-    from rlm_ci.publishing.checkpoint import Override
-    from rlm_ci.publishing.github import Client
-    from rlm_ci.publishing.publication import Destination, Publication
-    from rlm_ci.settings import Settings
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.posting.checkpoint import Override
+    from rlm_ci.github.posting.outcome import Destination, Publication
+    from rlm_ci.pull_request.comment_commands import Asked
+    from rlm_ci.pull_request.posting import Way
+    from rlm_ci.pull_request.slash_grammar import Command
+    from rlm_ci.report.findings import Part, Report
 
 #: Of the records that are read back, so many of the last ones are asked about.
 _MOST = 3
@@ -67,7 +67,7 @@ def _given(settings: Settings, to: Destination | None, asked: Asked) -> Override
 def _override(
     settings: Settings, command: Command, person: str, head: str, comment: int
 ) -> Override:
-    from rlm_ci.publishing.checkpoint import Override
+    from rlm_ci.github.posting.checkpoint import Override
 
     (check,) = command.checks
     reason = Redactor(settings.environ).text(command.reason)[:LONGEST_REASON]
@@ -76,13 +76,13 @@ def _override(
 
 def _recorded(settings: Settings, way: Way, to: Destination) -> tuple[Override, ...]:
     """What our own summary says of this very head; nothing on any doubt, which is said."""
-    from rlm_ci.publishing import threads
-    from rlm_ci.publishing.sticky import Sticky
+    from rlm_ci.github.posting import review_threads
+    from rlm_ci.github.posting.summary_comment import Sticky
 
     marked = Sticky(way.client(), to.repository, to.number, "").marked()
     if all(one.last and not one.last.overrides for _, one in marked):
         return ()  # whoever wrote them: most often there is nothing to believe
-    way.author = way.author or threads.viewer(way.client())
+    way.author = way.author or review_threads.viewer(way.client())
     found = [one for login, one in marked if login == way.author]
     if any(one.last is None for one in found):
         say("note: the state in our summary comment cannot be read, so nothing in it counts")
@@ -112,11 +112,11 @@ def _is_confirmed(
     settings: Settings, way: Client, to: Destination, pull: dict[str, Any], record: Override
 ) -> bool:
     """Whether the comment that ``record`` points to says just that; if not, it is said why."""
-    from rlm_ci.cli import asking
+    from rlm_ci.pull_request import comment_commands
 
     doubt = "the comment says something else"
     try:
-        command, person = asking.again(way, to.repository, pull, record.comment)
+        command, person = comment_commands.again(way, to.repository, pull, record.comment)
     except RlmCiError as error:
         doubt = str(error)
     else:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files, installation
 from rlm_ci.cli import say, warn
+from rlm_ci.config.options import PUBLISH
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, UnavailableError
-from rlm_ci.findings import Severity
-from rlm_ci.publishing.placement import Caps
-from rlm_ci.publishing.publication import FAILED, Destination, Publication, Wishes
-from rlm_ci.redaction import Redactor
-from rlm_ci.table import PUBLISH
-from rlm_ci.texts import printable
+from rlm_ci.github.posting.outcome import FAILED, Destination, Publication, Wishes
+from rlm_ci.github.posting.placement import Caps
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report.findings import Severity
+from rlm_ci.system import files, installation
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.cli.judging import Judgement
-    from rlm_ci.findings import Report
-    from rlm_ci.patches import Diff
-    from rlm_ci.publishing import Options
-    from rlm_ci.publishing.checkpoint import Override
-    from rlm_ci.publishing.github import Client
-    from rlm_ci.settings import Settings
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.patches import Diff
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.posting.checkpoint import Override
+    from rlm_ci.judge.judge import Judgement
+    from rlm_ci.report.findings import Report
+    from rlm_ci.report.render import Options
 
 API_URL = "https://api.github.com"
 
@@ -36,10 +36,10 @@ def client(settings: Settings) -> Client:
 
     Raises UnavailableError without PyGithub, ConfigError for an address that is none.
     """
-    from rlm_ci.publishing.links import check_server_url
+    from rlm_ci.report.links import check_server_url
 
     try:
-        from rlm_ci.publishing.github import Client
+        from rlm_ci.github.api.client import Client
     except ModuleNotFoundError as error:
         raise UnavailableError(
             f"posting needs the library {error.name}, which is not installed",
@@ -139,7 +139,7 @@ def post(
     ``pull`` is the API's record of the pull request, if it has just been read; ``review`` is what
     the next run may go on from. Unless it ``closes`` them, comments of what is gone stay.
     """
-    from rlm_ci.publishing.publisher import Publisher
+    from rlm_ci.github.posting.publisher import Publisher
 
     wanted = settings.publish
     wishes = Wishes(
@@ -193,7 +193,7 @@ def local_diff(change: ChangeSet) -> Callable[[], Diff]:
     """The diff of a change in our own clone, read when somebody asks."""
 
     def read() -> Diff:
-        from rlm_ci import patches
+        from rlm_ci.git import patches
 
         return patches.from_change(change.files(), *change.hunks())
 

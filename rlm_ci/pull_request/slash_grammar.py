@@ -6,9 +6,10 @@ path, no address.
 
 from __future__ import annotations
 
-from rlm_ci import checks, dates
+from rlm_ci import checks
 from rlm_ci.errors import ConfigError
-from rlm_ci.texts import printable
+from rlm_ci.text import dates
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 PREFIX = "/rlm-ci"

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from rlm_ci.errors import RemoteError
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rlm_ci.recursion.corpus import File
+    from rlm_ci.recursion.corpus.corpus import File
 
     Pairs = tuple[tuple[str, str], ...]
 

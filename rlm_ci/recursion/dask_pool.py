@@ -13,7 +13,7 @@ from distributed import Client
 
 from rlm_ci import __version__
 from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from rlm_ci import errors
-from rlm_ci.recursion import tree
 from rlm_ci.recursion.nodes import SPLIT
+from rlm_ci.recursion.split import tree
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
 
-    from rlm_ci.recursion.corpus import Corpus
-    from rlm_ci.recursion.journals import Journals
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.recursion.journal.journal import Journals
     from rlm_ci.recursion.nodes import Node, Text
     from rlm_ci.recursion.objective import Ask
-    from rlm_ci.recursion.tree import Part
+    from rlm_ci.recursion.split.tree import Part
 
 #: What no other attempt mends: it ends the run.
 _FATAL = (

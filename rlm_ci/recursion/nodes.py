@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sys import intern
 
-from rlm_ci.findings import Evidence, Finding, Location
+from rlm_ci.report.findings import Evidence, Finding, Location
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False

@@ -18,9 +18,9 @@ import sys
 import threading
 from concurrent.futures import Executor, Future
 
-from rlm_ci import process
-from rlm_ci.models import failures
-from rlm_ci.settings import environment
+from rlm_ci.config.settings import environment
+from rlm_ci.models.record import errors
+from rlm_ci.system import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PROGRAM: Final = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from rlm_ci.recursion.workers import work
+from rlm_ci.recursion.process_pool import work
 work(0)
 """
 
@@ -105,7 +105,7 @@ class Workers(Executor):
                 if is_well:
                     future.set_result(told)
                 else:
-                    future.set_exception(failures.from_dict(told))
+                    future.set_exception(errors.from_dict(told))
         self._end(worker)
 
     def _started(self) -> tuple[int, Connection]:
@@ -168,13 +168,13 @@ def work(descriptor: int) -> None:
         except (EOFError, ConnectionError):
             return
         except Exception as error:  # noqa: BLE001 - told to whoever asked
-            told = False, failures.to_dict(error, str)
+            told = False, errors.to_dict(error, str)
         try:
             theirs.send(told)
         except OSError:
             return
         except Exception as error:  # noqa: BLE001 - it cannot be pickled
-            theirs.send((False, failures.to_dict(error, str)))
+            theirs.send((False, errors.to_dict(error, str)))
 
 
 def cores() -> int:

@@ -6,7 +6,7 @@ data from our words: to write it, a text would have to know its own hash.
 
 from __future__ import annotations
 
-from rlm_ci.texts import encodable, printable
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ from collections import deque
 from concurrent.futures import CancelledError
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.models.turns import Turns
+from rlm_ci.models.concurrency import Turns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from functools import partial
 from itertools import islice
 
 from rlm_ci import errors
-from rlm_ci.recursion import coverage, journals, slices, tree
-from rlm_ci.recursion.branches import Branch, is_fatal, raise_fatal, require_time, told
-from rlm_ci.recursion.corpus import digest_of
+from rlm_ci.recursion import coverage
+from rlm_ci.recursion.corpus.corpus import digest_of
+from rlm_ci.recursion.journal import journal
+from rlm_ci.recursion.node_work import Branch, is_fatal, raise_fatal, require_time, told
 from rlm_ci.recursion.nodes import (
     COMPLETED,
     FAILED,
@@ -26,20 +27,21 @@ from rlm_ci.recursion.nodes import (
     Text,
 )
 from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
-from rlm_ci.texts import encodable
+from rlm_ci.recursion.split import file_slices, tree
+from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.recursion.branches import Means
-    from rlm_ci.recursion.corpus import File
+    from rlm_ci.recursion.corpus.corpus import File
+    from rlm_ci.recursion.journal.run_json import Overview
+    from rlm_ci.recursion.node_work import Means
     from rlm_ci.recursion.nodes import Node
     from rlm_ci.recursion.objective import Objective
-    from rlm_ci.recursion.overview import Overview
     from rlm_ci.recursion.solver import Budget, Constraints
-    from rlm_ci.recursion.tree import Part
+    from rlm_ci.recursion.split.tree import Part
 
 #: Bytes of texts that are read ahead, and for how many leaves.
 _AHEAD_BYTES: Final = 8 << 20
@@ -154,7 +156,7 @@ class Solving:
                 leaves.append(branch)
                 size += branch.part[6]
         if leaves:
-            self._store.event(journals.DEQUEUED, [leaf.id for leaf in leaves])
+            self._store.event(journal.DEQUEUED, [leaf.id for leaf in leaves])
         files: list[File] = []
         for leaf in leaves:
             files += self._tree.files(leaf.part)
@@ -195,7 +197,7 @@ class Solving:
         ]
         if not known:
             self._store.running(branch.id, branch.decision, [one.id for one in children])
-            self._store.event(journals.SPLIT, (branch.id,))
+            self._store.event(journal.SPLIT, (branch.id,))
         ended = self._enter(children, branch.id)
         self._frontier.add([one for one in children if one not in ended] if ended else children)
         for child in ended:
@@ -219,7 +221,7 @@ class Solving:
                 store.queued(one.id, parent, depth, one.part)
             self._told.entered(len(fresh), depth)
             if fresh[0].parent is not None:
-                store.event(journals.ENQUEUED, [one.id for one in fresh])
+                store.event(journal.ENQUEUED, [one.id for one in fresh])
         return ended
 
     def _decide(self, branch: Branch) -> tuple[tuple[str, str, float], Sequence[Part]]:
@@ -249,7 +251,7 @@ class Solving:
     def _miss(self, branch: Branch) -> None:
         """It is too late for a leaf."""
         self._store.running(branch.id, _LATE)
-        self._fail(branch, journals.DEADLINE, "")
+        self._fail(branch, journal.DEADLINE, "")
 
     # ── leaves ──
 
@@ -308,9 +310,9 @@ class Solving:
         """What can be had without the model that failed: that is not lost with it."""
         word = _FAILED
         if isinstance(error, errors.LimitError):
-            word = journals.BUDGET
+            word = journal.BUDGET
         elif isinstance(error, errors.RemoteError):
-            word = journals.REMOTE
+            word = journal.REMOTE
         branch.errors = (*branch.errors, told(error))
         is_split = branch.decision is not None and branch.decision[0] == SPLIT
         paths = (
@@ -333,7 +335,7 @@ class Solving:
     def _judged(self, leaf: Branch, result: NodeResult) -> None:
         if result.uncovered or result.node_id != leaf.id:
             result = coverage.of_leaf(leaf.id, result, self._tree.files(leaf.part))
-        self._end(leaf, result, journals.DONE)
+        self._end(leaf, result, journal.DONE)
 
     def _repeat(self, branch: Branch, error: BaseException) -> None:
         """Another attempt, or the end of a node that has had all of them."""
@@ -343,7 +345,7 @@ class Solving:
             self._fail(branch, _FAILED, str(error) or type(error).__name__)
             return
         branch.attempt += 1
-        self._store.event(journals.REQUEUED, (branch.id,))
+        self._store.event(journal.REQUEUED, (branch.id,))
         if branch.decision is not None and branch.decision[0] == SPLIT:
             self._aggregate(branch)
         else:
@@ -353,7 +355,7 @@ class Solving:
         if not branch.errors:
             branch.errors = ((errors.LIMIT, what or word, True),)
         files = self._tree.files(branch.part)
-        self._end(branch, coverage.failed(branch.id, files, word, what), journals.FAILURE)
+        self._end(branch, coverage.failed(branch.id, files, word, what), journal.FAILURE)
 
     # ── what is above ──
 
@@ -385,7 +387,7 @@ class Solving:
         self, branch: Branch, result: NodeResult, children: Sequence[NodeResult]
     ) -> None:
         result = coverage.of_split(branch.id, result, children, branch.sizes)
-        self._end(branch, result, journals.AGGREGATED)
+        self._end(branch, result, journal.AGGREGATED)
 
     def _keep(self, branch: Branch) -> None:
         """A result that was written, of a node of which no more was."""
@@ -394,13 +396,13 @@ class Solving:
         decision = branch.decision or (LEAF, "", 0.0)
         if decision[0] == LEAF and not self._store.decided(branch.id):
             self._store.running(branch.id, decision)
-        self._finish(branch, number, status, journals.DONE)
+        self._finish(branch, number, status, journal.DONE)
 
     def _end(self, branch: Branch, result: NodeResult, event: str) -> None:
         try:
             number = self._store.result(result, branch.children)
         except (TypeError, ValueError) as error:  # the objective's own data are no JSON
-            if event == journals.FAILURE:
+            if event == journal.FAILURE:
                 raise
             self._repeat(branch, error)
             return
@@ -409,7 +411,7 @@ class Solving:
     def _finish(self, branch: Branch, number: int, status: str, event: str) -> None:
         is_failed = status == FAILED
         self._store.ended(branch.id, FAILED if is_failed else COMPLETED, branch.errors)
-        self._store.event(journals.FAILURE if is_failed else event, (branch.id,))
+        self._store.event(journal.FAILURE if is_failed else event, (branch.id,))
         self._told.ended(is_failed=is_failed)
         self._close(branch, number)
 
@@ -436,7 +438,7 @@ def _texts(part: Part, pairs: Iterator[tuple[File, bytes]]) -> tuple[Text, ...]:
                     (
                         path,
                         oid,
-                        slices.cut(content, start, end),
+                        file_slices.cut(content, start, end),
                         start,
                         content if start == 1 else None,
                     )

@@ -6,9 +6,11 @@ Everything that is made of a repository, a review or a wiki, is an objective of 
 from __future__ import annotations
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion import overview, scheduler, tree, workers
-from rlm_ci.recursion.branches import Means
-from rlm_ci.recursion.solving import Solving
+from rlm_ci.recursion import process_pool, scheduler
+from rlm_ci.recursion.journal import run_json
+from rlm_ci.recursion.node_work import Means
+from rlm_ci.recursion.solve_run import Solving
+from rlm_ci.recursion.split import tree
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from typing import Final
 
-    from rlm_ci.recursion.corpus import Corpus
-    from rlm_ci.recursion.journals import Journals
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.recursion.journal.journal import Journals
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Ask, Objective
 
@@ -88,12 +90,12 @@ class RLM:
         and whatever interrupts it.
         """
         _require(constraints)
-        head = overview.head(self.corpus, node, objective, budget, constraints)
-        told = overview.Overview.begin(self.store, head, self._name)
+        head = run_json.head(self.corpus, node, objective, budget, constraints)
+        told = run_json.Overview.begin(self.store, head, self._name)
         self.store.of(self._name, objective.name)
         executor, own = self._executor, None
         if executor is None and self._is_large():
-            executor = own = workers.Workers(workers.cores())
+            executor = own = process_pool.Workers(process_pool.cores())
         try:
             means = Means(self.corpus, self.store, executor, self._ask)
             return Solving(means, objective, budget, constraints, told).run(node)
@@ -102,7 +104,7 @@ class RLM:
                 own.shutdown(wait=False, cancel_futures=True)
 
     def _is_large(self) -> bool:
-        return workers.cores() > 1 and sum(file.size for file in self.corpus.files) >= _LARGE
+        return process_pool.cores() > 1 and sum(file.size for file in self.corpus.files) >= _LARGE
 
 
 def _require(constraints: Constraints) -> None:

@@ -8,13 +8,13 @@ secret that looks like any other word cannot be told from one.
 
 from __future__ import annotations
 
-from rlm_ci import secret_names, token_forms
+from rlm_ci.redaction import secret_names, token_forms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.findings import Finding, Location, Part, Report
+    from rlm_ci.report.findings import Finding, Location, Part, Report
 
 SIGN = token_forms.SIGN
 #: A shorter value stands in too many texts by chance.

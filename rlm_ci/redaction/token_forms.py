@@ -6,7 +6,7 @@ A token is its beginning and what follows it. Most beginnings come from a table 
 
 from __future__ import annotations
 
-from rlm_ci.secret_names import decoded_login
+from rlm_ci.redaction.secret_names import decoded_login
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def beginnings() -> Mapping[str, tuple[str, int]]:
     """The beginnings of tokens, longest first, with what follows and how much of it at least."""
     global _beginnings  # noqa: PLW0603  # sorted once, when first used: hooks seldom do
     if not _beginnings:
-        from rlm_ci.secret_forms import FORMS
+        from rlm_ci.redaction.published_tokens import FORMS
 
         every = {one: (kind, least) for one, kind, least in (*FORMS, *_FORMS)}
         longest_first = sorted(every, key=lambda one: (-len(one), one))

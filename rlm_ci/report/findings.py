@@ -11,7 +11,7 @@ from enum import IntEnum
 from sys import intern
 
 from rlm_ci import __version__, errors
-from rlm_ci.texts import encodable, printable
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False

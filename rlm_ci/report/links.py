@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rlm_ci import errors
-from rlm_ci.objects import is_object_id
-from rlm_ci.texts import printable
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.findings import Location, Subject
+    from rlm_ci.report.findings import Location, Subject
 
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")

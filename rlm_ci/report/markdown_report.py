@@ -7,18 +7,18 @@ user's template is fitted in the same way.
 
 from __future__ import annotations
 
-from rlm_ci import resources
-from rlm_ci.publishing import neutral
-from rlm_ci.publishing.view import ICONS, SEVERITY_ICONS, Limits, View
-from rlm_ci.texts import count
+from rlm_ci.report.view import ICONS, SEVERITY_ICONS, Limits, View
+from rlm_ci.resources import loader
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.findings import Location, Report
-    from rlm_ci.publishing.options import Options
+    from rlm_ci.report.findings import Location, Report
+    from rlm_ci.report.render_options import Options
 
 #: So many findings tell what all of them would take, and spare rendering all in vain.
 _SAMPLE = 100
@@ -46,22 +46,22 @@ _STEPS: tuple[tuple[int, Limits], ...] = (
 
 
 class Markdown:
-    """The surface of GitHub Markdown; see :class:`rlm_ci.publishing.view.Surface`."""
+    """The surface of GitHub Markdown; see :class:`rlm_ci.report.view.Surface`."""
 
     def text(self, text: str) -> str:
-        return neutral.prose(text)
+        return neutralise.prose(text)
 
     def cell(self, text: str) -> str:
-        return neutral.prose(text, cell=True)
+        return neutralise.prose(text, cell=True)
 
     def code(self, text: str) -> str:
-        return neutral.code(neutral.clip(text, 300), cell=True)
+        return neutralise.code(neutralise.clip(text, 300), cell=True)
 
     def quote(self, place: Location, lines: int) -> str:
-        return neutral.fence(_excerpt(place.quote or "", lines), _language(place.path))
+        return neutralise.fence(_excerpt(place.quote or "", lines), _language(place.path))
 
     def block(self, text: str, language: str = "") -> str:
-        return neutral.fence(text, language)
+        return neutralise.fence(text, language)
 
 
 class Room(Value):
@@ -77,7 +77,7 @@ class Room(Value):
 def render(report: Report, options: Options, name: str, room: Room) -> str:
     """``report`` by the template ``name``, shed until there is ``room``."""
     view = View(report, Markdown(), options.server_url)
-    template = resources.load_template(name, overrides=options.templates)
+    template = loader.load_template(name, overrides=options.templates)
 
     def attempt(limits: Limits) -> str:
         variables = view.build(limits)
@@ -103,10 +103,10 @@ def render(report: Report, options: Options, name: str, room: Room) -> str:
 
 def _complete(body: str, headline: str, marker: str) -> str:
     """``body`` behind the marker, with the verdict, whatever a user's template left out."""
-    body = body.replace(neutral.MARKER, "").strip("\n")
+    body = body.replace(neutralise.MARKER, "").strip("\n")
     if headline not in body:
         body = f"## {headline}\n\n{body}"
-    return f"{marker}\n{neutral.document(body)}\n"
+    return f"{marker}\n{neutralise.document(body)}\n"
 
 
 def _most_findings(
@@ -165,7 +165,7 @@ def _cut(text: str, room: Room, marker: str) -> str:
 def _excerpt(quote: str, lines: int) -> str:
     """The first ``lines`` lines, each short enough to be read."""
     split = quote.rstrip("\n").split("\n")
-    shown = [neutral.clip(line, 200) for line in split[:lines]]
+    shown = [neutralise.clip(line, 200) for line in split[:lines]]
     left = len(split) - len(shown)
     return "\n".join([*shown, f"… {count(left, 'more line')}"] if left else shown)
 

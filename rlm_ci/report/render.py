@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 
 from rlm_ci import errors
-from rlm_ci.publishing.options import Options
+from rlm_ci.report.render_options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.findings import Report
+    from rlm_ci.report.findings import Report
 
 __all__ = ["Options", "names", "render"]
 
 
 def names() -> tuple[str, ...]:
     """The formats there are, in alphabetical order."""
-    folder = os.path.join(os.path.dirname(__file__), "renderers")
+    folder = os.path.join(os.path.dirname(__file__), "formats")
     files = (name for name in os.listdir(folder) if name.endswith(".py"))
     return tuple(sorted(name[:-3] for name in files if not name.startswith("_")))
 
@@ -37,6 +37,6 @@ def render(report: Report, name: str, options: Options | None = None, **fields: 
         raise errors.UsageError(
             f"there is no format {name!r}", hint=f"choose one of {', '.join(names())}"
         )
-    renderer = __import__(f"rlm_ci.publishing.renderers.{name}", fromlist=["render"])
+    renderer = __import__(f"rlm_ci.report.formats.{name}", fromlist=["render"])
     text: str = renderer.render(report, (options or Options()).replace(**fields))
     return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.publishing.neutral import MARKER
+from rlm_ci.text.neutralise import MARKER
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from rlm_ci.publishing import neutral
-from rlm_ci.texts import printable
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import printable
 
 WORD = "suggestion"
 
@@ -49,7 +49,7 @@ def is_plain(text: str) -> bool:
         len(text) <= _LONGEST
         and printable(seen) == seen
         and "<!-- rlm-ci:" not in text
-        and neutral.document(text) == text
+        and neutralise.document(text) == text
     )
 
 

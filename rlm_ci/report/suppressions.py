@@ -6,18 +6,18 @@ line that the finding points to.
 
 from __future__ import annotations
 
-from rlm_ci import dates
+from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError
-from rlm_ci.globs import matcher
-from rlm_ci.settings import nearest
-from rlm_ci.texts import printable
+from rlm_ci.text import dates
+from rlm_ci.text.globs import matcher
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Finding, Part
+    from rlm_ci.report.findings import Finding, Part
 
 _INLINE = "rlm-ci: ignore["
 

@@ -8,9 +8,10 @@ from outside that was not made harmless for its surface. The keys are those of
 from __future__ import annotations
 
 from rlm_ci import __version__
-from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD
-from rlm_ci.publishing import neutral, suggestions, words
-from rlm_ci.publishing.links import Links
+from rlm_ci.report import suggestions, wording
+from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD
+from rlm_ci.report.links import Links
+from rlm_ci.text import neutralise
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Protocol
 
-    from rlm_ci.findings import Document, Finding, Location, Part, Report
+    from rlm_ci.report.findings import Document, Finding, Location, Part, Report
 
     class Surface(Protocol):
         """How a text from outside is written on one surface."""
@@ -73,7 +74,7 @@ class View:
         self._report = report
         self._surface = surface
         self._links = Links(report.subject, server_url)
-        findings = words.worst_first(report.findings)
+        findings = wording.worst_first(report.findings)
         self.live = [one for one in findings if one.suppression is None]
         self.old = [one for one in findings if one.suppression in OLD]
         self.suppressed = [
@@ -94,9 +95,9 @@ class View:
         verdict = report.verdict()
         return {
             "verdict": verdict,
-            "tone": words.tone(report),
+            "tone": wording.tone(report),
             "headline": self.headline(),
-            "remarks": self._surface.text(neutral.clip(words.remarks(report), 1000)),
+            "remarks": self._surface.text(neutralise.clip(wording.remarks(report), 1000)),
             "tool": f"rlm-ci {__version__}",
             "title": self._text(report.title, limits),
             "fail_level": report.fail_level.label,
@@ -106,11 +107,11 @@ class View:
             "parts": [self._part(part, limits) for part in report.parts[: limits.parts]],
             "groups": self._groups(live[: limits.opened], limits),
             "folded": self._groups(live[limits.opened :], limits, brief=True),
-            "folded_count": words.count(len(live[limits.opened :]), "more finding"),
+            "folded_count": wording.count(len(live[limits.opened :]), "more finding"),
             "suppressed": self._groups(suppressed, limits),
-            "suppressed_count": words.count(len(self.suppressed), "suppressed finding"),
+            "suppressed_count": wording.count(len(self.suppressed), "suppressed finding"),
             "old": self._groups(self.old[: limits.old], limits),
-            "old_count": words.count(len(self.old), "finding"),
+            "old_count": wording.count(len(self.old), "finding"),
             "hints": self._hints(limits),
             "advice": self._advice(),
             "unseen": self._unseen(limits),
@@ -126,10 +127,10 @@ class View:
         }
 
     def headline(self) -> Any:
-        return self._surface.text(neutral.clip(words.headline(self._report), 300))
+        return self._surface.text(neutralise.clip(wording.headline(self._report), 300))
 
     def _text(self, text: str, limits: Limits) -> Any:
-        return self._surface.text(neutral.clip(text, limits.text))
+        return self._surface.text(neutralise.clip(text, limits.text))
 
     def _subject(self) -> dict[str, Any]:
         subject = self._report.subject
@@ -149,20 +150,20 @@ class View:
 
     def _part(self, part: Part, limits: Limits) -> dict[str, Any]:
         fail_level = self._report.fail_level
-        state = words.state(part, fail_level)
-        summary = neutral.clip(words.result(part, fail_level), limits.text)
+        state = wording.state(part, fail_level)
+        summary = neutralise.clip(wording.result(part, fail_level), limits.text)
         return {
-            "id": self._surface.code(neutral.clip(part.id, 80)),
+            "id": self._surface.code(neutralise.clip(part.id, 80)),
             "state": state,
-            "label": words.LABELS.get(state, state),
+            "label": wording.LABELS.get(state, state),
             "result": self._surface.cell(summary),
-            "summary": self._surface.cell(neutral.clip(part.summary, limits.text)),
+            "summary": self._surface.cell(neutralise.clip(part.summary, limits.text)),
             "findings": len(part.findings),
         }
 
     def _document(self, document: Document, limits: Limits) -> dict[str, Any]:
         """Its lines, and the places that it rests on."""
-        lines = neutral.clip(document.text, limits.text).strip().splitlines()
+        lines = neutralise.clip(document.text, limits.text).strip().splitlines()
         places = document.evidence[: limits.places]
         return {
             "lines": [self._surface.text(line) for line in lines],
@@ -183,7 +184,7 @@ class View:
             key = (places[0].path, places[0].side) if places else None
             groups.setdefault(key, []).append(finding)
         views = []
-        whole = words.whole(self._report)
+        whole = wording.whole(self._report)
         for members in groups.values():
             place = members[0].evidence[0] if members[0].evidence else None
             linked = brief and all(one.evidence[0].line_start for one in members if place)
@@ -205,9 +206,9 @@ class View:
         code = suggestions.replacement(fix)
         if code == "":
             fix = "delete these lines"
-        code = neutral.clip((code or "").removesuffix("\n"), limits.text)
+        code = neutralise.clip((code or "").removesuffix("\n"), limits.text)
         return {
-            "rule": self._surface.code(neutral.clip(finding.rule, 120)),
+            "rule": self._surface.code(neutralise.clip(finding.rule, 120)),
             "severity": finding.severity.label,
             "fails": finding.fails(self._report.fail_level),
             "message": self._text(finding.message, limits),
@@ -217,7 +218,7 @@ class View:
             "fix_code": self._surface.block(code) if code and limits.quote_lines else None,
             "suppression": None if suppression is None else self._text(suppression, limits),
             "source": None if finding.source == "check" else self._surface.code(finding.source),
-            "lines": words.spoken_lines(places[0]) if places else "",
+            "lines": wording.spoken_lines(places[0]) if places else "",
             "url": self._links.place(places[0]) if places else None,
             "quote": quote,
             "places": [self._place(place) for place in places[1:]],
@@ -225,7 +226,7 @@ class View:
         }
 
     def _place(self, place: Location) -> dict[str, Any]:
-        lines = words.lines(place)
+        lines = wording.lines(place)
         path = f"{place.path}:{lines}" if lines else place.path
         return {"path": self._surface.code(path), "url": self._links.place(place)}
 
@@ -237,12 +238,12 @@ class View:
         return [
             {
                 "rules": [
-                    self._surface.code(neutral.clip(rule, 120)) for rule in list(rules)[:_RULES]
+                    self._surface.code(neutralise.clip(rule, 120)) for rule in list(rules)[:_RULES]
                 ],
                 "rules_more": max(0, len(rules) - _RULES),
                 "hint": self._text(hint, limits),
                 "count": (number := sum(rules.values())),
-                "times": words.count(number, "time") if number > len(rules) else None,
+                "times": wording.count(number, "time") if number > len(rules) else None,
             }
             for hint, rules in list(self._fixes.items())[: self._hinted(limits)]
         ]
@@ -258,20 +259,20 @@ class View:
         report = self._report
         counts = []
         for part in report.parts:
-            binary = words.amount(part.metrics, "binary_files")
-            told = [words.ignored(part.metrics)]
+            binary = wording.amount(part.metrics, "binary_files")
+            told = [wording.ignored(part.metrics)]
             if binary:
-                told.append(f"{words.count(binary, 'binary file')}, counted without lines")
+                told.append(f"{wording.count(binary, 'binary file')}, counted without lines")
             text = "; ".join(filter(None, told))
             if text:
                 counts.append({"id": self._surface.code(part.id), "text": text})
         parts = [
-            {"id": self._surface.code(neutral.clip(part.id, 80)),
-             "text": self._text(words.result(part, report.fail_level), limits)}
+            {"id": self._surface.code(neutralise.clip(part.id, 80)),
+             "text": self._text(wording.result(part, report.fail_level), limits)}
             for part in report.parts[: limits.parts]
             if part.state is not None or not part.enabled
         ]  # fmt: skip
-        gathered = words.gathered(report.coverage.omitted)
+        gathered = wording.gathered(report.coverage.omitted)
         omitted = [
             {"path": self._surface.code(path), "others": others,
              "reason": self._text(reason, limits)}
@@ -280,13 +281,13 @@ class View:
         more = len(gathered) - len(omitted)
         return {
             "counts": counts[: limits.parts], "parts": parts, "omitted": omitted,
-            "more": words.count(more, "more file") if more else None,
+            "more": wording.count(more, "more file") if more else None,
             "any": bool(counts or parts or omitted or more),
         }  # fmt: skip
 
     def _advice(self) -> dict[str, Any] | None:
         """Who would look at what a review did not, and what to add to the configuration."""
-        advice = words.advice(self._report)
+        advice = wording.advice(self._report)
         if advice is None:
             return None
         text, lines = advice
@@ -296,22 +297,22 @@ class View:
     def _overrides(self) -> dict[str, Any] | None:
         """How to wave the failing findings through; None when nothing fails."""
         every = self._report.failing()
-        failing = [one for one in every if one.rule.partition("/")[0] != words.TAMPER]
+        failing = [one for one in every if one.rule.partition("/")[0] != wording.TAMPER]
         if not failing:
             return None
         checks = dict.fromkeys(finding.rule.partition("/")[0] for finding in failing)
         first = next((finding for finding in failing if finding.evidence), failing[0])
-        example = ["[[suppressions]]", f"rule = {_toml(neutral.clip(first.rule, 120))}"]
+        example = ["[[suppressions]]", f"rule = {_toml(neutralise.clip(first.rule, 120))}"]
         if first.evidence:
             example.append(f"path = {_toml(_pattern(first.evidence[0].path))}")
         return {
             "checks": [
                 {
                     "id": self._surface.code(check),
-                    "text": self._surface.text(words.OVERRIDES[check]),
+                    "text": self._surface.text(wording.OVERRIDES[check]),
                 }
                 for check in checks
-                if check in words.OVERRIDES
+                if check in wording.OVERRIDES
             ],
             "example": self._surface.block(
                 "\n".join([*example, 'reason = "why this may stay"']), "toml"
@@ -323,13 +324,17 @@ class View:
         shed = []
         hidden = max(0, len(self.live) - limits.findings)
         if hidden:
-            shed.append(f"{hidden:,} of {words.count(len(self.live), 'finding')}")
+            shed.append(f"{hidden:,} of {wording.count(len(self.live), 'finding')}")
         hidden = max(0, len(self.suppressed) - limits.suppressed)
         if hidden:
-            shed.append(f"{hidden:,} of {words.count(len(self.suppressed), 'suppressed finding')}")
+            shed.append(
+                f"{hidden:,} of {wording.count(len(self.suppressed), 'suppressed finding')}"
+            )
         hidden = max(0, len(self.old) - limits.old) if limits.old else 0
         if hidden:
-            shed.append(f"{hidden:,} of {words.count(len(self.old), 'finding')} not of this change")
+            shed.append(
+                f"{hidden:,} of {wording.count(len(self.old), 'finding')} not of this change"
+            )
         if len(self._report.parts) > limits.parts:
             shed.append(f"{len(self._report.parts) - limits.parts:,} of the checks")
         findings = self.live + self.suppressed
@@ -361,6 +366,6 @@ def _pattern(path: str) -> str:
 
 
 #: The marks of the surfaces that have emoji.
-ICONS = {CLEAN: "✅", FINDINGS: "❌", NOT_RUN: "⚠️", INCOMPLETE: "⚠️", words.OFF: "➖",
-         words.UNSEEN: "➖"}  # fmt: skip
+ICONS = {CLEAN: "✅", FINDINGS: "❌", NOT_RUN: "⚠️", INCOMPLETE: "⚠️", wording.OFF: "➖",
+         wording.UNSEEN: "➖"}  # fmt: skip
 SEVERITY_ICONS = {"critical": "⛔", "high": "🔴", "medium": "🟠", "low": "🟡", "info": "🔵"}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci import texts
-from rlm_ci.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD, Severity
+from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD, Severity
+from rlm_ci.text import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from rlm_ci.findings import Finding, Location, Part, Report
+    from rlm_ci.report.findings import Finding, Location, Part, Report
 
 #: What a part's verdict is called when a person reads it. ``off`` is no verdict but a state, and
 #: so is that of a review that found nobody to look.
@@ -47,7 +47,7 @@ OVERRIDES = {
 _APART = 3
 
 #: One of the words that every surface says alike.
-count = texts.count
+count = printable.count
 
 
 def gathered(omitted: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
@@ -180,18 +180,18 @@ def _limits(report: Report) -> str:
     """What a review without a model says of itself; "" for any other report."""
     if not any(part.id == REVIEW for part in report.parts):
         return ""
-    from rlm_ci.publishing import reviewed  # no hook has a review
+    from rlm_ci.report import review_limits  # no hook has a review
 
-    return reviewed.limits(report)
+    return review_limits.limits(report)
 
 
 def advice(report: Report) -> tuple[str, str] | None:
     """Who would look at what a review did not, and what to add to the configuration for that."""
     if not any(part.id == REVIEW for part in report.parts):
         return None
-    from rlm_ci.publishing import reviewed
+    from rlm_ci.report import review_limits
 
-    return reviewed.advice(report)
+    return review_limits.advice(report)
 
 
 def tone(report: Report) -> str:

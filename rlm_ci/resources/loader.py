@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager, nullcontext
 
 from rlm_ci import errors
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _path(folder: str, name: str) -> str | None:
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\\" in part or ":" in part for part in parts):
         return None
-    package = os.path.dirname(os.path.abspath(__file__))
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for top in (os.path.join(package, "_data"), os.path.dirname(package)):
         path = os.path.join(top, folder, *parts)
         if os.path.isfile(path):

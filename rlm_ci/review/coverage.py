@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.syntax.languages import language
+from rlm_ci.source.languages import language
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
+    from rlm_ci.change.change_set import ChangeSet
 
 #: The mode of a submodule: what it holds is another repository's.
 _SUBMODULE = "160000"

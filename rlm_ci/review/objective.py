@@ -7,31 +7,36 @@ from __future__ import annotations
 
 from posixpath import splitext
 
-from rlm_ci import __version__, installation
+from rlm_ci import __version__
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.findings import OLD, Evidence, Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
-from rlm_ci.recursion.review import analyzers, automatic, comparison, dedup, programs, refuting
-from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
-from rlm_ci.recursion.review.architecture import draw
-from rlm_ci.recursion.review.finder import Looked, look
-from rlm_ci.recursion.review.onward import Onward
-from rlm_ci.recursion.review.programs import Analyzer
-from rlm_ci.recursion.review.ruff import named
-from rlm_ci.recursion.review.ruff_settings import within
-from rlm_ci.recursion.review.touched import marked
-from rlm_ci.texts import count
+from rlm_ci.report.findings import OLD, Evidence, Finding, Severity
+from rlm_ci.review.analyzers import from_repository, programs
+from rlm_ci.review.analyzers import run as analyzers
+from rlm_ci.review.analyzers.programs import Analyzer
+from rlm_ci.review.analyzers.ruff import named
+from rlm_ci.review.analyzers.ruff_settings import within
+from rlm_ci.review.change import base_comparison
+from rlm_ci.review.change.carry_over import Onward
+from rlm_ci.review.change.changed_lines import marked
+from rlm_ci.review.model import refute
+from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
+from rlm_ci.review.model.architecture import draw
+from rlm_ci.review.model.finder import Looked, look
+from rlm_ci.review.results import merge
+from rlm_ci.system import installation
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
+    from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.recursion.nodes import Node, Probe, Task, Text
     from rlm_ci.recursion.objective import Ask
-    from rlm_ci.recursion.review.automatic import Place
-    from rlm_ci.recursion.review.touched import Ranges
+    from rlm_ci.review.analyzers.from_repository import Place
+    from rlm_ci.review.change.changed_lines import Ranges
 
 NAME = "review"
 DOMAINS = ("security", "quality", "performance", "docs", ARCHITECTURE)
@@ -96,7 +101,7 @@ def options(
 
 def with_own(told: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """The options ``told``, with the repository's own analyzers; what needs a tree looks now."""
-    rows, notes = automatic.rows(place)
+    rows, notes = from_repository.rows(place)
     return {
         **told,
         "analyzers": [*told["analyzers"], *(row.to_dict() for row in rows)],
@@ -110,7 +115,7 @@ def with_base(told: Mapping[str, Any], change: ChangeSet, most: int) -> dict[str
     ``most`` are the bytes of a file that is looked at. Raises StorageError.
     """
     chosen = [Analyzer.from_dict(row) for row in told["analyzers"]]
-    return {**told, "base": comparison.at_base(change, chosen, told["domains"], most)}
+    return {**told, "base": base_comparison.at_base(change, chosen, told["domains"], most)}
 
 
 def confined(told: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
@@ -205,7 +210,7 @@ def analyse(task: Task) -> dict[str, Any]:
     settings, named_rules = task.options.get("settings", ()), task.options.get("extend", ())
     found, notes = within(done.findings, task.texts, settings, named_rules, by_pipe=by_pipe)
     if base := task.options.get("base"):
-        found = comparison.compared(found, task.texts, task.options["changed"], base)
+        found = base_comparison.compared(found, task.texts, task.options["changed"], base)
     return {
         "findings": [one.to_dict() for one in found],
         "counts": [getattr(done.counts, name) for name in done.counts._fields],
@@ -246,7 +251,7 @@ class Review:
         self, node: Node, task: Task, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
         found, elsewhere = self._analyzed(analysis)
-        looked, verdicts = Looked(), dict.fromkeys(refuting.VERDICTS, 0.0)
+        looked, verdicts = Looked(), dict.fromkeys(refute.VERDICTS, 0.0)
         claims: tuple[Finding, ...] = ()
         notes: tuple[str, ...] = ()
         doubted: tuple[tuple[str, str], ...] = ()
@@ -255,13 +260,13 @@ class Review:
         if ask is not None and domains and texts:
             names = [one.name for one in self._analyzers]
             looked = look(ask, texts, domains, self._changed, names)
-            claims = tuple(one.finding for one in dedup.merge(_traced(looked.findings, node)))
-            weighed = refuting.weigh(ask, claims, task.texts, self._level)
+            claims = tuple(one.finding for one in merge.merge(_traced(looked.findings, node)))
+            weighed = refute.weigh(ask, claims, task.texts, self._level)
             claims, verdicts = weighed.findings, dict(weighed.verdicts)
             notes, doubted = weighed.notes, weighed.uncovered
         carried, checked = self._carried(node, ask)
         both = (marked(one, self._changed) for one in (*found, *claims, *carried))
-        merged = dedup.merge(_traced(both, node))
+        merged = merge.merge(_traced(both, node))
         failed = [
             (path, f"the analyzer {name} gave nothing: {why}")
             for name, path, why in analysis["failed"]
@@ -305,7 +310,7 @@ class Review:
         """What the analyzers found, and how many more of it nobody needs to hear."""
         found = [Finding.from_dict(one) for one in analysis["findings"]]
         if self._changed is None:
-            return dedup.gathered(found), 0
+            return merge.gathered(found), 0
         # What an analyzer says of a file that the change leaves alone is no news.
         news = [one for one in found if one.evidence[0].path in self._changed]
         return news, len(found) - len(news)
@@ -348,7 +353,7 @@ class Review:
     # ── nodes that were split ──
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
-        found = dedup.merge(one for child in children for one in child.findings)
+        found = merge.merge(one for child in children for one in child.findings)
         carried, checked = self._carried(node, ask)
         counts = sum((child.counts for child in children), checked)
         claims = [one for child in children for one in child.data.get("claims", ())]
@@ -357,14 +362,14 @@ class Review:
         uncovered: tuple[tuple[str, str], ...] = ()
         if ask is not None and node.parent is None and ARCHITECTURE in self.options["domains"]:
             drawn = draw(ask, self._new(found))
-            found = dedup.merge((*found, *drawn.found))
+            found = merge.merge((*found, *drawn.found))
             claims += [one.finding.to_dict() for one in drawn.found]
             counts += drawn.counts
             notes = (*notes, *drawn.notes)
             uncovered = ((".", drawn.uncovered),) if drawn.uncovered else ()
         if carried:
             before = _traced((marked(one, self._changed) for one in carried), node)
-            found = dedup.merge((*found, *before))
+            found = merge.merge((*found, *before))
         if len(notes) > _NOTES:
             notes = (*notes[:_NOTES], f"and {len(notes) - _NOTES:,} more notes")
         metrics: dict[str, float] = {}

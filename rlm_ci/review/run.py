@@ -4,43 +4,47 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from rlm_ci import files, installation, publishing, suppressions
-from rlm_ci.cli import output, scope
-from rlm_ci.cli.scope import Scope
-from rlm_ci.cli.solving import Solving
-from rlm_ci.cli.terms import Plan
+from rlm_ci.console import output
 from rlm_ci.errors import UnavailableError
-from rlm_ci.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
-from rlm_ci.loop.snapshot import dependency_folders
-from rlm_ci.publishing.links import Links
-from rlm_ci.recursion import eligibility as why_not
-from rlm_ci.recursion.objectives import review
-from rlm_ci.recursion.review import export, reach, ruff_settings
-from rlm_ci.recursion.review.analyzers import known
-from rlm_ci.recursion.review.automatic import AUTO, Place, not_asked
-from rlm_ci.recursion.review.checkouts import Tree
-from rlm_ci.recursion.review.confinement import UnableError, available
-from rlm_ci.recursion.review.finder import source_of
-from rlm_ci.recursion.review.onward import TOO_MUCH, Onward, pack
-from rlm_ci.recursion.review.programs import Analyzer
-from rlm_ci.recursion.review.touched import changed_of
-from rlm_ci.recursion.review.vicinity import Vicinity
-from rlm_ci.texts import count, printable
+from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository.job import Solving
+from rlm_ci.pipelines.repository.scope import Scope
+from rlm_ci.pipelines.repository.terms import Plan
+from rlm_ci.recursion.corpus import eligibility as why_not
+from rlm_ci.report import render, suppressions
+from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
+from rlm_ci.report.links import Links
+from rlm_ci.review import coverage as review_coverage
+from rlm_ci.review import objective
+from rlm_ci.review.analyzers import ruff_settings
+from rlm_ci.review.analyzers.checkouts import Tree
+from rlm_ci.review.analyzers.from_repository import AUTO, Place, not_asked
+from rlm_ci.review.analyzers.programs import Analyzer
+from rlm_ci.review.analyzers.run import known
+from rlm_ci.review.analyzers.sandboxed import UnableError, available
+from rlm_ci.review.change.affected_files import Vicinity
+from rlm_ci.review.change.carry_over import TOO_MUCH, Onward, pack
+from rlm_ci.review.change.changed_lines import changed_of
+from rlm_ci.review.model.finder import source_of
+from rlm_ci.review.results import report as results_report
+from rlm_ci.system import files, installation
+from rlm_ci.text.printable import count, printable
+from rlm_ci.workspace.snapshot import dependency_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.cli.before import Before
-    from rlm_ci.cli.terms import Agreed, Done
-    from rlm_ci.findings import Coverage, Report, Subject
-    from rlm_ci.git import Repository
-    from rlm_ci.models.recorded import Record
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.repository.terms import Agreed, Done
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.report.findings import Coverage, Report, Subject
+    from rlm_ci.review.change.previous_review import Before
     from rlm_ci.runs.run import Run
-    from rlm_ci.settings import Settings
 
 
 #: Bytes of a file of settings.
@@ -56,12 +60,12 @@ _NO_EXCUSE = frozenset(
 class Reviewing(Solving):
     """The pipeline ``review``."""
 
-    name = export.PART
+    name = results_report.PART
 
     def options(self, here: Scope) -> dict[str, Any]:
         settings = self.settings
         change = scope.change_of(here, self.repository)
-        told = review.options(
+        told = objective.options(
             domains=settings.review.domains,
             analyzers=() if self.is_own() else settings.review.analyzers,
             ruff=settings.review.ruff,
@@ -71,11 +75,11 @@ class Reviewing(Solving):
             changed=None if change is None else changed_of(change),
         )
         if self.is_own() and self.may_write():
-            told = review.with_own(told, self._place(here, change))
+            told = objective.with_own(told, self._place(here, change))
         if change is None:
             return told
         told = {**told, "settings": ruff_settings_at(self.repository, change.names(), change.base)}
-        return review.with_base(told, change, here.max_file_bytes)
+        return objective.with_base(told, change, here.max_file_bytes)
 
     def is_own(self) -> bool:
         """Whether the repository's own analyzers are asked for."""
@@ -108,7 +112,7 @@ class Reviewing(Solving):
             paths = [file.path for file in corpus.files]
             settings = ruff_settings_at(self.repository, paths, agreed.scope.commit)
             options = {**options, "settings": settings}
-        return Plan(corpus, review.Review(options))
+        return Plan(corpus, objective.Review(options))
 
     def without(self, part: Part, done: Done) -> Part:
         """A change cannot switch off who would look at a file by what it makes of it.
@@ -136,7 +140,7 @@ class Reviewing(Solving):
 
     def _confine(self, run: Run, agreed: Agreed) -> dict[str, Any]:
         """The options, with the sandbox that this process was told; the manifest names it."""
-        options = review.confined(agreed.options, self.settings.sandbox)
+        options = objective.confined(agreed.options, self.settings.sandbox)
         if _programs(options):
             with suppress(UnableError):  # then nothing of them runs, which the result says
                 run.set_sandbox(available(self.settings.sandbox))
@@ -160,8 +164,10 @@ class Reviewing(Solving):
         change = scope.change_of(agreed.scope, self.repository)
         paths = [file.path for file in done.corpus.files]
         seen = frozenset(paths) - unseen - {path for path, _ in result.uncovered}
-        told = reach.reach(
-            paths if change is None else reach.files_of(change), seen, is_change=change is not None
+        told = review_coverage.reach(
+            paths if change is None else review_coverage.files_of(change),
+            seen,
+            is_change=change is not None,
         )
         told["auto"] = self.settings.review.analyzers == "auto"
         return part.replace(metrics={**part.metrics, "reach": told})
@@ -181,7 +187,7 @@ class Reviewing(Solving):
         settings, result, agreed = self.settings, done.result, done.agreed
         if result is None:
             raise AssertionError("there is a result where there are files")
-        part = export.part(result, agreed.options, agreed.model)
+        part = results_report.part(result, agreed.options, agreed.model)
         if part.metrics["files"] and not part.metrics["looked"]:
             part = part.replace(state=part.state or NOT_RUN)
         part = self.without(part, done)
@@ -193,7 +199,7 @@ class Reviewing(Solving):
             told = "; ".join([part.summary, *lacking[:_NOTES]])
             part = part.replace(summary=printable(told))
         paths = [file.path for file in done.corpus.files]
-        unseen = export.unseen(paths, agreed.options, agreed.model, result)
+        unseen = results_report.unseen(paths, agreed.options, agreed.model, result)
         part = self._with_reach(part, done, frozenset(path for path, _ in unseen))
         source = settings.sources["suppressions"]
         part = suppressions.apply(part, settings.suppressions, source)
@@ -201,11 +207,11 @@ class Reviewing(Solving):
         options = output.rendering(settings).replace(colour=False)
         links = Links(report.subject, options.server_url)
         title = agreed.scope.repository or agreed.scope.under or "the repository"
-        texts = export.artifacts(
+        texts = results_report.artifacts(
             result,
             report,
             title=title,
-            sarif=lambda one: publishing.render(one, "sarif", options),
+            sarif=lambda one: render.render(one, "sarif", options),
             link=links.place,
             redact=done.run.redactor.report,
             mask=done.run.redactor.text,
@@ -250,7 +256,7 @@ class ReviewingChange(Reviewing):
     def options(self, here: Scope) -> dict[str, Any]:
         told = super().options(here)
         if not self.may_write():
-            told = review.without_disk(told)
+            told = objective.without_disk(told)
             if self.is_own():
                 rows = not_asked(Tree.of(self.repository, self.change.base))
                 told = {**told, "left_out": [row.to_dict() for row in rows]}
@@ -261,7 +267,7 @@ class ReviewingChange(Reviewing):
         corpus = whole.limited(vicinity.concerned(self.change.names()))
         model = self.settings.model
         begun = self.before.begin(
-            self.change, corpus, vicinity, source_of(model), review.terms(told, model)
+            self.change, corpus, vicinity, source_of(model), objective.terms(told, model)
         )
         return {**told, "onward": begun.to_dict()}
 
@@ -293,7 +299,7 @@ class ReviewingChange(Reviewing):
         if part.state is None and begun.is_kept:
             claims = [Finding.from_dict(one) for one in result.data["claims"]]
             marks = [self._vicinity.mark(file.path) for file in done.corpus.files]
-            terms = review.terms(done.agreed.options, done.agreed.model)
+            terms = objective.terms(done.agreed.options, done.agreed.model)
             self.kept = pack(claims, marks, terms, done.run.redactor.text) or TOO_MUCH
         asked = len(done.corpus.files) if begun.asked is None else len(begun.asked)
         metrics = {
@@ -316,10 +322,10 @@ def _programs(options: Mapping[str, Any]) -> list[str]:
 
 def not_looked_at(summary: str, settings: Settings, change: ChangeSet) -> Part:
     """The part of a review that has looked at no file of ``change``, and does not fail for it."""
-    told = reach.reach(reach.files_of(change), (), is_change=True)
+    told = review_coverage.reach(review_coverage.files_of(change), (), is_change=True)
     told["auto"] = settings.review.analyzers == "auto"
     metrics = {"enabled": False, "files": told["files"], "looked": 0, "model": None, "reach": told}
-    return Part(export.PART, summary, metrics, enabled=False)
+    return Part(results_report.PART, summary, metrics, enabled=False)
 
 
 def ruff_settings_at(

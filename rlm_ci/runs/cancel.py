@@ -9,14 +9,14 @@ import time
 from contextlib import suppress
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.runs import folder
 from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs import run_folder
 from rlm_ci.runs.run import Run, holder_of, is_free
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.redaction import Redactor
+    from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.runs.lock import Holder
     from rlm_ci.runs.manifest import Manifest
 
@@ -55,7 +55,7 @@ def cancel(
         if not run.manifest.can_be_cancelled:
             return Cancelled(run.manifest, ended_now=False, process=process)
         for child in run.manifest.child_runs:
-            inner = folder.sibling(path, child.run_id)
+            inner = run_folder.sibling(path, child.run_id)
             if inner is not None:
                 ended = cancel(inner, manifests.read(inner), redactor=redactor, out=out)
                 run.add_child(ended.manifest)

@@ -10,12 +10,13 @@ import os
 import re
 from hashlib import sha256
 
-from rlm_ci import __version__, files
+from rlm_ci import __version__
 from rlm_ci.errors import RlmCiError
-from rlm_ci.runs import CANCELLED, FAILED, SUCCEEDED, export
+from rlm_ci.runs import CANCELLED, FAILED, SUCCEEDED, archive
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.journal import replay
-from rlm_ci.texts import printable
+from rlm_ci.runs.journal.journal import replay
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -32,7 +33,7 @@ LOG: Final = "runner.log"
 ENDINGS: Final = {SUCCEEDED: "run_completed", FAILED: "run_failed", CANCELLED: "run_canceled"}
 #: What is no evidence: a process writes its output until it is gone. The lock, what a kill left
 #: of files that were being written, and copies of the work tree are not looked at either.
-_NO_EVIDENCE: Final = frozenset((LOG, export.SUMS))
+_NO_EVIDENCE: Final = frozenset((LOG, archive.SUMS))
 #: Files that the last event, and not the list, tells of.
 _OWN: Final = frozenset((NAME, EVENTS, manifests.NAME))
 #: As large as it likes, and held against the hashes of its own index.
@@ -56,7 +57,7 @@ def sum_up(folder: str, ended: Manifest) -> dict[str, Any]:
     ``ended`` is the manifest that follows. Raises StorageError.
     """
     try:
-        lines = [export.sum_line(_digest(folder, name), name) for name in _listed(folder)]
+        lines = [archive.sum_line(_digest(folder, name), name) for name in _listed(folder)]
     except OSError as error:
         raise files.storage_error(error, folder) from None
     data = "".join(lines).encode("utf-8", "surrogateescape")
@@ -70,7 +71,7 @@ def sum_up(folder: str, ended: Manifest) -> dict[str, Any]:
 
 def children(folder: str) -> Iterator[str]:
     """The folders of runs within a run, relative to its own."""
-    for name in export.names(folder):
+    for name in archive.names(folder):
         inner, _, last = name.rpartition("/")
         if inner and last == manifests.NAME:
             yield inner
@@ -144,7 +145,7 @@ def tells_an_end(folder: str) -> bool:
 def _listed(folder: str) -> Iterator[str]:
     """The files that are held against the list."""
     inner = tuple(f"{name}/" for name in children(folder))
-    for name in export.names(folder):
+    for name in archive.names(folder):
         if name not in _OWN | _NO_EVIDENCE and name != _SOURCE and not name.startswith(inner):
             yield name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from rlm_ci.texts import count
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

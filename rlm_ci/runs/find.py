@@ -7,15 +7,15 @@ import shlex
 import stat
 import time
 
-from rlm_ci import files
 from rlm_ci.errors import DamagedError, LockedError, RlmCiError, StorageError, UsageError
-from rlm_ci.git import discover
+from rlm_ci.git.repository import discover
 from rlm_ci.runs import IN_PROGRESS, QUEUED, is_run_id, is_task_id, request
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.lock import NAME as LOCK
 from rlm_ci.runs.lock import Lock
 from rlm_ci.runs.run import holder_of
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -10,8 +10,8 @@ import os
 import time
 from contextlib import contextmanager, suppress
 
-from rlm_ci import files
 from rlm_ci.errors import LockedError, StorageError, UnavailableError
+from rlm_ci.system import files
 from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False

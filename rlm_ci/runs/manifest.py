@@ -10,10 +10,10 @@ import json
 import os
 from datetime import UTC, datetime
 
-from rlm_ci import files
 from rlm_ci.errors import CONFIG, LIMIT, REMOTE, STORAGE, UNAVAILABLE, USAGE, DamagedError
 from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 
-from rlm_ci import files, resources
+from rlm_ci.config.options import PROGRAM
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.table import PROGRAM
-from rlm_ci.texts import printable
+from rlm_ci.resources import loader
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -65,7 +66,7 @@ class Request(Value):
                 hint="install a newer rlm-ci",
             )
         try:
-            resources.validate(record, "request.schema.json", path)
+            loader.validate(record, "request.schema.json", path)
         except ConfigError as error:
             raise _damaged(f"the request of the run is not valid: {error.what}", path) from None
         if record["pipeline_id"] != pipeline_id:

@@ -11,16 +11,16 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 
-from rlm_ci import files, process
 from rlm_ci.errors import INTERNAL, INTERRUPTED, TERMINATED, RlmCiError, StorageError, UsageError
-from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, folder, rollup
+from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, run_folder, task_summary
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.inventory import ENDINGS, EVENTS, sum_up
-from rlm_ci.runs.journal import Journal
+from rlm_ci.runs.checksums import ENDINGS, EVENTS, sum_up
+from rlm_ci.runs.journal.journal import Journal
 from rlm_ci.runs.lock import NAME as LOCK
 from rlm_ci.runs.lock import Lock, holder
 from rlm_ci.runs.manifest import Child, Command, Manifest
-from rlm_ci.texts import encodable
+from rlm_ci.system import files, process
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Self
 
-    from rlm_ci.redaction import Redactor
+    from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.runs.lock import Holder
     from rlm_ci.runs.store import Store
 
@@ -136,9 +136,9 @@ class Run(Closing):
         """
         lock = Lock.take(os.path.join(path, LOCK))
         try:
-            folder.require_plain(path)
+            run_folder.require_plain(path)
             manifest = manifests.read(path)
-            folder.sweep(path)
+            run_folder.sweep(path)
             return cls(path, manifest, lock, redactor=redactor, out=out, now=now)
         except BaseException:
             lock.release()
@@ -225,7 +225,7 @@ class Run(Closing):
             try:  # before the manifest: a run that has ended is in the metrics
                 task = os.path.dirname(os.path.dirname(self.path))
                 out = os.path.join(self.out, self.task_id)
-                rollup.record(task, out, ended, self.now())
+                task_summary.record(task, out, ended, self.now())
             except RlmCiError as error:
                 doubt = error
             self._write(ended)

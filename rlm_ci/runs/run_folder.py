@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from rlm_ci import files
 from rlm_ci.errors import DamagedError
 from rlm_ci.runs import is_task_id
+from rlm_ci.system import files
 
 #: Folders in a run that are not its own files: trees of somebody's repository.
 _TREES = ("git", "work", "verdict")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci import errors, files
+from rlm_ci import errors
+from rlm_ci.system import files
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

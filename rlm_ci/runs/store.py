@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from rlm_ci import files
 from rlm_ci.errors import StorageError
-from rlm_ci.runs import origin
+from rlm_ci.runs import tracked_by_git
+from rlm_ci.system import files
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -77,14 +77,14 @@ class Store:
         if self._environ is None:
             return False
         if self._tracked is None:
-            self._tracked = origin.tracked(self.root, self._environ)
-        return origin.is_tracked(task_id, run_id, self._tracked)
+            self._tracked = tracked_by_git.tracked(self.root, self._environ)
+        return tracked_by_git.is_tracked(task_id, run_id, self._tracked)
 
     def is_brought_at(self, path: str) -> bool:
         """As ``is_brought``, of a run in any folder: that of another repository too."""
         if self._environ is None:
             return False
-        return bool(origin.tracked(path, self._environ))
+        return bool(tracked_by_git.tracked(path, self._environ))
 
     def new_run(self, task_id: str, now: Callable[[], float] = time.time) -> tuple[str, str]:
         """Make the folder of a new run, for the owner alone; its id and its path."""

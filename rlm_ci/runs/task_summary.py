@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 
-from rlm_ci import files
 from rlm_ci.errors import DamagedError
 from rlm_ci.runs import FAILED, SUCCEEDED
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.lock import Lock
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files
-from rlm_ci.git import Repository, discover
-from rlm_ci.hardening import without_hook
+from rlm_ci.git.hardening import without_hook
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

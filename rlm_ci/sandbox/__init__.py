@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.sandbox.job import HOME, Job, Limits, Mount, Probe
-from rlm_ci.sandbox.probe import probe
+from rlm_ci.sandbox.self_test import probe
 from rlm_ci.sandbox.toolchains import toolchain_mounts, toolchain_variables
 from rlm_ci.system import process_stream
 from rlm_ci.system.process import Clipped, Ended

@@ -83,13 +83,13 @@ class Bubblewrap:
     @classmethod
     def proven(cls, environ: Mapping[str, str]) -> Bubblewrap:
         """The one on this machine, which a probe has shown to hold. Raises ConfigError."""
-        from rlm_ci.sandbox import install_hints, probe
+        from rlm_ci.sandbox import install_hints, self_test
 
         try:
             sandbox = cls.found(environ)
         except UnavailableError as error:
             raise install_hints.missing(str(error)) from None
-        failed = [one for one in probe.attempts(sandbox, environ) if not one.passed]
+        failed = [one for one in self_test.attempts(sandbox, environ) if not one.passed]
         if failed:
             raise install_hints.refused(failed[0])
         return sandbox

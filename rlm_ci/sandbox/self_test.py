@@ -149,7 +149,7 @@ def _probe(name: str, detail: str, *, passed: bool) -> Probe:
 
 def script() -> str:
     """The source of what runs inside."""
-    with open(os.path.join(os.path.dirname(__file__), "inside.py"), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(__file__), "probe_script.py"), encoding="utf-8") as file:
         return file.read()
 
 

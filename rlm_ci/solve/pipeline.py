@@ -6,31 +6,32 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files, publishing
-from rlm_ci.cli import output
-from rlm_ci.cli.attempt import NoContextError
-from rlm_ci.cli.fixing import Fix
-from rlm_ci.cli.gateway import earlier
-from rlm_ci.cli.question import Inquiry
+from rlm_ci.ask.planner.planner import BadPlanError
+from rlm_ci.ask.run import Inquiry
+from rlm_ci.console import output
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.models.recorded import FILE, Record
-from rlm_ci.recursion.symbolic.planner import BadPlanError
-from rlm_ci.redaction import Redactor
+from rlm_ci.fix.run import Fix
+from rlm_ci.models.gateway import earlier
+from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.pipelines.attempt import NoContextError
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED
-from rlm_ci.texts import count
+from rlm_ci.system import files
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.cli.attempt import Attempt
-    from rlm_ci.cli.progress import Progress
-    from rlm_ci.findings import Report
-    from rlm_ci.git import Repository
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.console.progress import Progress
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.pipelines.attempt import Attempt
+    from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
     from rlm_ci.runs.state import Final
-    from rlm_ci.settings import Settings
 
 CALLS = FILE
 ITERATIVE = "iterative"
@@ -96,7 +97,7 @@ class Work:
             self.progress.say(told)
         for name, renderer in output.FILES:
             options = output.rendering(self.settings).replace(colour=False)
-            text = publishing.render(self.report, renderer, options)
+            text = render.render(self.report, renderer, options)
             files.write(run.path_of(name), text.encode("utf-8", "backslashreplace"), 0o600)
         if attempt.error:
             # A model that answers nothing of use may do better another time, or be another; and

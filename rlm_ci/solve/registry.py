@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from rlm_ci.cli import foreground, load, raising
-from rlm_ci.cli.judging import open_repository
-from rlm_ci.runs import pipeline
+from rlm_ci.cli import load
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.pipelines import budget_increase, definition, foreground
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.cli.foreground import Work
-    from rlm_ci.cli.progress import Progress
-    from rlm_ci.cli.running import Runs
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.console.progress import Progress
+    from rlm_ci.pipelines.foreground import Work
+    from rlm_ci.pipelines.runner import Action
+    from rlm_ci.pipelines.stored_runs import Runs
     from rlm_ci.runs.request import Request
     from rlm_ci.runs.run import Run
-    from rlm_ci.runs.stages import Action
-    from rlm_ci.settings import Settings
 
 
 def make(
@@ -49,10 +49,10 @@ def actions(
         def carry_out(run: Run, goal: str | None) -> tuple[int, str]:
             settings = foreground.read({**asked.flags, **flags})
             work = make(name, settings, runs, progress)
-            work.more = raising.told(settings, flags)
+            work.more = budget_increase.told(settings, flags)
             done.append(work)
             return work(run, goal)
 
         return carry_out
 
-    return {name: action(name) for name in pipeline.BUILT_IN}
+    return {name: action(name) for name in definition.BUILT_IN}

@@ -11,41 +11,44 @@ import os
 import re
 from contextlib import suppress
 
-from rlm_ci import __version__, files, publishing
-from rlm_ci.cli import output, scope
-from rlm_ci.cli.documenting import Documenting
-from rlm_ci.cli.exploring import Attempt
-from rlm_ci.cli.progress import Progress
-from rlm_ci.cli.replay import begin_alike
-from rlm_ci.cli.reviewing import Reviewing, ReviewingChange
-from rlm_ci.cli.running import ROWS
-from rlm_ci.cli.work import CALLS, SYMBOLIC, Work, without_runs
+from rlm_ci import __version__
+from rlm_ci.ask.secret_masking import is_masked
+from rlm_ci.cli.commands.replay import begin_alike
+from rlm_ci.config.options import PROGRAM
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
+from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.recursion import overview
-from rlm_ci.recursion.journals import Journals
-from rlm_ci.recursion.review.vicinity import Vicinity
+from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository.attempt import Attempt
+from rlm_ci.pipelines.stored_runs import ROWS
+from rlm_ci.recursion.journal import run_json
+from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.recursion.symbolic.masking import is_masked
-from rlm_ci.redaction import Redactor
-from rlm_ci.runs import export, inventory, request
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report import render
+from rlm_ci.review.change.affected_files import Vicinity
+from rlm_ci.review.run import Reviewing, ReviewingChange
+from rlm_ci.runs import archive, checksums, request
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
-from rlm_ci.settings import Settings
-from rlm_ci.table import PROGRAM
-from rlm_ci.texts import printable
+from rlm_ci.solve.pipeline import CALLS, SYMBOLIC, Work, without_runs
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
+from rlm_ci.wiki.run import Documenting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from rlm_ci.cli.terms import Agreed, Plan
-    from rlm_ci.findings import Report
-    from rlm_ci.git import Repository
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.pipelines.repository.terms import Agreed, Plan
+    from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
+    from rlm_ci.report.findings import Report
     from rlm_ci.runs.manifest import Manifest
 
 _LIMIT = 1 << 30
@@ -80,7 +83,7 @@ def rendered(
     """The files that are views of a report, by name."""
     options = output.rendering(settings, templates).replace(colour=False)
     for name, renderer in output.FILES:
-        text = publishing.render(report, renderer, options)
+        text = render.render(report, renderer, options)
         yield name, text.encode("utf-8", "backslashreplace")
 
 
@@ -89,7 +92,7 @@ class _Stored(Attempt):
 
     def _result(self, agreed: Agreed, plan: Plan, folder: str) -> NodeResult:  # noqa: ARG002 - as it is called
         place = self._all.stored
-        head = overview.read(place)
+        head = run_json.read(place)
         with Journals.stored(place) as store:
             root = RLM(plan.corpus, store).root.id
             number = store.found(root)
@@ -163,7 +166,7 @@ def examine(
         return _views(folder, report, settings, ending["rests_on"].get("templates", {}))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         told = f"its settings are not as a run writes them ({type(error).__name__})"
-        return Derived(problems=(f"{inventory.EVENTS}: {told}",))
+        return Derived(problems=(f"{checksums.EVENTS}: {told}",))
 
 
 def _is_made_again(run: Manifest, report: Report) -> bool:
@@ -267,7 +270,7 @@ def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> De
     expected = dict.fromkeys(name for name, _ in output.FILES)
     expected |= dict.fromkeys(
         name
-        for name in export.names(scratch)
+        for name in archive.names(scratch)
         if name.startswith(_MADE) and not _TIMED.fullmatch(name)
     )
     known = dict(rendered(made, settings))
@@ -284,7 +287,7 @@ def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> De
             number += 1
         else:
             problems.append(f"{name}: it is not what the record of the run gives")
-    extra = [name for name in export.names(folder) if name.startswith(_ARTIFACTS)]
+    extra = [name for name in archive.names(folder) if name.startswith(_ARTIFACTS)]
     problems += [
         f"{name}: the record of the run does not give it" for name in extra if name not in expected
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.recursion.syntax import python
-from rlm_ci.recursion.syntax.reading import language_of
+from rlm_ci.source.outline import language_of
+from rlm_ci.source.python import outline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def borders(path: str, content: bytes) -> tuple[int, ...]:
     name = language_of(path, content)
     found = _of_python(content) if name == "Python" else None
     if found is None:
-        from rlm_ci.recursion.syntax.walking import first_lines
+        from rlm_ci.source.grammar_walk import first_lines
 
         found = first_lines(name, content, _LARGE)
     lines = content.split(b"\n")
@@ -32,17 +32,17 @@ def borders(path: str, content: bytes) -> tuple[int, ...]:
 
 
 def _of_python(content: bytes) -> list[int] | None:
-    source = python.utf8(content)
+    source = outline.utf8(content)
     # A carriage return that ends a line for Python alone would put all numbers out of step.
     if source is None or source.count(b"\n") != content.count(b"\n"):
         return None
-    module = python.parsed(source)
+    module = outline.parsed(source)
     return None if module is None else list(_statements(module.body))
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[int]:
     for node in body:
-        yield python.first_line(node)
+        yield outline.first_line(node)
         if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno > _LARGE:
             yield from _statements(node.body)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from rlm_ci import grammars
-from rlm_ci.recursion.syntax import PARSED, PARTLY, Entry, Import, Outline, Symbol
-from rlm_ci.recursion.syntax.trials import is_trial
-from rlm_ci.recursion.syntax.wording import clipped, folded, line_count, paragraph
+from rlm_ci.source import PARSED, PARTLY, Entry, Import, Outline, Symbol, grammars
+from rlm_ci.source.signatures import clipped, folded, line_count, paragraph
+from rlm_ci.source.test_files import is_trial
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -381,7 +380,7 @@ def outline(path: str, language: str, content: bytes) -> Outline | None:
     root = grammars.parse(language, content)
     if root is None:
         return None
-    module = import_module(f"rlm_ci.recursion.syntax.dialects.{_DIALECTS[language]}")
+    module = import_module(f"rlm_ci.source.definitions.{_DIALECTS[language]}")
     walk = Walk(path, language, content, module.DIALECT)
     walk.body(root, Scope())
     if walk.dialect.finish is not None:

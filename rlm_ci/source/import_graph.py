@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.syntax.imports.compiled import C, CSharp, Go, Java
-from rlm_ci.recursion.syntax.imports.javascript import Resolver as JavaScript
-from rlm_ci.recursion.syntax.imports.places import Places, folder_of, nearest
-from rlm_ci.recursion.syntax.imports.python import Resolver as Python
-from rlm_ci.recursion.syntax.imports.rust import Rust
-from rlm_ci.recursion.syntax.imports.scripted import PHP, Ruby
-from rlm_ci.recursion.syntax.trials import is_trial, subject_of
+from rlm_ci.source.imports.compiled import C, CSharp, Go, Java
+from rlm_ci.source.imports.file_lookup import Places, folder_of, nearest
+from rlm_ci.source.imports.javascript import Resolver as JavaScript
+from rlm_ci.source.imports.python import Resolver as Python
+from rlm_ci.source.imports.ruby_php import PHP, Ruby
+from rlm_ci.source.imports.rust import Rust
+from rlm_ci.source.test_files import is_trial, subject_of
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.recursion.syntax import Import, Outline
-    from rlm_ci.recursion.syntax.imports import Found
+    from rlm_ci.source import Import, Outline
+    from rlm_ci.source.imports import Found
 
     Resolve = Callable[[str, Import], Found]
 

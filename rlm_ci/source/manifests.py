@@ -10,8 +10,8 @@ import json
 import re
 from itertools import islice
 
-from rlm_ci.recursion.syntax import PARSED, Entry, Import, Outline, Symbol
-from rlm_ci.recursion.syntax.wording import clipped, line_count
+from rlm_ci.source import PARSED, Entry, Import, Outline, Symbol
+from rlm_ci.source.signatures import clipped, line_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

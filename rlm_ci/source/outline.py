@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.recursion.syntax import UNPARSED, Entry, Outline, manifests, python
-from rlm_ci.recursion.syntax.languages import language
-from rlm_ci.recursion.syntax.trials import is_trial
-from rlm_ci.recursion.syntax.wording import clipped, line_count, paragraph
+from rlm_ci.source import UNPARSED, Entry, Outline, manifests
+from rlm_ci.source.languages import language
+from rlm_ci.source.python import outline as python_outline
+from rlm_ci.source.signatures import clipped, line_count, paragraph
+from rlm_ci.source.test_files import is_trial
 
 #: What no header of C has.
 _CPP = re.compile(
@@ -31,7 +32,7 @@ def outline(path: str, content: bytes) -> Outline:
     too deeply nested for one.
     """
     name = language_of(path, content)
-    found = python.outline(path, content) if name == "Python" else None
+    found = python_outline.outline(path, content) if name == "Python" else None
     found = found or manifests.outline(path, name, content)
     if found is None:
         found = _by_grammar(path, name, content)
@@ -68,7 +69,7 @@ def language_of(path: str, content: bytes) -> str:
 
 
 def _by_grammar(path: str, name: str, content: bytes) -> Outline | None:
-    from rlm_ci.recursion.syntax.walking import outline as walked
+    from rlm_ci.source.grammar_walk import outline as walked
 
     try:
         return walked(path, name, content)

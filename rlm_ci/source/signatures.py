@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 #: Characters of a signature, and of a paragraph, that are kept.
 HEAD_LIMIT = 300

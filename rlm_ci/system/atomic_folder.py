@@ -7,9 +7,9 @@ import os
 import re
 from contextlib import ExitStack, contextmanager, suppress
 
-from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import os
 import shlex
 
 from rlm_ci.errors import UsageError
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -9,8 +9,8 @@ import os
 import sys
 
 from rlm_ci import __version__
-from rlm_ci.settings import environment
-from rlm_ci.texts import printable
+from rlm_ci.config.settings import environment
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ URL = "https://github.com/rlm-ci/rlm-ci"
 _NAME = "rlm-ci"
 #: What a build writes into a wheel that is made of a commit, and of nothing else.
 _COMMIT = "COMMIT"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def command(*extras: str, upgrade: bool = False, environ: Mapping[str, str] | None = None) -> str:
@@ -43,7 +44,7 @@ def recorded_commit() -> str | None:
     commit = _direct_url().get("vcs_info", {}).get("commit_id")
     if not isinstance(commit, str):
         try:
-            path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_data", _COMMIT)
+            path = os.path.join(_PACKAGE, "_data", _COMMIT)
             with open(path, encoding="ascii") as file:
                 commit = file.read(100).strip()
         except (OSError, ValueError):
@@ -58,7 +59,7 @@ def is_commit(text: str) -> bool:
 
 def checkout() -> str | None:
     """The folder of the sources that run, where they lie in one as they are developed."""
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folder = os.path.dirname(_PACKAGE)
     return folder if os.path.isfile(os.path.join(folder, "pyproject.toml")) else None
 
 

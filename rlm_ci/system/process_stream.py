@@ -12,9 +12,9 @@ import sys
 from contextlib import suppress
 from time import monotonic
 
-from rlm_ci import process
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.process import Clipped, Ended
+from rlm_ci.system import process
+from rlm_ci.system.process import Clipped, Ended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import os
 import stat
 from contextlib import suppress
 
-from rlm_ci import files
-from rlm_ci.texts import count, printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.process import Clipped
+    from rlm_ci.system.process import Clipped
 
 #: Bytes of an output that are looked at. The end is where a failure is: it gets three quarters.
 LIMIT = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 _SHOWN = 80
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

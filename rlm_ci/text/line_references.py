@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.texts import encodable, printable
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ them. Whatever is not our own word passes through here before it stands in a pag
 
 from __future__ import annotations
 
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 #: A space of no width: shown as nothing, and enough to part what a platform would link.
 GAP = "\u200b"

@@ -7,7 +7,7 @@ through one of these functions, or through HTML autoescaping.
 
 from __future__ import annotations
 
-from rlm_ci.markdown import GAP, clip, code, fence, one_line, prose, segments
+from rlm_ci.text.markdown import GAP, clip, code, fence, one_line, prose, segments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

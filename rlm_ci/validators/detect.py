@@ -11,9 +11,9 @@ import os
 import shlex
 
 from rlm_ci.errors import UsageError
-from rlm_ci.files import UnreadableError, read_inside
-from rlm_ci.loop.command import Command
-from rlm_ci.texts import printable
+from rlm_ci.system.command_line import Command
+from rlm_ci.system.files import UnreadableError, read_inside
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -7,15 +7,15 @@ boundary, which the sandbox is.
 
 from __future__ import annotations
 
-from rlm_ci.loop.transcript import gap, visible
-from rlm_ci.texts import count
+from rlm_ci.system.transcript import gap, visible
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.findings import Finding
-    from rlm_ci.loop.transcript import Transcript
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.system.transcript import Transcript
 
 #: Bytes of UTF-8 of the whole text.
 LIMIT = 8192

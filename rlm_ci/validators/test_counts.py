@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from rlm_ci.loop.transcript import plain
+from rlm_ci.system.transcript import plain
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -15,12 +15,12 @@ import os
 import posixpath
 import re
 
-from rlm_ci import files
-from rlm_ci.loop import outcomes, outputs, testnames
-from rlm_ci.loop.outcomes import Outcome, Outcomes
-from rlm_ci.loop.transcript import plain
 from rlm_ci.sandbox import Mount
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.system.transcript import plain
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import outcomes, parsers, test_file_names
+from rlm_ci.validators.outcomes import Outcome, Outcomes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def read(printed: Iterable[str], lines: Iterable[str], root: str) -> Outcomes:
         if row[0] == "test" and len(row) == 6 and row[4] in outcomes.STATES
     )
     if not rows:
-        return outputs.outcomes(printed, root)
-    others = outputs.outcomes(printed, root, without=("pytest",) if told else ())
+        return parsers.outcomes(printed, root)
+    others = parsers.outcomes(printed, root, without=("pytest",) if told else ())
     held = {row[1] for row in rows if row[0] == "held"}
     conftests = {row[1] for row in rows if row[0] == "conftest"}
     opened = (row[1:] for row in rows if row[0] == "opened" and len(row) == 4)
@@ -172,7 +172,7 @@ def _opened(rows: Iterable[list[str]], deciding: set[str]) -> Iterator[str]:
 def _folders_of_tests(path: str) -> Iterator[str]:
     parts = path.split("/")
     for at, part in enumerate(parts[:-1], 1):
-        if testnames.is_folder(part):
+        if test_file_names.is_folder(part):
             yield "/".join(parts[:at])
 
 

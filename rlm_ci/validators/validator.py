@@ -9,21 +9,21 @@ from __future__ import annotations
 import os
 import signal
 
-from rlm_ci import files
 from rlm_ci.errors import UnavailableError
-from rlm_ci.loop import feedback, outputs
-from rlm_ci.loop.outputs import Tally
-from rlm_ci.loop.transcript import Transcript, transcribe
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.system.transcript import Transcript, transcribe
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import feedback, parsers
+from rlm_ci.validators.parsers import Tally
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.findings import Finding
-    from rlm_ci.loop.command import Command
-    from rlm_ci.process import Ended
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.system.command_line import Command
+    from rlm_ci.system.process import Ended
 
 _HINT = (
     'install it where the sandbox can see it, or pass --validator "<another command>"'
@@ -121,7 +121,7 @@ class Validator:
         self.require()
         ended = run(self.command.argv)
         transcript = transcribe(ended.output, self._redact)
-        reading = outputs.read(transcript.lines, self._root, self._exists)
+        reading = parsers.read(transcript.lines, self._root, self._exists)
         tests = _summed(dict(reading.tallies))
         reason = _failure(ended, in_shell=self.command.in_shell)
         if not reason and not self._trust:

@@ -6,21 +6,21 @@ import json
 import os
 import re
 
-from rlm_ci import files, installation
-from rlm_ci.cli import posting
-from rlm_ci.cli.judging import from_remote
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
-from rlm_ci.recursion.wiki.state import NAME, State
-from rlm_ci.texts import printable
+from rlm_ci.judge.judge import from_remote
+from rlm_ci.pull_request import posting
+from rlm_ci.system import files, installation
+from rlm_ci.text.printable import printable
+from rlm_ci.wiki.update.state import NAME, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from rlm_ci.git import Repository
-    from rlm_ci.repository import Clone, Delivered
-    from rlm_ci.settings import Settings
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.clone import Clone, Delivered
+    from rlm_ci.git.repository import Repository
 
 #: The branch of our pull request.
 OURS = "rlm-ci/wiki"
@@ -56,7 +56,7 @@ def push(settings: Settings, repository: Repository, source: str) -> Iterator[st
 
     Raises ConfigError, RemoteError, UnavailableError.
     """
-    from rlm_ci.repository import told
+    from rlm_ci.git.clone import told
 
     target, pages = require(settings), _pages(source)
     with _clone(settings, repository, target) as clone:
@@ -199,7 +199,7 @@ def _clone(
 ) -> AbstractContextManager[Clone]:
     """A clone of the remote, or of its wiki, with the token where it is GitHub's."""
     try:
-        from rlm_ci.repository import cloned
+        from rlm_ci.git.clone import cloned
     except ModuleNotFoundError as error:
         raise UnavailableError(
             f"pushing needs the library {error.name}, which is not installed",

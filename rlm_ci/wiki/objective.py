@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import Evidence
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
-from rlm_ci.recursion.wiki import VERSION
-from rlm_ci.recursion.wiki.facts import facts_of, pack, shifted
-from rlm_ci.recursion.wiki.prose import (
+from rlm_ci.report.findings import Evidence
+from rlm_ci.text.printable import count
+from rlm_ci.wiki import VERSION
+from rlm_ci.wiki.facts.file_facts import facts_of, pack, shifted
+from rlm_ci.wiki.pages.model_prose import (
     Told,
     Whole,
     digest_of,
@@ -15,8 +16,7 @@ from rlm_ci.recursion.wiki.prose import (
     sum_up,
     tell,
 )
-from rlm_ci.recursion.wiki.state import Prose
-from rlm_ci.texts import count
+from rlm_ci.wiki.update.state import Prose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

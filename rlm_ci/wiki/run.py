@@ -4,48 +4,44 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files, installation
-from rlm_ci.cli import delivery, scope, warn
-from rlm_ci.cli.solving import Solving
-from rlm_ci.cli.terms import Plan
+from rlm_ci.cli import warn
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.findings import (
-    INCOMPLETE,
-    NOT_RUN,
-    Document,
-    Evidence,
-    Location,
-    Part,
-    Severity,
-)
-from rlm_ci.grammars import lacking
+from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository.job import Solving
+from rlm_ci.pipelines.repository.terms import Plan
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
-from rlm_ci.recursion.objectives.wiki import NAME, Wiki
-from rlm_ci.recursion.syntax.languages import language
-from rlm_ci.recursion.wiki import outside, refresh, site
-from rlm_ci.recursion.wiki.claims import Target
-from rlm_ci.recursion.wiki.kept_prose import Sentences
-from rlm_ci.recursion.wiki.outside import Outside
-from rlm_ci.recursion.wiki.pages import Options
-from rlm_ci.recursion.wiki.state import NAME as STATE
-from rlm_ci.recursion.wiki.state import State
+from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Document, Evidence, Location, Part, Severity
 from rlm_ci.runs.lock import exclusive
-from rlm_ci.texts import count, printable
+from rlm_ci.source.grammars import lacking
+from rlm_ci.source.languages import language
+from rlm_ci.system import files, installation
+from rlm_ci.text.printable import count, printable
+from rlm_ci.wiki import deliver as wiki_deliver
+from rlm_ci.wiki import static_site
+from rlm_ci.wiki.objective import NAME, Wiki
+from rlm_ci.wiki.pages import outer_project
+from rlm_ci.wiki.pages.build import Options
+from rlm_ci.wiki.pages.citations import Target
+from rlm_ci.wiki.pages.kept_prose import Sentences
+from rlm_ci.wiki.pages.outer_project import Outside
+from rlm_ci.wiki.update import refresh
+from rlm_ci.wiki.update.state import NAME as STATE
+from rlm_ci.wiki.update.state import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.cli.scope import Scope
-    from rlm_ci.cli.terms import Agreed, Done
-    from rlm_ci.findings import Report
-    from rlm_ci.models.recorded import Record
-    from rlm_ci.recursion.chronicle import Chronicle
-    from rlm_ci.recursion.corpus import Corpus
-    from rlm_ci.recursion.wiki.pages import Pages
+    from rlm_ci.git.history import Chronicle
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.repository.scope import Scope
+    from rlm_ci.pipelines.repository.terms import Agreed, Done
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
+    from rlm_ci.wiki.pages.build import Pages
 
 #: Of a run: the pages as they were before it.
 BEFORE = "before"
@@ -74,7 +70,7 @@ class Documenting(Solving):
     def corpus(self, agreed: Agreed) -> Corpus:
         """Everything but the pages of an earlier run: they are no source of themselves."""
         here, out = agreed.scope, self.settings.wiki.out
-        folders = [delivery.folder(self.settings)]
+        folders = [wiki_deliver.folder(self.settings)]
         if out:
             inner = os.path.relpath(os.path.realpath(out), self._root()).replace(os.sep, "/")
             folders.append("" if inner.startswith(os.pardir) else inner)
@@ -203,10 +199,10 @@ class Documenting(Solving):
             said = f"{count(len(touched), 'file')} written" if touched else "nothing new"
             self._told(run, f"{printable(wanted.out)}: {said}")
         if wanted.site:
-            built = site.build(source, wanted.site, self.settings.environ)
+            built = static_site.build(source, wanted.site, self.settings.environ)
             self._told(run, f"site: {printable(wanted.site)}, {count(built.pages, 'page')}")
         if wanted.push:
-            for line in delivery.push(self.settings, self.repository, source):
+            for line in wiki_deliver.push(self.settings, self.repository, source):
                 self._told(run, line)
 
     # ── where it stands ──
@@ -251,7 +247,7 @@ class Documenting(Solving):
             if folder:  # a repository may bring a link that leads elsewhere
                 files.require_inside(self.repository.root, os.path.join(folder, "index.md"))
         if wanted.push:
-            return delivery.before(self.settings, self.repository)
+            return wiki_deliver.before(self.settings, self.repository)
         if not wanted.out:
             return self._of_site()
         state = State.read(wanted.out)
@@ -308,7 +304,7 @@ class Documenting(Solving):
         if here.commit is not None:
             return Outside.at_commit(self.repository, here.commit, here.under)
         if self.repository.git_dir:
-            every = outside.listed(self.repository)
+            every = outer_project.listed(self.repository)
         else:
             found = scope.corpus(here.replace(under=""), self.repository, self.skipped)
             every = [file.path for file in found.files]
@@ -322,14 +318,14 @@ class Documenting(Solving):
             real = os.path.realpath(out)
             if f"{real}{os.sep}".startswith(f"{root}{os.sep}"):
                 base = os.path.relpath(root, real).replace(os.sep, "/")
-        elif self.settings.wiki.push and self.settings.wiki.target == delivery.PR:
-            base = "/".join([".."] * len(delivery.folder(self.settings).split("/")))
+        elif self.settings.wiki.push and self.settings.wiki.target == wiki_deliver.PR:
+            base = "/".join([".."] * len(wiki_deliver.folder(self.settings).split("/")))
         return Target(server if here.repository else "", here.repository or "", base)
 
     def _chronicle(self, here: Scope) -> Chronicle | None:
         if here.commit is None:
             return None
-        from rlm_ci.recursion.chronicle import Chronicle
+        from rlm_ci.git.history import Chronicle
 
         return Chronicle.of(self.repository, here.commit, _HISTORY)
 

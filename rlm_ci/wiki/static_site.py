@@ -15,15 +15,15 @@ import tempfile
 from hashlib import sha256
 from importlib.util import find_spec
 
-from rlm_ci import files, installation, process
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.markdown import GAP
-from rlm_ci.recursion.wiki.pages import INDEX
-from rlm_ci.recursion.wiki.state import NAME as STATE
-from rlm_ci.recursion.wiki.state import State
 from rlm_ci.runs import lock
-from rlm_ci.texts import printable
+from rlm_ci.system import files, installation, process
+from rlm_ci.text.markdown import GAP
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
+from rlm_ci.wiki.pages.build import INDEX
+from rlm_ci.wiki.update.state import NAME as STATE
+from rlm_ci.wiki.update.state import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

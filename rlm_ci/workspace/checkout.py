@@ -12,11 +12,13 @@ import os
 import stat
 from contextlib import suppress
 
-from rlm_ci import files
 from rlm_ci.errors import LimitError
-from rlm_ci.loop.ignoring import anchored
-from rlm_ci.loop.lookalikes import place_of_git
-from rlm_ci.loop.snapshot import (
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+from rlm_ci.workspace.ignore_rules import anchored
+from rlm_ci.workspace.lookalike_names import place_of_git
+from rlm_ci.workspace.snapshot import (
     SUBMODULE,
     Bounds,
     Places,
@@ -26,15 +28,13 @@ from rlm_ci.loop.snapshot import (
     remove_index,
     rules_of,
 )
-from rlm_ci.texts import printable
-from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.loop.private_git import PrivateGit
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.workspace.private_git import PrivateGit
 
 _NO_FILE = "it is a pipe, a socket or a device"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

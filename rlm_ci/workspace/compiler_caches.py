@@ -14,8 +14,8 @@ import sys
 import time
 from contextlib import suppress
 
-from rlm_ci import files
 from rlm_ci.sandbox import HOME, Mount
+from rlm_ci.system import files
 
 #: Below HOME; the second is where programs of macOS look.
 _PLACES = (".cache", *(("Library/Caches",) if sys.platform == "darwin" else ()))

@@ -6,14 +6,14 @@ such a file as it is kept, and find nothing of what the patch says.
 
 from __future__ import annotations
 
-from rlm_ci.texts import count, printable
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.git import Repository
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.repository import Repository
 
 #: Ends of lines are no matter: ``git apply`` takes them as they are.
 _ATTRIBUTES = ("filter", "working-tree-encoding", "ident")

@@ -10,17 +10,17 @@ from __future__ import annotations
 import os
 import stat
 
-from rlm_ci import files
-from rlm_ci.loop.private_git import PrivateGit, is_sha256, lay_out, object_folders
-from rlm_ci.loop.snapshot import Places, is_whole_repository
 from rlm_ci.sandbox import Mount
+from rlm_ci.system import files
+from rlm_ci.workspace.private_git import PrivateGit, is_sha256, lay_out, object_folders
+from rlm_ci.workspace.snapshot import Places, is_whole_repository
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.git import Repository
-    from rlm_ci.loop.snapshot import Snapshot
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.workspace.snapshot import Snapshot
 
 #: An object folder may borrow from another one, and so on: git goes as far.
 _DEPTH = 5

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files
-from rlm_ci.git import Repository
-from rlm_ci.objects import is_object_id
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.git.repository import Repository
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rlm_ci.git import Pending
+    from rlm_ci.git.repository import Pending
 
 #: The file beside the git folders that holds the patterns of what the snapshot ignores.
 RULES = "excludes"

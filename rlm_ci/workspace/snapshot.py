@@ -10,21 +10,21 @@ from __future__ import annotations
 import os
 import stat
 
-from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.loop import ignoring
-from rlm_ci.loop.lookalikes import place_of_git
-from rlm_ci.loop.private_git import RULES, PrivateGit, is_sha256, object_folders
-from rlm_ci.objects import is_object_id
-from rlm_ci.texts import printable
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
+from rlm_ci.workspace import ignore_rules
+from rlm_ci.workspace.lookalike_names import place_of_git
+from rlm_ci.workspace.private_git import RULES, PrivateGit, is_sha256, object_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from rlm_ci.git import Repository
+    from rlm_ci.git.repository import Repository
 
 LINK, FILE, SCRIPT, SUBMODULE = "120000", "100644", "100755", "160000"
 #: Folders that a package manager fills and nobody commits: a validator may need them.
@@ -153,8 +153,8 @@ def look(
     folders = {folder for path in staged for folder in parents(path)}
     dependencies = tuple(name for name in dependency_folders(root) if name not in folders)
     ours = [_below(root, folder) for folder in skipped]
-    fixed = [ignoring.anchored(name) for name in (*dependencies, *filter(None, ours))]
-    patterns = (*ignoring.CACHES, *ignoring.OURS, *fixed)
+    fixed = [ignore_rules.anchored(name) for name in (*dependencies, *filter(None, ours))]
+    patterns = (*ignore_rules.CACHES, *ignore_rules.OURS, *fixed)
     omitted = [(path, _WHOLE) for path in submodules if is_whole_repository(root, path)]
     modes: dict[str, str] = {}
     places = Places(root)
@@ -225,7 +225,7 @@ def _rules(private: PrivateGit, repository: Repository, tree: str, listing: List
     for path, content in zip(paths, contents, strict=True):
         sources.append((path.rpartition("/")[0], content or b""))
     sources.append(("", encode("".join(f"{pattern}\n" for pattern in listing.patterns))))
-    return ignoring.gathered(sources)
+    return ignore_rules.gathered(sources)
 
 
 def rules_of(private: PrivateGit) -> str:

@@ -11,19 +11,20 @@ import json
 import os
 from contextlib import suppress
 
-from rlm_ci import evidence, files
+from rlm_ci.change import evidence
 from rlm_ci.errors import RlmCiError
-from rlm_ci.loop.private_git import RESULT, PrivateGit, is_sha256, object_folders
-from rlm_ci.loop.snapshot import Snapshot
-from rlm_ci.objects import is_object_id
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.system import files
+from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
+from rlm_ci.workspace.snapshot import Snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.findings import Location, Report
-    from rlm_ci.git import Repository
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.report.findings import Location, Report
 
 SNAPSHOT = "snapshot.json"
 PATCH = "result.patch"

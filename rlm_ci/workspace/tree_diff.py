@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rlm_ci.errors import LimitError
-from rlm_ci.objects import Entry
-from rlm_ci.texts import printable
+from rlm_ci.git.objects import Entry
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -12,25 +12,25 @@ import os
 import re
 import tempfile
 
-from rlm_ci import files
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.loop import snapshot as snapshots
-from rlm_ci.loop.caches import Caches
-from rlm_ci.loop.checkout import Checkout, restored
-from rlm_ci.loop.landing import Landed, land
-from rlm_ci.loop.private_git import RESULT, PrivateGit, is_sha256, object_folders
-from rlm_ci.loop.snapshot import Bounds, Snapshot, encode
-from rlm_ci.loop.staging import changes
-from rlm_ci.texts import count, printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import count, printable
+from rlm_ci.workspace import snapshot as snapshots
+from rlm_ci.workspace.apply.apply import Landed, land
+from rlm_ci.workspace.apply.staging import changes
+from rlm_ci.workspace.checkout import Checkout, restored
+from rlm_ci.workspace.compiler_caches import Caches
+from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
+from rlm_ci.workspace.snapshot import Bounds, Snapshot, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rlm_ci.git import Repository
-    from rlm_ci.loop.checkout import Removed
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.repository import Repository
     from rlm_ci.sandbox import Mount
+    from rlm_ci.workspace.checkout import Removed
 
 _RECORD = "snapshot.json"
 _WORK, _VERDICT, _CACHES = _PASSING = ("work", "verdict", "caches")
@@ -114,7 +114,7 @@ class Workspace:
         )
         workspace._fill(workspace._copy, workspace.snapshot.tree)
         if repository.git_dir:
-            from rlm_ci.loop.mounting import make_shown_git
+            from rlm_ci.workspace.mounts import make_shown_git
 
             shown = workspace._shown_git
             make_shown_git(shown, workspace._git, repository, workspace.snapshot, workspace.path)
@@ -140,7 +140,7 @@ class Workspace:
 
     def mounts(self, copy: Checkout | None = None) -> tuple[Mount, ...]:
         """What the sandbox must show, in this order: the copy and what lies on top of it."""
-        from rlm_ci.loop.mounting import mounts
+        from rlm_ci.workspace.mounts import mounts
 
         where = (copy or self._copy).path
         found = mounts(where, self._shown_git, self._repository, self.snapshot)
@@ -342,7 +342,7 @@ class Workspace:
         return taken
 
     def _fill(self, copy: Checkout, tree: str) -> None:
-        from rlm_ci.loop.mounting import shared
+        from rlm_ci.workspace.mounts import shared
 
         root = self._repository.root
         guests: dict[str, str | None] = dict.fromkeys(self.snapshot.dependencies)

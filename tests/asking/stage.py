@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fixing.stage import TIMES, Outcome, Stage, timeless
 from llm.replies import Answer, Raw
 
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -204,7 +204,7 @@ def measured(stage: Asking, *words: str, seconds: float = 120) -> tuple[int, str
 
 def require_state(run: Outcome) -> None:
     """The state of a run follows its schema."""
-    assert not resources.misfit(run.state, "state.schema.json"), run.state
+    assert not loader.misfit(run.state, "state.schema.json"), run.state
 
 
 def left(run: Outcome) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from asking.stage import LOG, QUESTION, Asking, Script, chunk, final, going_on, read, subcall
-from rlm_ci.runs.journal import Journal, replay
+from rlm_ci.runs.journal.journal import Journal, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

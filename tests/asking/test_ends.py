@@ -25,7 +25,7 @@ from asking.stage import (
     span,
     subcall,
 )  # fmt: skip
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def test_fail_has_the_planner_s_reason(stage: Asking) -> None:
     [first] = begun
     assert (first["context"], first["budgets"]) == (run.state["context"], run.state["budgets"])
     assert (first["symbolic_iterations"], first["final"]) == ([], None)
-    assert not resources.misfit(first, "state.schema.json")
+    assert not loader.misfit(first, "state.schema.json")
     assert (ended.code, run.final) == (1, "failed"), ended
     [finding] = run.report["findings"]
     assert finding["rule"] == "rlm/failed"
@@ -258,7 +258,7 @@ def test_a_plan_that_is_bad_again_after_a_resume_is_told_as_before(stage: Asking
         assert ended.code == 5, ended
         [turn] = turns(run)
         assert (len(turn["planner"]), len(turn["planner_errors"])) == (attempts, attempts)
-        assert not resources.misfit(run.state, "state.schema.json"), run.state
+        assert not loader.misfit(run.state, "state.schema.json"), run.state
         assert stage.cli("verify", run.id).code == 0
         if attempts == 2:
             ended = stage.cli("resume", run.id)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from asking.stage import LOG, QUESTION, Script, final, require_state
-from rlm_ci.cli import foreground, work
+from rlm_ci.context.build.build import build
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.context.building import build
+from rlm_ci.pipelines import foreground
+from rlm_ci.solve import pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,13 +50,13 @@ def test_the_table(
     """
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    found = work.select(foreground.read({}), goal)
+    found = pipeline.select(foreground.read({}), goal)
     assert (found.name, why in found.reason) == (mode, True), found
 
 
 def test_the_flag_goes_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLM_MODE", "iterative")
-    found = work.select(foreground.read({"mode": "symbolic"}), QUESTION)
+    found = pipeline.select(foreground.read({"mode": "symbolic"}), QUESTION)
     assert (found.name, found.reason) == ("symbolic", "--mode says so")
 
 

@@ -21,8 +21,8 @@ from asking.stage import (
     require_state,
     span,
 )  # fmt: skip
-from rlm_ci.recursion.context import Context
-from rlm_ci.recursion.context.building import build
+from rlm_ci.context.build.build import build
+from rlm_ci.context.context import Context
 
 if TYPE_CHECKING:
     from pathlib import Path

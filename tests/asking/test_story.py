@@ -14,7 +14,7 @@ from histories import GitRepo
 from llm.server import ModelServer
 
 from asking.stage import ANSWER, LOG, QUESTION, REFUSED, STORY, STUCK, Asking, Script, log
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +126,7 @@ def test_the_schema_of_the_state_knows_each_of_its_keys(told: Told) -> None:
     first, second, _ = told.turns
     turn = {**second, "searches": first["searches"][:1], "subcalls": second["subcalls"][:1]}
     whole = {**told.run.state, "symbolic_iterations": [turn]}
-    assert not resources.misfit(whole, "state.schema.json")
+    assert not loader.misfit(whole, "state.schema.json")
     checked = 0
     for *path, name in _places(whole):
         if not isinstance(name, str):
@@ -142,7 +142,7 @@ def test_the_schema_of_the_state_knows_each_of_its_keys(told: Told) -> None:
                 inner[name] = 0.5 if isinstance(inner[name], str) else "other"
             else:
                 del inner[name]
-            assert resources.misfit(state, "state.schema.json"), (path, name, change)
+            assert loader.misfit(state, "state.schema.json"), (path, name, change)
             checked += 1
     assert checked > 200
 

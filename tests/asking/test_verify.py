@@ -9,7 +9,7 @@ import pytest
 from run_edits import unseen
 
 from asking.stage import LOG, QUESTION, Script, final, going_on, log, read, span
-from rlm_ci.redaction import SIGN
+from rlm_ci.redaction.redactor import SIGN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from attacks.test_analyzers import git
 
-from rlm_ci.loop.staging import STAGING, RefusedError, recover
+from rlm_ci.workspace.apply.staging import STAGING, RefusedError, recover
 
 if TYPE_CHECKING:
     from pathlib import Path

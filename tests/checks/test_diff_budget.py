@@ -34,15 +34,15 @@ from histories_shapes import (
     sprung,
 )
 
-from rlm_ci import changes
-from rlm_ci.changes import ChangeSet, FileChange, PullRequest
+from rlm_ci.change import change_set
+from rlm_ci.change.change_set import ChangeSet, FileChange, PullRequest
 from rlm_ci.checks import diff_budget
+from rlm_ci.config.options import CORE
+from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError, StorageError
-from rlm_ci.findings import CLEAN, Part, Severity
-from rlm_ci.git import Repository, discover
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.report.findings import CLEAN, Part, Severity
 from rlm_ci.runs.store import Store
-from rlm_ci.settings import Settings
-from rlm_ci.table import CORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,12 +76,12 @@ def histories(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Histo
 def change_of(history: History) -> ChangeSet:
     opened = Repository(*discover(os.fspath(history.repo)), os.environ)
     if history.base == EMPTY_TREE:
-        return changes.from_commit(opened, history.head)
-    return changes.from_range(opened, history.base, history.head, "test")
+        return change_set.from_commit(opened, history.head)
+    return change_set.from_range(opened, history.base, history.head, "test")
 
 
 def local(repo: GitRepo, trigger: str) -> ChangeSet:
-    return changes.from_local(Repository(*discover(os.fspath(repo)), os.environ), trigger)
+    return change_set.from_local(Repository(*discover(os.fspath(repo)), os.environ), trigger)
 
 
 def judge(
@@ -212,7 +212,7 @@ def test_a_file_that_cannot_be_measured_fails_by_its_name(
     def unreadable(_root: str, path: str) -> FileChange:
         return FileChange(path, 0, 0, "Permission denied", status="A")
 
-    monkeypatch.setattr(changes, "_untracked", unreadable)
+    monkeypatch.setattr(change_set, "_untracked", unreadable)
     part = judge(local(repo, "worktree"))
     assert rules(part) == ["unmeasurable"]
     assert part.findings[0].message == "odd\\nname could not be measured: Permission denied"

@@ -22,18 +22,18 @@ from histories_archive import (
 )
 from strangers import closed_copy, holds_for_nobody, needs_root
 
-from rlm_ci import changes
+from rlm_ci.change import change_set
 from rlm_ci.checks import doc_archive
+from rlm_ci.config.options import CORE
+from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError
 from rlm_ci.runs.store import Store
-from rlm_ci.settings import Settings
-from rlm_ci.table import CORE
 
 if TYPE_CHECKING:
     from conftest import Cli
     from histories import Change, Name
 
-    from rlm_ci.git import Repository
+    from rlm_ci.git.repository import Repository
 
 
 @pytest.mark.full
@@ -199,7 +199,7 @@ def test_a_folder_that_cannot_be_opened_is_not_clean(repo: GitRepo, name: str) -
 
     def is_refused(here: Repository) -> bool:
         try:
-            doc_archive.run(changes.from_local(here, "worktree"), options, Store("", ""))
+            doc_archive.run(change_set.from_local(here, "worktree"), options, Store("", ""))
         except ConfigError as error:
             return name in (error.where or "")
         return False

@@ -7,8 +7,8 @@ from histories_archive import BRANCH, MARKER, MENTIONS, REPO_URL, stub
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.checks import _stub
-from rlm_ci.checks._stub import Flaw, Form, Stub, Target, open_items, parse
+from rlm_ci.checks._doc_archive import stub as doc_archive_stub
+from rlm_ci.checks._doc_archive.stub import Flaw, Form, Stub, Target, open_items, parse
 
 PATH = "docs/PRD-1.md"
 TARGET = Target("github.com", "acme/shop")
@@ -321,7 +321,7 @@ FORM = Form(BRANCH, TARGET)
 def test_what_the_archiver_writes_is_not_parsed(
     form: str, review: str | None, repo_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_stub, "parse", None)  # would be called, and fail
+    monkeypatch.setattr(doc_archive_stub, "parse", None)  # would be called, and fail
     text = stub(PATH, form=form, last_review=review, repo_url=repo_url)
     assert FORM.judge(PATH, text.encode()) == (True, None)
 
@@ -342,7 +342,7 @@ def test_whatever_is_changed_in_it_is_judged_as_if_it_were_parsed(data: st.DataO
         end = data.draw(st.integers(start, min(len(text), start + 12)))
         text = text[:start] + data.draw(st.just("") | PIECES) + text[end:]
     raw = text.encode()
-    parsed = _stub.parse(raw)
+    parsed = doc_archive_stub.parse(raw)
     expected = (
         (True, parsed.flaw_at(path, BRANCH, TARGET))
         if isinstance(parsed, Stub)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from hub.state import ACTIONS_BOT, Comment
 from llm.replies import Answer
 
-from rlm_ci.cli import gateway
-from rlm_ci.publishing import checkpoint, remarks
+from rlm_ci.github.posting import checkpoint, comment_text
+from rlm_ci.models import gateway
 
 if TYPE_CHECKING:
     from cli.slash_stage import Stage
@@ -131,7 +131,7 @@ class Pushes:
     def beside(self) -> dict[str, bool]:
         """For each fault with a comment beside its line whether that is open; none has two."""
         found: dict[str, bool] = {}
-        marks = [remarks.read_marker(one.body) for one in self.stage.pull.review_comments]
+        marks = [comment_text.read_marker(one.body) for one in self.stage.pull.review_comments]
         assert len(marks) == len(set(marks)), marks
         for one in self.stage.pull.review_comments:
             word = re.search(r"review/fault-(\w+)", one.body)

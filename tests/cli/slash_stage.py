@@ -18,10 +18,10 @@ from hub.server import GitHub
 from hub.state import ACTIONS_BOT, Comment, Pull
 
 from rlm_ci import cli as program
-from rlm_ci.cli import posting
-from rlm_ci.publishing import checkpoint
-from rlm_ci.publishing.checkpoint import Checkpoint
-from rlm_ci.publishing.github import Client, Limits
+from rlm_ci.github.api.client import Client, Limits
+from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting.checkpoint import Checkpoint
+from rlm_ci.pull_request import posting
 
 NAME, NUMBER, TOKEN = "acme/shop", 12, "t-bot"
 QUICK = Limits(pause=0.0, seconds=10.0, timeout=10.0)

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 from runs.conftest import SECRET, Place
 
-from rlm_ci.cli import failure, pipelines
-from rlm_ci.cli.attempt import Attempt
-from rlm_ci.cli.foreground import read
-from rlm_ci.cli.judging import open_repository
-from rlm_ci.cli.progress import Progress
-from rlm_ci.cli.running import Runs
-from rlm_ci.cli.work import CALLS, Mode, Work
+from rlm_ci.cli import failure
+from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError
-from rlm_ci.models.recorded import Record
-from rlm_ci.runs import pipeline
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.models.record.record import Record
+from rlm_ci.pipelines import definition, load
+from rlm_ci.pipelines.attempt import Attempt
+from rlm_ci.pipelines.foreground import read
+from rlm_ci.pipelines.stored_runs import Runs
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
+from rlm_ci.solve.pipeline import CALLS, Mode, Work
 
 if TYPE_CHECKING:
     from histories import GitRepo
 
-    from rlm_ci.findings import Report
+    from rlm_ci.report.findings import Report
     from rlm_ci.runs.state import Final
 
 
@@ -71,7 +71,7 @@ def test_a_run_keeps_the_traceback_of_what_broke_in_it(repo: GitRepo) -> None:
     asked = Request("rlm", "go", {}, "0" * 64)
     with place.create(pipeline="rlm") as run:
         with pytest.raises(Exception, match="internal error: KeyError") as caught:
-            pipelines.conduct(run, asked, runs, pipeline.BUILT_IN, {"rlm": action})
+            load.conduct(run, asked, runs, definition.BUILT_IN, {"rlm": action})
         told = failure(caught.value)
         assert told is caught.value
         assert (told.code, run.manifest.exit_code, run.manifest.is_resumable) == (10, 10, False)

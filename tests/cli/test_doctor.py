@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.sandbox.trials import TITLES
+from rlm_ci.sandbox.self_test import TITLES
 
 if TYPE_CHECKING:
     from conftest import Cli

@@ -55,7 +55,7 @@ def test_a_library_that_is_not_installed_is_named(repo: GitRepo) -> None:
 def test_a_bug_is_told_in_one_line_whatever_the_command_is_called(
     repo: GitRepo, tmp_path: Path, name: str
 ) -> None:
-    """``rlm_ci.cli.list`` once hid the ``list`` that the report of a bug needs."""
+    """``rlm_ci.cli.commands.list`` once hid the ``list`` that the report of a bug needs."""
     script = f"""\
 import sys
 import rlm_ci.cli as cli

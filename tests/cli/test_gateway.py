@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rlm_ci.cli.gateway import earlier
+from rlm_ci.models.gateway import earlier
 
 if TYPE_CHECKING:
     from pathlib import Path

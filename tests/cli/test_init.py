@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci import __version__, installation
-from rlm_ci.cli import init, main
+from rlm_ci import __version__
+from rlm_ci.cli import main
+from rlm_ci.cli.commands import init
+from rlm_ci.system import installation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +79,7 @@ def test_a_pyproject_without_our_settings_is_nothing_to_us(cli: Cli, repo: GitRe
 
 def test_every_line_of_the_settings_holds_without_its_hash(cli: Cli, repo: GitRepo) -> None:
     """Defaults are valid, and so are the examples of what has none."""
-    from rlm_ci.table import PROGRAM
+    from rlm_ci.config.options import PROGRAM
 
     text = init.config_file()
     wanted = {row.key for row in PROGRAM if row.file and not row.secret}

@@ -11,7 +11,7 @@ from cli.onward_stage import Critic, Pushes
 from cli.slash_stage import NAME, NUMBER, Stage, stage
 from llm.plugin import llm
 
-from rlm_ci.recursion.review import onward
+from rlm_ci.review.change import carry_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -206,7 +206,7 @@ def test_ten_pushes(pushes: Pushes) -> None:
 @pytest.mark.full
 def test_more_than_the_comment_can_keep(pushes: Pushes, monkeypatch: pytest.MonkeyPatch) -> None:
     pushes.push(a="".join(f"v{n} = {n}  # FAULT {n:032x}\n" for n in range(50)))
-    monkeypatch.setattr(onward, "_CLAIMS", 20)
+    monkeypatch.setattr(carry_over, "_CLAIMS", 20)
     pushes.judge()
     assert pushes.stage.last.review == "-"
     pushes.push(d="four = 4\n")

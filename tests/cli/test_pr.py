@@ -20,7 +20,7 @@ from histories_events import (
     write_event,
 )
 
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from conftest import Cli
@@ -47,7 +47,7 @@ def test_the_files_of_a_run(cli: Cli, feature: tuple[GitRepo, str, str]) -> None
     kept = {".lock", "events.jsonl", "files.sha256", "manifest.json"}
     assert {path.name for path in run.iterdir()} == {*FILES, *kept}
     manifest = json.loads((run / "manifest.json").read_text())
-    resources.validate(manifest, "manifest.schema.json", "manifest.json")
+    loader.validate(manifest, "manifest.schema.json", "manifest.json")
     ending = (manifest["pipeline_id"], manifest["status"], manifest["exit_code"])
     assert ending == ("pr", "failed", 1)
     assert manifest["summary"] == "findings: 1 finding"
@@ -57,7 +57,7 @@ def test_the_files_of_a_run(cli: Cli, feature: tuple[GitRepo, str, str]) -> None
     for folder in (run, run.parent, run.parent.parent, repo.path / ".runs"):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
     report = json.loads((run / "report.json").read_text())
-    resources.validate(report, "report.schema.json", "report.json")
+    loader.validate(report, "report.schema.json", "report.json")
     assert report["run_id"] == run.name
     assert (report["subject"]["base"], report["subject"]["head"]) == (base, head)
     assert (report["verdict"], report["subject"]["worktree"]) == ("findings", False)
@@ -152,7 +152,7 @@ def test_a_config_file_that_cannot_be_obeyed_is_reported(
     assert ended.stdout.count("::error title=") == ended.stdout.count(f"{stopped}::") == 1
     assert ended.stdout.count("not run, as above") == 2
     report = json.loads((out / "report.json").read_text())
-    resources.validate(report, "report.schema.json", "report.json")
+    loader.validate(report, "report.schema.json", "report.json")
     assert (report["verdict"], report["subject"]["head"]) == ("not_run", head)
     assert {part["verdict"] for part in report["parts"]} == {"not_run"}
     told = _outputs(output.read_text())
@@ -329,7 +329,7 @@ def test_a_hostile_pull_request_forges_nothing(cli: Cli, repo: GitRepo, tmp_path
     }  # fmt: skip
     run = next((repo.path / ".runs").glob("*/cli/*"))
     assert (run / "comment.md").read_text().count("<!-- rlm-ci:report -->") == 1
-    resources.validate(json.loads((run / "report.json").read_text()), "report.schema.json", "")
+    loader.validate(json.loads((run / "report.json").read_text()), "report.schema.json", "")
 
 
 def test_a_schedule_carries_no_change(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import histories_events as events
 import pytest
 
-from rlm_ci import changes
-from rlm_ci.cli import privileged
+from rlm_ci.change import change_set, privileged_events
 from rlm_ci.errors import CONFIG, ConfigError
-from rlm_ci.git import Repository, discover
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from histories import GitRepo
 
-    from rlm_ci.changes import ChangeSet
+    from rlm_ci.change.change_set import ChangeSet
 
 COMMIT = "1" * 40
 WORKFLOW_RUN = {"action": "completed", "workflow_run": {"head_sha": COMMIT, "event": "push"}}
@@ -56,25 +55,25 @@ def history(repo: GitRepo) -> dict[str, str]:
 
 def change_of(repo: os.PathLike[str], base: str, head: str, **fields: Any) -> ChangeSet:
     opened = Repository(*discover(os.fspath(repo)), os.environ)
-    return changes.from_range(opened, base, head, "test", **fields)
+    return change_set.from_range(opened, base, head, "test", **fields)
 
 
 def refusal(change: ChangeSet, event: str | None = "issue_comment") -> ConfigError | None:
     try:
-        privileged.refuse_checkout(change, event)
+        privileged_events.refuse_checkout(change, event)
     except ConfigError as error:
         return error
     return None
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("event", privileged.EVENTS)
+@pytest.mark.parametrize("event", privileged_events.EVENTS)
 @pytest.mark.parametrize("place", ["head", "first", "merged", "undone", "part", "follow"])
 def test_the_pull_requests_code_is_refused(
     repo: GitRepo, history: dict[str, str], place: str, event: str
 ) -> None:
     repo.checkout(history[place], detach=True)
-    pull_request = changes.PullRequest(events.NUMBER)
+    pull_request = change_set.PullRequest(events.NUMBER)
     found = change_of(repo, history["base"], history["head"], pull_request=pull_request)
     error = refusal(found, event)
     assert error is not None
@@ -90,7 +89,7 @@ def test_what_is_not_the_pull_requests_is_fine(
     repo: GitRepo, history: dict[str, str], place: str
 ) -> None:
     repo.checkout(history[place], detach=True)
-    for event in privileged.EVENTS:
+    for event in privileged_events.EVENTS:
         assert refusal(change_of(repo, history["base"], history["head"]), event) is None
 
 
@@ -153,7 +152,7 @@ def test_a_shallow_clone_needs_a_proof(
 def test_the_first_commit_of_all(repo: GitRepo) -> None:
     root = repo.write("a", "a").commit()
     opened = Repository(*discover(os.fspath(repo)), os.environ)
-    assert refusal(changes.from_commit(opened, root))
+    assert refusal(change_set.from_commit(opened, root))
 
 
 def test_a_change_of_the_working_tree_names_no_pull_request(repo: GitRepo) -> None:
@@ -161,7 +160,7 @@ def test_a_change_of_the_working_tree_names_no_pull_request(repo: GitRepo) -> No
     repo.write("a", "b")
     opened = Repository(*discover(os.fspath(repo)), os.environ)
     for trigger in ("index", "worktree"):
-        assert refusal(changes.from_local(opened, trigger)) is None
+        assert refusal(change_set.from_local(opened, trigger)) is None
 
 
 # ── which event it is ──
@@ -170,9 +169,9 @@ def test_a_change_of_the_working_tree_names_no_pull_request(repo: GitRepo) -> No
 @pytest.mark.parametrize("case", events.every_event(COMMIT, COMMIT))
 def test_the_event_by_its_name(case: str) -> None:
     name, payload = events.every_event(COMMIT, COMMIT)[case]
-    expected = name if name in privileged.EVENTS else None
-    assert privileged.event_of(name, payload) == expected
-    assert privileged.event_of(name) == expected
+    expected = name if name in privileged_events.EVENTS else None
+    assert privileged_events.event_of(name, payload) == expected
+    assert privileged_events.event_of(name) == expected
 
 
 @pytest.mark.parametrize(
@@ -189,13 +188,13 @@ def test_the_event_by_its_name(case: str) -> None:
     ],
 )
 def test_the_event_by_its_shape(payload: Mapping[str, Any] | None, expected: str | None) -> None:
-    assert privileged.event_of(None, payload) == expected
-    assert privileged.event_of("", payload) == expected
+    assert privileged_events.event_of(None, payload) == expected
+    assert privileged_events.event_of("", payload) == expected
 
 
 def test_another_payload_does_not_hide_the_event() -> None:
     """``--event`` with a pull request's payload, in a job that a comment started."""
     payload = events.pull_request(COMMIT, COMMIT)
-    assert privileged.event_of("pull_request_target", payload) == "pull_request_target"
-    assert privileged.event_of("issue_comment", payload) == "issue_comment"
-    assert privileged.event_of("push", events.issue_comment()) == "issue_comment"
+    assert privileged_events.event_of("pull_request_target", payload) == "pull_request_target"
+    assert privileged_events.event_of("issue_comment", payload) == "issue_comment"
+    assert privileged_events.event_of("push", events.issue_comment()) == "issue_comment"

@@ -13,7 +13,7 @@ import pyte.modes
 import pytest
 from recursion.solving_cases import solve
 
-from rlm_ci.cli.progress import Progress, duration
+from rlm_ci.console.progress import Progress, duration
 from rlm_ci.models import Completion
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from hub.plugin import github
 from hub.scene import BOT, NAME, NUMBER, READER
 from publishing.conftest import Stage, stage
 
-from rlm_ci import resources
-from rlm_ci.findings import Finding, Location, Severity, Usage
+from rlm_ci.report.findings import Finding, Location, Severity, Usage
+from rlm_ci.resources import loader
 
 __all__ = ["github", "stage"]
 
@@ -53,7 +53,7 @@ class Job:
     @property
     def written(self) -> dict[str, Any]:
         record: dict[str, Any] = json.loads((self.folder / "out" / "report.json").read_text())
-        resources.validate(record, "report.schema.json", "report.json")
+        loader.validate(record, "report.schema.json", "report.json")
         return record
 
     def report(self, *findings: Finding | int, **changed: Any) -> Path:

@@ -16,8 +16,8 @@ from hub.plugin import github
 from hub.scene import BOT, NAME, NUMBER
 from publishing.conftest import Stage, stage
 
-from rlm_ci.findings import Finding, Part, Report, Severity
-from rlm_ci.publishing.publication import Wishes
+from rlm_ci.github.posting.outcome import Wishes
+from rlm_ci.report.findings import Finding, Part, Report, Severity
 
 __all__ = ["github", "job", "stage"]
 

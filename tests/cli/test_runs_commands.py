@@ -21,7 +21,7 @@ from runs.conftest import Place
 from runs_stage import Stage
 from traces import eventually
 
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def test_a_run_is_listed_shown_and_waited_for(stage: Stage, made: Place) -> None
     assert {name: shown.pop(name) for name in ("manifest", "gone")} == {
         "manifest": f"{good.manifest.artifact_root}/manifest.json", "gone": False,
     }  # fmt: skip
-    resources.validate(shown, "manifest.schema.json", "status")
+    loader.validate(shown, "manifest.schema.json", "status")
     assert stage.cli("wait", good.id).code == 0
     assert stage.cli("wait", "latest").code == 3
     assert stage.cli("wait", "latest", "--format", "json").json()["exit_code"] == 3

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci import checks
-from rlm_ci.cli import slash
-from rlm_ci.cli.slash import Command
 from rlm_ci.errors import ConfigError
+from rlm_ci.pull_request import slash_grammar
+from rlm_ci.pull_request.slash_grammar import Command
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from rlm_ci.errors import ConfigError
     ],
 )  # fmt: skip
 def test_what_can_be_said(body: str, command: Command) -> None:
-    assert slash.parse(body) == command
+    assert slash_grammar.parse(body) == command
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_what_can_be_said(body: str, command: Command) -> None:
      "<!-- -->/rlm-ci check", "\ufeff/rlm-ci check", "//rlm-ci check"],
 )  # fmt: skip
 def test_what_is_no_command(body: str) -> None:
-    assert slash.parse(body) is None
+    assert slash_grammar.parse(body) is None
 
 
 @pytest.mark.parametrize("body", REFUSED)
 def test_what_cannot_be_said(body: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        slash.parse(body)
+        slash_grammar.parse(body)
     assert REFUSED[body] in refusal.value.what
     assert refusal.value.hint.startswith("commands are: /rlm-ci check [CHECK...], /rlm-ci review")
     assert len(str(refusal.value)) < 300
@@ -59,14 +59,14 @@ def test_what_cannot_be_said(body: str) -> None:
 @given(st.text(), st.sampled_from(["", " ", "/rlm-ci ", "/rlm-ci check ", OVERRIDE]))
 def test_nothing_but_the_grammar_comes_out(text: str, start: str) -> None:
     try:
-        command = slash.parse(start + text)
+        command = slash_grammar.parse(start + text)
     except ConfigError:
         return
     if command is None:
         assert not start.strip() or not text[:1].isspace()
         return
-    assert command.name in (slash.CHECK, slash.REVIEW, slash.OVERRIDE)
+    assert command.name in (slash_grammar.CHECK, slash_grammar.REVIEW, slash_grammar.OVERRIDE)
     assert set(command.checks) <= set(checks.names())
     assert command.reason.isprintable() or not command.reason.isascii()
     assert "\n" not in command.reason
-    assert len(command.reason) <= slash.LONGEST_REASON
+    assert len(command.reason) <= slash_grammar.LONGEST_REASON

@@ -11,14 +11,14 @@ from cli.slash_stage import NAME, NUMBER, OVERRIDE, QUICK, TOKEN, Stage, stage
 from hub import bodies
 from hub.state import ACTIONS_BOT
 
-from rlm_ci.cli import overrides, posting
-from rlm_ci.findings import Finding, Part, Report, Severity, Subject
-from rlm_ci.publishing import checkpoint
-from rlm_ci.publishing.checkpoint import Checkpoint, Override
-from rlm_ci.publishing.github import Client
-from rlm_ci.publishing.publication import Destination
-from rlm_ci.settings import Settings
-from rlm_ci.table import PROGRAM
+from rlm_ci.config.options import PROGRAM
+from rlm_ci.config.settings import Settings
+from rlm_ci.github.api.client import Client
+from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting.checkpoint import Checkpoint, Override
+from rlm_ci.github.posting.outcome import Destination
+from rlm_ci.pull_request import overrides, posting
+from rlm_ci.report.findings import Finding, Part, Report, Severity, Subject
 
 __all__ = ["stage"]
 

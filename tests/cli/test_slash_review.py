@@ -11,8 +11,8 @@ from cli.onward_stage import Critic, Pushes
 from cli.slash_stage import Stage, stage
 from llm.plugin import llm
 
-from rlm_ci.recursion.review import execution
-from rlm_ci.recursion.review.scratch import Scratch
+from rlm_ci.review.analyzers import execution
+from rlm_ci.review.analyzers.scratch_folder import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +100,7 @@ def test_the_next_push_goes_on_from_it(pushes: Pushes) -> None:
     pushes.say(ASK)
     pushes.stage.monkeypatch.undo()
     pushes.__post_init__()
-    pushes.stage.monkeypatch.setattr("rlm_ci.cli.posting.client", pushes.stage.quick)
+    pushes.stage.monkeypatch.setattr("rlm_ci.pull_request.posting.client", pushes.stage.quick)
     pushes.push(b="two = 3  # FAULT two\n")
     assert pushes.judge() == {"src/b.py"}
     assert pushes.faults == {"one", "two"}

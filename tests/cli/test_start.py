@@ -17,7 +17,7 @@ import pytest
 from runs_stage import Stage
 from traces import eventually, is_running, processes_of
 
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,10 +45,10 @@ def test_the_manifest_is_there_before_anything_is_said(stage: Stage) -> None:
     assert told["manifest"] == f"{told['artifact_root']}/manifest.json"
     assert told["status"] == "queued"
     manifest = stage.manifest(told["run_id"])
-    resources.validate(manifest, "manifest.schema.json", "manifest")
+    loader.validate(manifest, "manifest.schema.json", "manifest")
     assert manifest["parent_run_id"] == "p1"
     request = json.loads((stage.folder(told["run_id"]) / "request.json").read_text())
-    resources.validate(request, "request.schema.json", "request")
+    loader.validate(request, "request.schema.json", "request")
     assert request["goal"] == "go"
     assert stage.cli("wait", told["run_id"]).code == 0
     for path in stage.folder(told["run_id"]).rglob("*"):
@@ -372,8 +372,8 @@ def test_cancel_ends_a_run_and_all_of_its_processes(stage: Stage) -> None:
 
 def test_cancel_kills_what_does_not_listen(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped process cannot end by itself: after the grace it is killed with its tree."""
-    from rlm_ci.redaction import Redactor
-    from rlm_ci.runs import cancellation
+    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.runs import cancel
     from rlm_ci.runs import manifest as manifests
 
     monkeypatch.chdir(stage.repo)
@@ -384,7 +384,7 @@ def test_cancel_kills_what_does_not_listen(stage: Stage, monkeypatch: pytest.Mon
     holder = stage.holder(run_id)
     os.kill(holder, signal.SIGSTOP)
     folder = str(stage.folder(run_id))
-    done = cancellation.cancel(
+    done = cancel.cancel(
         folder, manifests.read(folder), redactor=Redactor({}), out=str(stage.repo.path / "out"),
         grace=0.3,
     )  # fmt: skip
@@ -434,7 +434,7 @@ def test_a_run_that_is_killed_again_and_again_comes_to_its_end(stage: Stage, rou
             kills += 1
             os.kill(json.loads(lock)["pid"], signal.SIGKILL)
         manifest = stage.manifest(run_id)
-        resources.validate(manifest, "manifest.schema.json", "manifest")
+        loader.validate(manifest, "manifest.schema.json", "manifest")
         if manifest["status"] == "succeeded":
             break
         assert manifest["status"] in ("queued", "in_progress")

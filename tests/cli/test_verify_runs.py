@@ -14,8 +14,9 @@ import pytest
 from run_edits import append, evidence_of, unseen
 from runs_stage import Stage
 
-from rlm_ci.runs import inventory, manifest, records
-from rlm_ci.runs.journal import replay
+from rlm_ci.runs import checksums, manifest
+from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal.journal import replay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,11 +80,11 @@ def test_every_byte_counts(stage: Stage, name: str) -> None:
 def forge(folder: Path) -> None:
     """Write the sums of a run anew, as somebody would who knows how."""
     run = manifest.read(str(folder))
-    sums = inventory.sum_up(str(folder), run)
+    sums = checksums.sum_up(str(folder), run)
     path = folder / "events.jsonl"
     found = list(replay(str(path)))
     found[-1]["payload"] |= sums
-    path.write_bytes(b"".join(map(records.to_line, found)))
+    path.write_bytes(b"".join(map(record_format.to_line, found)))
 
 
 def clean(report: dict[str, Any]) -> None:
@@ -161,14 +162,14 @@ def test_nobody_talks_it_out_of_making_it_again(stage: Stage) -> None:
     (folder / "manifest.json").write_text(json.dumps({**run, "exit_code": 8}))
     found = list(replay(str(events)))
     found[-1]["payload"] |= {"exit_code": 8, "version": "0.0.1"}
-    events.write_bytes(b"".join(map(records.to_line, found)))
+    events.write_bytes(b"".join(map(record_format.to_line, found)))
     fails(verified(stage, folder, forged=True))
     path.write_text(json.dumps(report))
     calls.unlink()
     fails(verified(stage, folder, forged=True))
     found[-1]["payload"].pop("rests_on")
     path.write_text(json.dumps(report))
-    events.write_bytes(b"".join(map(records.to_line, found)))
+    events.write_bytes(b"".join(map(record_format.to_line, found)))
     fails(verified(stage, folder, forged=True))
 
 
@@ -212,7 +213,7 @@ def test_a_run_of_an_older_version_is_not_called_whole(stage: Stage) -> None:
     found = list(replay(str(path)))
     for name in ("files", "manifest", "version", "rests_on"):
         del found[-1]["payload"][name]
-    path.write_bytes(b"".join(map(records.to_line, found)))
+    path.write_bytes(b"".join(map(record_format.to_line, found)))
     os.unlink(folder / "files.sha256")
     ended = stage.cli("verify", str(folder))
     assert ended.code == 1

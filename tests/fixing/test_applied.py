@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fixing.stage import BUG, MENDED
-from rlm_ci import resources
-from rlm_ci.loop.staging import STAGING
+from rlm_ci.resources import loader
+from rlm_ci.workspace.apply.staging import STAGING
 
 if TYPE_CHECKING:
     from fixing.stage import Stage
@@ -54,7 +54,7 @@ def test_an_agent_that_changes_nothing_on_a_green_tree(stage: Stage) -> None:
     assert "--allow-no-change" in ended.stdout
     assert (run.manifest["status"], run.manifest["status_detail"]) == ("failed", "no_change")
     assert (run.report["verdict"], run.report["parts"][0]["metrics"]["files"]) == ("incomplete", 0)
-    resources.validate(run.state, "state.schema.json", "state")
+    loader.validate(run.state, "state.schema.json", "state")
     for words in (("wait", run.id), ("resume", run.id), ("replay", run.id, "--check")):
         again = stage.cli(*words)
         assert again.code == (0 if "--check" in words else 3), again

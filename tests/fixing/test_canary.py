@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fixing.stage import BUG, MENDED, TEST
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from fixing.stage import Outcome, Stage
@@ -88,7 +88,7 @@ def test_tests_that_cannot_fail_any_more_are_no_fix(stage: Stage) -> None:
     assert stage.source() == BUG
     changed = run.text("rlm/canary-1/test_calc.py")
     assert re.search(r"add\(1, 2\) == \(?\d+", changed)
-    resources.validate(run.report, "report.schema.json", "report")
+    loader.validate(run.report, "report.schema.json", "report")
 
 
 @pytest.mark.full

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.git import Repository
-from rlm_ci.loop.conversion import converted
+from rlm_ci.git.repository import Repository
+from rlm_ci.workspace.git_filters import converted
 
 if TYPE_CHECKING:
     from histories import GitRepo

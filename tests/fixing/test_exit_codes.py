@@ -8,7 +8,7 @@ import pytest
 from llm.replies import busy, refusal
 
 from fixing.stage import BUG, MEND, STATE_KEYS, USELESS, Play, call, done, told_plainly, write
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from llm.replies import Reply
@@ -26,14 +26,14 @@ def busy_forever(number: int = 40) -> Play:
 
 def has_ended(run: Outcome, code: int, status: str) -> None:
     manifest = run.manifest
-    resources.validate(manifest, "manifest.schema.json", "manifest")
+    loader.validate(manifest, "manifest.schema.json", "manifest")
     assert (manifest["status"], manifest["exit_code"]) == ("failed" if code else "succeeded", code)
     assert manifest["completed_at"]
     assert set(run.state) == STATE_KEYS
     final = run.state["final"]
     assert (final["status"], final["exitCode"]) == (status, code)
     assert final["reason"]
-    resources.validate(run.report, "report.schema.json", "report")
+    loader.validate(run.report, "report.schema.json", "report")
 
 
 LIMITS = {

@@ -15,8 +15,8 @@ import pytest
 from runs.faults import strace
 
 from fixing.stage import BUG, MENDED, Child, Outcome, Stage, alike
-from rlm_ci import resources
 from rlm_ci.errors import OK, STORAGE
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -194,9 +194,9 @@ def require_whole(stage: Stage) -> None:
                 json.loads(path.read_text())
     for run in stage.runs():
         if (run.folder / "manifest.json").exists():
-            resources.validate(run.manifest, "manifest.schema.json", "manifest")
+            loader.validate(run.manifest, "manifest.schema.json", "manifest")
         if (run.folder / "report.json").exists():
-            resources.validate(run.report, "report.schema.json", "report")
+            loader.validate(run.report, "report.schema.json", "report")
     assert stage.source() in (BUG, MENDED)
     assert stage.repo.text("status", "--porcelain").strip() in ("", "M calc.py")
 

@@ -19,7 +19,7 @@ from fixing.stage import (
     alike,
     done,
 )
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,12 +41,12 @@ def test_a_failing_pytest_becomes_green(stage: Stage) -> None:
     assert stage.repo.text("diff", "--cached") == ""
 
     manifest = run.manifest
-    resources.validate(manifest, "manifest.schema.json", "manifest")
+    loader.validate(manifest, "manifest.schema.json", "manifest")
     assert (manifest["status"], manifest["exit_code"]) == ("succeeded", 0)
     assert manifest["sandbox"] == "bubblewrap"
     assert [step["status"] for step in manifest["commands"]] == ["succeeded"]
     for event in run.lines("events.jsonl"):
-        resources.validate(event, "event.schema.json", "event")
+        loader.validate(event, "event.schema.json", "event")
     events = [one["event"] for one in run.lines("events.jsonl")]
     assert [one for one in events if one != "progress"] == [
         "run_started", "step_started", "step_completed", "run_completed",
@@ -55,7 +55,7 @@ def test_a_failing_pytest_becomes_green(stage: Stage) -> None:
     calls = run.lines("calls.jsonl")
     assert [one["seq"] for one in calls] == list(range(1, len(calls) + 1))
     for one in calls:
-        resources.validate(one, "calls.schema.json", "call")
+        loader.validate(one, "calls.schema.json", "call")
 
     state = run.state
     assert set(state) == STATE_KEYS
@@ -69,7 +69,7 @@ def test_a_failing_pytest_becomes_green(stage: Stage) -> None:
         assert "[exit code" in run.text(one["validatorLogPath"])
 
     report = run.report
-    resources.validate(report, "report.schema.json", "report")
+    loader.validate(report, "report.schema.json", "report")
     assert (report["verdict"], report["run_id"]) == ("clean", run.id)
     assert report["usage"]["calls"] == len(stage.llm.completions) == len(run.facts()) == 5
     assert report["usage"]["prompt_tokens"] == stage.llm.bill.prompt_tokens

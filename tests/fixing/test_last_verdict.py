@@ -8,7 +8,7 @@ import pytest
 from llm.replies import refusal
 
 from fixing.stage import BUG, MEND, MENDED, USELESS, Play, done, told_plainly
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from llm.replies import Answer, Reply
@@ -147,7 +147,7 @@ def test_what_was_done_before_an_error_is_kept(stage: Stage) -> None:
     assert (run.final, run.state["final"]["exitCode"]) == ("error", 8)
     assert "notes.txt" in run.text("rlm/result.patch")
     report = run.report
-    resources.validate(report, "report.schema.json", "report")
+    loader.validate(report, "report.schema.json", "report")
     assert report["verdict"] == "incomplete"
     [part] = [one for one in report["parts"] if one["id"] == "rlm"]
     assert part["verdict"] == "incomplete"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fixing.stage import told_plainly
-from rlm_ci import resources
+from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
     from fixing.stage import Stage
@@ -58,7 +58,7 @@ def test_its_result_is_shown(stage: Stage) -> None:
     as_json = stage.rlm(*NONE, "--format", "json")
     record = as_json.json()
     del record["manifest"], record["gone"]
-    resources.validate(record, "manifest.schema.json", "rlm")
+    loader.validate(record, "manifest.schema.json", "rlm")
     assert (record["status"], record["summary"]) == ("succeeded", "all is well")
     assert stage.rlm(*NONE, "--format", "sarif").code == 2
     assert len(stage.runs()) == 2

@@ -9,8 +9,8 @@ from typing import Any
 
 from histories import GitRepo
 
-from rlm_ci.git import Repository, discover
-from rlm_ci.loop.workspace import Workspace
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.workspace.workspace import Workspace
 
 
 def opened(root: Path) -> Repository:

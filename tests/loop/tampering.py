@@ -5,17 +5,17 @@ from __future__ import annotations
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
-from rlm_ci.findings import Severity
-from rlm_ci.loop import tamper
-from rlm_ci.loop.outcomes import Outcomes
-from rlm_ci.loop.protection import Protection
-from rlm_ci.objects import Entry
-from rlm_ci.redaction import Redactor
+from rlm_ci.git.objects import Entry
+from rlm_ci.guard import guard
+from rlm_ci.guard.protected.protection import Protection
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report.findings import Severity
+from rlm_ci.validators.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.findings import Finding
+    from rlm_ci.report.findings import Finding
 
 #: A content, or (mode, content).
 Tree = dict[str, str | bytes | tuple[str, str]]
@@ -59,7 +59,7 @@ def judged(
     protection = Protection.of(base, objects.contents, validator)
     protection = protection.learning(outcomes or Outcomes(), base)
     redactor = Redactor({"AGENT": KEY}, ["AGENT"])
-    return list(tamper.compared(base, now, objects, protection, redactor))
+    return list(guard.compared(base, now, objects, protection, redactor))
 
 
 def rules(found: Iterable[Finding]) -> set[str]:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 from agent_workspaces import Folder
 
+from rlm_ci.agents import agent
+from rlm_ci.agents.agent import Assignment
+from rlm_ci.agents.autofix import Autofix
+from rlm_ci.agents.external import PROGRAMS, External, summary
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
-from rlm_ci.loop import agent
-from rlm_ci.loop.agent import Assignment
-from rlm_ci.loop.autofix import Autofix
-from rlm_ci.loop.external import PROGRAMS, External, summary
-from rlm_ci.loop.journalled import Journalled
+from rlm_ci.fix.step_records import Journalled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.loop.agent import Agent
+    from rlm_ci.agents.agent import Agent
 
 
 def external(name: str = "codex") -> Agent:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from agent_workspaces import Folder
 
+from rlm_ci.agents.agent import Assignment, Said
+from rlm_ci.agents.autofix import Autofix, Project, fixers
 from rlm_ci.errors import ConfigError
-from rlm_ci.loop.agent import Assignment, Said
-from rlm_ci.loop.autofix import Autofix, Project, fixers
 
 REAL = Path(sys.executable).parent
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from agent_workspaces import Folder
 
+from rlm_ci.agents.agent import Assignment, command_of
+from rlm_ci.agents.external import PROGRAMS, External
 from rlm_ci.errors import UnavailableError
-from rlm_ci.loop.agent import Assignment, command_of
-from rlm_ci.loop.external import PROGRAMS, External
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.findings import Severity
-from rlm_ci.loop import execution, tamper
-from rlm_ci.loop.canary.answers import Probed, Told
-from rlm_ci.loop.canary.probe import Canary
-from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Index, Outcome, Outcomes, lost
-from rlm_ci.process import Clipped
+from rlm_ci.canary.answers import Probed, Told
+from rlm_ci.canary.probe import Canary
+from rlm_ci.fix.verdict import validator_run
+from rlm_ci.guard import guard
+from rlm_ci.report.findings import Severity
+from rlm_ci.system.process import Clipped
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Index, Outcome, Outcomes, lost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -386,11 +387,11 @@ def test_a_test_whose_name_was_cut_away_is_not_probed() -> None:
 
 def test_of_many_tests_that_did_not_run_a_few_are_named() -> None:
     told = [
-        one.message for one in tamper.not_run([f"test_{number} did not run" for number in range(9)])
+        one.message for one in guard.not_run([f"test_{number} did not run" for number in range(9)])
     ]
     assert told[0] == "test_0 did not run"
     assert told[5:] == ["and 4 more tests did not run as before"]
 
 
 def test_no_line_of_a_long_output_is_left_out() -> None:
-    assert len(execution.printed(Clipped(b"FAIL: a\n" * 300_000))) == 300_000
+    assert len(validator_run.printed(Clipped(b"FAIL: a\n" * 300_000))) == 300_000

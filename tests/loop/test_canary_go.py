@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.loop.canary import go
-from rlm_ci.loop.canary.forms import (
+from rlm_ci.canary.forms import (
     ALTERED,
     IDLE,
     INVERTED,
@@ -22,6 +21,7 @@ from rlm_ci.loop.canary.forms import (
     Changed,
     UnreadableError,
 )
+from rlm_ci.canary.go import reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,8 +157,8 @@ def text_of(tests: dict[str, str]) -> str:
 
 
 def changed(text: str, form: str, seed: int = 0, *, plain: bool = False) -> Changed:
-    wanted = {one.name: form for one in go.tests("sums_test.go", text)}
-    return go.change("sums_test.go", text, wanted, random.Random(seed), plain=plain)
+    wanted = {one.name: form for one in reader.tests("sums_test.go", text)}
+    return reader.change("sums_test.go", text, wanted, random.Random(seed), plain=plain)
 
 
 def run(folder: Path, code: str, text: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -195,12 +195,12 @@ def check_reversed(folder: Path, text: str, form: str, *, seed: int = 0, plain: 
 @needs_go
 def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
     text = text_of(ALTERABLE | OTHERS)
-    names = {one.name: one.claims for one in go.tests("sums_test.go", text)}
+    names = {one.name: one.claims for one in reader.tests("sums_test.go", text)}
     assert list(names) == [*ALTERABLE, *OTHERS]
     assert names["TestInit"] == 2
     assert names["TestHelper"] == 1
     wanted = {name: [ALTERED, INVERTED, REWORDED][number % 3] for number, name in enumerate(names)}
-    made = go.change("sums_test.go", text, wanted, random.Random(1))
+    made = reader.change("sums_test.go", text, wanted, random.Random(1))
     ends, printed = run(tmp_path, CODE, made.text)
     for name, one in made.made.items():
         assert ends[name] == ("pass" if one.form == REWORDED else "fail"), (name, made.text)
@@ -271,7 +271,7 @@ func ExampleParse() { fmt.Println("compiled only") }
 @pytest.mark.full
 @needs_go
 def test_examples_are_judged_by_their_output(tmp_path: Path) -> None:
-    assert [one.name for one in go.tests("sums_test.go", EXAMPLE)] == ["ExampleAdd"]
+    assert [one.name for one in reader.tests("sums_test.go", EXAMPLE)] == ["ExampleAdd"]
     check_reversed(tmp_path, EXAMPLE, INVERTED, plain=False)
     made = changed(EXAMPLE, REWORDED)
     assert run(tmp_path, CODE, made.text)[0] == {"ExampleAdd": "pass"}
@@ -287,10 +287,10 @@ def test_lines_stay() -> None:
 
 
 def test_a_file_without_tests_has_none() -> None:
-    assert go.tests("a_test.go", "package a\n\nfunc Testing() {}\n") == []
+    assert reader.tests("a_test.go", "package a\n\nfunc Testing() {}\n") == []
 
 
 @pytest.mark.parametrize("text", ["\0", "package", "func TestX(t *testing.T) {", "(" * 900])
 def test_what_is_no_go_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError, match=r"a_test\.go"):
-        go.tests("a_test.go", text)
+        reader.tests("a_test.go", text)

@@ -12,21 +12,13 @@ from typing import TYPE_CHECKING
 import node_packages
 import pytest
 
-from rlm_ci.loop.canary import javascript
-from rlm_ci.loop.canary.forms import (
-    ALTERED,
-    IDLE,
-    INVERTED,
-    REACHED,
-    REWORDED,
-    STOPPED,
-    UnreadableError,
-)
+from rlm_ci.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED, UnreadableError
+from rlm_ci.canary.javascript import reader
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.loop.canary.forms import Made
+    from rlm_ci.canary.forms import Made
 
 FORMS = (ALTERED, INVERTED, REWORDED, STOPPED, REACHED, IDLE)
 #: What is under test; a wrong one where WRONG is set.
@@ -99,10 +91,10 @@ def made(
     name: str, text: str, form: str, *, seed: int = 0, plain: bool = False
 ) -> tuple[str, dict[str, Made]]:
     """The text with every test in a form; it can still be read, with the same tests."""
-    found = [one.name for one in javascript.tests(name, text)]
+    found = [one.name for one in reader.tests(name, text)]
     chance = random.Random(seed)
-    changed = javascript.change(name, text, dict.fromkeys(found, form), chance, plain=plain)
-    assert [one.name for one in javascript.tests(name, changed.text)] == found
+    changed = reader.change(name, text, dict.fromkeys(found, form), chance, plain=plain)
+    assert [one.name for one in reader.tests(name, changed.text)] == found
     assert {*changed.made} == {*found}
     return changed.text, changed.made
 
@@ -291,9 +283,7 @@ regex.test(text); on('click', () => {}); jest.mock('./a', () => {})
 
 
 def test_names_are_as_in_outcomes_and_what_is_computed_is_a_star() -> None:
-    assert [
-        (one.name, one.line, one.end, one.claims) for one in javascript.tests("a.js", NAMES)
-    ] == [
+    assert [(one.name, one.line, one.end, one.claims) for one in reader.tests("a.js", NAMES)] == [
         ("of tape", 2, 2, 1),
         ("it's é::a * c::x*z", 4, 4, 0),
         ("it's é::row * of *::same", 5, 5, 0),
@@ -305,23 +295,23 @@ def test_names_are_as_in_outcomes_and_what_is_computed_is_a_star() -> None:
 
 
 def test_only_what_is_asked_for_changes() -> None:
-    changed = javascript.change("a.js", NAMES, {"of tape": ALTERED}, random.Random(1))
+    changed = reader.change("a.js", NAMES, {"of tape": ALTERED}, random.Random(1))
 
     [word] = changed.made["of tape"].tokens
     assert changed.text == NAMES.replace("t.equal(1, 1,", f"t.equal(1, {word},")
     crlf = NAMES.replace("\n", "\r\n")
-    assert javascript.change("a.js", crlf, {}, random.Random(1)).text == crlf
+    assert reader.change("a.js", crlf, {}, random.Random(1)).text == crlf
 
 
 @pytest.mark.parametrize("name", ["a.js", "a.ts", "a.tsx"])
 @pytest.mark.parametrize("text", ["test('x', () => {", "\0", "(" * 5000, "a.b()" * 9 + "\udcff("])
 def test_what_is_no_code_is_an_error(name: str, text: str) -> None:
     with pytest.raises(UnreadableError, match=name):
-        javascript.tests(name, text)
+        reader.tests(name, text)
 
 
 def test_tests_of_types_do_not_run() -> None:
     text = "test('x', () => { expectTypeOf(f).returns.toBeString() })\n"
-    assert javascript.tests("f.test.ts", text)
+    assert reader.tests("f.test.ts", text)
     with pytest.raises(UnreadableError, match="types"):
-        javascript.tests("f.test-d.ts", text)
+        reader.tests("f.test-d.ts", text)

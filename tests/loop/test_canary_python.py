@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.loop.canary import forms, python
-from rlm_ci.loop.canary.forms import UnreadableError
+from rlm_ci.canary import forms
+from rlm_ci.canary.forms import UnreadableError
+from rlm_ci.canary.python import reader
 
 SHOP = """
 class Error(Exception): pass
@@ -214,13 +215,13 @@ def run(
 
 def names(runner: str) -> set[str]:
     """All tests of a suite as its runner names them."""
-    own = [test.name for test in python.tests("test_shop.py", SUITES[runner])]
+    own = [test.name for test in reader.tests("test_shop.py", SUITES[runner])]
     return {name.replace("Base::", "TestOne::") for name in own}
 
 
 def changed(runner: str, form: str, seed: int, *, plain: bool) -> forms.Changed:
     wanted = dict.fromkeys(sorted(names(runner)), form)
-    made = python.change("test_shop.py", SUITES[runner], wanted, random.Random(seed), plain=plain)
+    made = reader.change("test_shop.py", SUITES[runner], wanted, random.Random(seed), plain=plain)
     assert made.made.keys() == wanted.keys()
     assert made.text != SUITES[runner]
     return made
@@ -276,6 +277,6 @@ def test_an_object_equal_to_everything_passes_where_it_must_not(
 )
 def test_what_is_no_python_is_unreadable(text: str) -> None:
     with pytest.raises(UnreadableError):
-        python.tests("test_x.py", text)
+        reader.tests("test_x.py", text)
     with pytest.raises(UnreadableError):
-        python.change("test_x.py", text, {"test_x": forms.ALTERED}, random.Random(1))
+        reader.change("test_x.py", text, {"test_x": forms.ALTERED}, random.Random(1))

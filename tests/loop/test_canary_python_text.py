@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.loop.canary import forms, python
-from rlm_ci.loop.canary.python_source import Source, Words
-from rlm_ci.loop.canary.python_writing import Writer
+from rlm_ci.canary import forms
+from rlm_ci.canary.python import reader
+from rlm_ci.canary.python.source import Source, Words
+from rlm_ci.canary.python.writing import Writer
 
 FORMS = (
     forms.ALTERED, forms.INVERTED, forms.REWORDED, forms.STOPPED, forms.REACHED, forms.IDLE,
@@ -89,8 +90,8 @@ def test_last(): return'''
 
 
 def changed(text: str, form: str, seed: int = 1, *, plain: bool = False) -> forms.Changed:
-    wanted = {test.name: form for test in python.tests("test_x.py", text)}
-    made = python.change("test_x.py", text, wanted, random.Random(seed), plain=plain)
+    wanted = {test.name: form for test in reader.tests("test_x.py", text)}
+    made = reader.change("test_x.py", text, wanted, random.Random(seed), plain=plain)
     assert made.made.keys() == wanted.keys()
     return made
 
@@ -113,11 +114,11 @@ def test_every_layout_stays_python(newline: str, mark: str) -> None:
 def test_other_tests_and_their_lines_stay() -> None:
     """A test is given blank lines behind it for those that it has more."""
     before = TORTURE.split("\n")
-    for test in python.tests("test_x.py", TORTURE):
+    for test in reader.tests("test_x.py", TORTURE):
         for form in FORMS:
             for seed in range(3):
                 wanted, chance = {test.name: form}, random.Random(seed)
-                after = python.change("test_x.py", TORTURE, wanted, chance).text.split("\n")
+                after = reader.change("test_x.py", TORTURE, wanted, chance).text.split("\n")
                 assert after[: test.line - 1] == before[: test.line - 1]
                 if before[test.end : test.end + 2] == ["", ""]:
                     rest = before[test.end + 2 :]
@@ -148,17 +149,17 @@ def describe_x():
 def check_y(): assert f() == 1
 def testz(): pass
 """
-    found = python.tests("test_x.py", text)
+    found = reader.tests("test_x.py", text)
     assert [(test.name, test.line, test.end, test.claims) for test in found] == [
         ("TestA::test_shared", 3, 3, 1), ("TestB::test_many", 7, 8, 1), ("testz", 12, 12, 0),
     ]  # fmt: skip
     told = ["describe_x::it_works", "check_y", "TestB::test_shared", "TestB::test_many_0_a", "no"]
-    found = python.tests("test_x.py", text, told)
+    found = reader.tests("test_x.py", text, told)
     assert [test.name for test in found] == [
         "TestB::test_shared", "TestB::test_many_0_a", "describe_x::it_works", "check_y",
     ]  # fmt: skip
     wanted = dict.fromkeys(told, forms.ALTERED) | {"TestA::test_shared": forms.IDLE}
-    made = python.change("test_x.py", text, wanted, random.Random(1)).made
+    made = reader.change("test_x.py", text, wanted, random.Random(1)).made
     assert made.keys() == {*told, "TestA::test_shared"} - {"no"}
     assert made["TestA::test_shared"] == made["TestB::test_shared"]  # one function, one form
 
@@ -205,10 +206,10 @@ def test_a_test_of_a_mixin_has_the_names_of_its_heirs() -> None:
         "class Sums:\n    def test_sum(self): self.assertEqual(f(), 1)\n"
         "class A(Sums, unittest.TestCase): pass\nclass B(Sums, unittest.TestCase): pass\n"
     )
-    found = python.tests("test_x.py", text)
+    found = reader.tests("test_x.py", text)
     assert [test.name for test in found] == ["A::test_sum", "B::test_sum"]
     wanted = {test.name: forms.INVERTED for test in found}
-    made = python.change("test_x.py", text, wanted, random.Random(1)).made
+    made = reader.change("test_x.py", text, wanted, random.Random(1)).made
     assert made["A::test_sum"] == made["B::test_sum"]
 
 
@@ -218,7 +219,7 @@ def test_a_reversed_raise_looks_at_what_is_raised(seed: int, *, plain: bool) -> 
     """Whatever became of ``pytest.raises``: with no exception, the reversal passes."""
     text = "def test_x():\n    with raises(ValueError):\n        product()\n"
     chance = random.Random(seed)
-    made = python.change("test_x.py", text, {"test_x": forms.INVERTED}, chance, plain=plain)
+    made = reader.change("test_x.py", text, {"test_x": forms.INVERTED}, chance, plain=plain)
     scope: dict[str, Any] = {"product": lambda: None}
     exec(made.text, scope)
     scope["test_x"]()
@@ -233,7 +234,7 @@ def test_a_reversed_call_of_unittest_looks_at_its_values(seed: int, *, plain: bo
     """Whatever became of ``assertEqual``: with another value, the reversal passes."""
     text = "def test_x(self):\n    self.assertEqual(product(), 3)\n"
     chance = random.Random(seed)
-    made = python.change("test_x.py", text, {"test_x": forms.INVERTED}, chance, plain=plain)
+    made = reader.change("test_x.py", text, {"test_x": forms.INVERTED}, chance, plain=plain)
     scope: dict[str, Any] = {"product": lambda: 4}
     exec(made.text, scope)
     scope["test_x"](None)
@@ -286,11 +287,11 @@ def test_all_tests_of_others_can_be_changed(pattern: str) -> None:
     for path in library(pattern):
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
         try:
-            names = [test.name for test in python.tests(path.name, text)]
+            names = [test.name for test in reader.tests(path.name, text)]
         except forms.UnreadableError:
             continue
         for turn in range(3):
             wanted = {name: FORMS[(at + turn) % 3] for at, name in enumerate(names)}
-            made = python.change(path.name, text, wanted, random.Random(turn), plain=turn == 1)
+            made = reader.change(path.name, text, wanted, random.Random(turn), plain=turn == 1)
             lost += [f"{path.name}: {name}" for name in wanted if name not in made.made]
     assert len(lost) < 5, lost

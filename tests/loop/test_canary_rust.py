@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.loop.canary import rust
-from rlm_ci.loop.canary.forms import (
+from rlm_ci.canary.forms import (
     ALTERED,
     IDLE,
     INVERTED,
@@ -23,6 +22,7 @@ from rlm_ci.loop.canary.forms import (
     Changed,
     UnreadableError,
 )
+from rlm_ci.canary.rust import reader
 
 #: A machine without Rust reads its files all the same.
 needs_rust = pytest.mark.skipif(not shutil.which("cargo"), reason="there is no Rust")
@@ -172,8 +172,8 @@ def text_of(code: str, tests: str) -> str:
 
 
 def changed(text: str, form: str, seed: int = 0, *, plain: bool = False) -> Changed:
-    wanted = {one.name: form for one in rust.tests("src/lib.rs", text)}
-    return rust.change("src/lib.rs", text, wanted, random.Random(seed), plain=plain)
+    wanted = {one.name: form for one in reader.tests("src/lib.rs", text)}
+    return reader.change("src/lib.rs", text, wanted, random.Random(seed), plain=plain)
 
 
 def run(folder: Path, text: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -210,11 +210,11 @@ def check_reversed(folder: Path, text: str, form: str, *, plain: bool) -> Change
 @needs_rust
 def test_claims_are_reversed_and_taken_apart(tmp_path: Path) -> None:
     text = text_of(CODE, ALTERABLE + OTHERS)
-    names = {one.name: one.claims for one in rust.tests("src/lib.rs", text)}
+    names = {one.name: one.claims for one in reader.tests("src/lib.rs", text)}
     assert names["tests::holds"] == 2
     assert names["tests::helped"] == 1
     wanted = {name: [ALTERED, INVERTED, REWORDED][number % 3] for number, name in enumerate(names)}
-    made = rust.change("src/lib.rs", text, wanted, random.Random(1))
+    made = reader.change("src/lib.rs", text, wanted, random.Random(1))
     ends, printed = run(tmp_path, made.text)
     for name, one in made.made.items():
         assert ends[name] == ("ok" if one.form == REWORDED else "FAILED"), (name, made.text)
@@ -266,17 +266,17 @@ def test_lines_stay() -> None:
 
 def test_names_have_the_modules_of_the_file_and_a_star_for_cases() -> None:
     text = "mod a { mod b { #[tokio::test] async fn c() {} } }\n#[rstest]\n#[case(1)]\nfn d() {}\n"
-    assert [one.name for one in rust.tests("src/a.rs", text)] == ["a::b::c", "d::*"]
+    assert [one.name for one in reader.tests("src/a.rs", text)] == ["a::b::c", "d::*"]
 
 
 def test_a_file_without_tests_has_none() -> None:
-    assert rust.tests("a.rs", "#[cfg(test)]\nfn test() {}\n") == []
+    assert reader.tests("a.rs", "#[cfg(test)]\nfn test() {}\n") == []
 
 
 @pytest.mark.parametrize("text", ["\0", "fn", "#[test] fn a() {", "(" * 900])
 def test_what_is_no_rust_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError, match=r"a\.rs"):
-        rust.tests("a.rs", text)
+        reader.tests("a.rs", text)
 
 
 PRODUCT = """\
@@ -319,14 +319,14 @@ def test_the_tests_of_the_start_are_restored(old: str, new: str) -> None:
     """The code stays as it is in the result."""
     assert PRODUCT.count(old) == 1
     changed = PRODUCT.replace(old, new).replace("-> i32 { a }", "-> i32 { a + 1 }")
-    made = rust.restored(PRODUCT, changed)
+    made = reader.restored(PRODUCT, changed)
     assert made is not None
     right = PRODUCT.replace("-> i32 { a }", "-> i32 { a + 1 }")
     assert made.split() == right.split()
-    assert rust.restored(PRODUCT, made) == made
+    assert reader.restored(PRODUCT, made) == made
 
 
 def test_tests_whose_place_is_gone_cannot_be_restored() -> None:
-    assert rust.restored(PRODUCT, PRODUCT.replace("impl Point", "impl Other")) is None
-    assert rust.restored(PRODUCT, "fn add( {") is None
-    assert rust.restored(PRODUCT, f"#![cfg(test)]\n{PRODUCT}") is None
+    assert reader.restored(PRODUCT, PRODUCT.replace("impl Point", "impl Other")) is None
+    assert reader.restored(PRODUCT, "fn add( {") is None
+    assert reader.restored(PRODUCT, f"#![cfg(test)]\n{PRODUCT}") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.loop import commanded
+from rlm_ci.guard.protected import command_files
 
 FILES = frozenset((
     "check.sh", "check.py", "tools/check", "tools/check.py", "ci/lint.toml", "setup.js",
@@ -43,16 +43,16 @@ READ = (
 
 @pytest.mark.parametrize("command", NAMED)
 def test_what_a_command_runs_or_obeys_is_found(command: str) -> None:
-    assert commanded.named(command, FILES) == NAMED[command]
+    assert command_files.named(command, FILES) == NAMED[command]
 
 
 @pytest.mark.parametrize("command", READ)
 def test_what_a_command_only_reads_is_free(command: str) -> None:
-    assert commanded.named(command, FILES) == frozenset()
+    assert command_files.named(command, FILES) == frozenset()
 
 
 @pytest.mark.parametrize(
     "text", ["'" * 9000, "sh -c " * 3000, "$(" * 5000, "a\\\n" * 5000, "sh x;" * 5000, "\0"]
 )
 def test_a_command_meant_to_hurt_is_survived(text: str) -> None:
-    assert commanded.named(text, FILES) == frozenset()
+    assert command_files.named(text, FILES) == frozenset()

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci import errors
-from rlm_ci.loop.command import SHELL, Command, finder
-from rlm_ci.loop.detection import (
+from rlm_ci.system.command_line import SHELL, Command, finder
+from rlm_ci.text.printable import printable
+from rlm_ci.validators.detect import (  # fmt: skip
     LIMIT,
     Candidate,
     Detection,
@@ -22,8 +23,7 @@ from rlm_ci.loop.detection import (
     choose,
     detect,
     select,
-)  # fmt: skip
-from rlm_ci.texts import printable
+)
 
 CASES = sorted((Path(__file__).parent / "cases" / "detection").glob("*.json"))
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import LimitError
-from rlm_ci.findings import Finding, Severity
-from rlm_ci.loop.engine import Acted, Judged, Terms, run
+from rlm_ci.fix.loop import Acted, Judged, Terms, run
+from rlm_ci.report.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

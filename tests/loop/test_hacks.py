@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from loop.tampering import judged
 
-from rlm_ci.findings import Severity
-from rlm_ci.loop.hacks import EQUAL, EXIT, PATCHED, added
+from rlm_ci.guard.known_hacks import EQUAL, EXIT, PATCHED, added
+from rlm_ci.report.findings import Severity
 
 #: A file, what is new in it, and the rule that tells of it.
 HACKS: dict[str, tuple[str, str, str]] = {

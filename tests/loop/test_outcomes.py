@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.loop.outcomes import FAILED, PASSED, Index, Outcome, Outcomes, lost
-from rlm_ci.loop.outputs import outcomes
+from rlm_ci.validators.outcomes import FAILED, PASSED, Index, Outcome, Outcomes, lost
+from rlm_ci.validators.parsers import outcomes
 
 #: A place and a name as they are told; a path and a name of a test that they belong to, or not.
 CASES = [

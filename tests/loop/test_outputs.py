@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.findings import Severity
-from rlm_ci.loop import outputs
-from rlm_ci.loop.outputs._printout import LONGEST_MESSAGE, MOST_FINDINGS, Printout
-from rlm_ci.loop.transcript import transcribe
-from rlm_ci.process import Clipped
-from rlm_ci.texts import printable
+from rlm_ci.report.findings import Severity
+from rlm_ci.system.process import Clipped
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import parsers
+from rlm_ci.validators.parsers._output import LONGEST_MESSAGE, MOST_FINDINGS, Printout
 
 CASES = Path(__file__).parent / "cases" / "outputs"
 NAMES = sorted(path.stem for path in CASES.glob("*.json"))
@@ -40,7 +40,7 @@ def case(name: str) -> tuple[tuple[str, ...], dict[str, Any]]:
     return lines_of((CASES / f"{name}.txt").read_bytes()), record
 
 
-def told(reading: outputs.Reading) -> dict[str, Any]:
+def told(reading: parsers.Reading) -> dict[str, Any]:
     """A reading in the form of a case."""
     return {
         "findings": [
@@ -63,7 +63,7 @@ def told(reading: outputs.Reading) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_real_output(name: str) -> None:
     lines, wanted = case(name)
-    reading = outputs.read(lines, wanted["root"], set(wanted["files"]).__contains__)
+    reading = parsers.read(lines, wanted["root"], set(wanted["files"]).__contains__)
     assert told(reading) == {key: wanted[key] for key in ("findings", "tallies")}
 
 
@@ -71,14 +71,14 @@ def test_a_real_output(name: str) -> None:
 def test_the_same_output_in_colour_and_with_the_line_ends_of_windows(name: str) -> None:
     lines, wanted = case(name)
     dressed = "".join(f"\x1b[1;31m{line}\x1b[0m\x1b[K\r\n" for line in lines).encode()
-    reading = outputs.read(lines_of(dressed), wanted["root"], set(wanted["files"]).__contains__)
+    reading = parsers.read(lines_of(dressed), wanted["root"], set(wanted["files"]).__contains__)
     assert told(reading) == {key: wanted[key] for key in ("findings", "tallies")}
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "outcomes" in case(name)[1]])
 def test_how_each_test_ended(name: str) -> None:
     lines, wanted = case(name)
-    told = outputs.outcomes(lines, wanted["root"])
+    told = parsers.outcomes(lines, wanted["root"])
     rows = [(one.state, one.place, one.name, one.case, one.message[:100]) for one in told.tests]
     assert [" | ".join(row) for row in rows] == wanted["outcomes"]
     assert told.complete == wanted["complete"]
@@ -92,8 +92,8 @@ def test_a_second_run_tells_of_its_tests_as_well(name: str) -> None:
     def renamed(text: str) -> str:
         return re.sub(r"adds|fails|works|top |test/", r"other-\g<0>", text)
 
-    first = outputs.outcomes(lines, wanted["root"])
-    both = outputs.outcomes([*lines, *map(renamed, lines)], wanted["root"])
+    first = parsers.outcomes(lines, wanted["root"])
+    both = parsers.outcomes([*lines, *map(renamed, lines)], wanted["root"])
     assert both.complete
     told = {(one.state, one.name) for one in both.tests}
     assert told == {
@@ -108,7 +108,7 @@ def test_every_family_has_a_case() -> None:
         for name in NAMES
         for one in case(name)[1]["findings"]
     }  # fmt: skip
-    assert {outputs.load(name).TOOL for name in outputs.names()} <= tools
+    assert {parsers.load(name).TOOL for name in parsers.names()} <= tools
     assert len(NAMES) > 30
 
 
@@ -118,7 +118,7 @@ def test_every_rule_is_explained() -> None:
         re.findall(r"^\| `(validator/[a-z-]+)`", document.read_text("utf-8"), re.MULTILINE)
     )
     sources = "".join(
-        path.read_text("utf-8") for path in Path(outputs.__file__).parent.glob("*.py")
+        path.read_text("utf-8") for path in Path(parsers.__file__).parent.glob("*.py")
     )
     found = {one["rule"] for name in NAMES for one in case(name)[1]["findings"]}
     assert found <= explained
@@ -165,10 +165,10 @@ def test_a_line_that_is_none_leaves_the_file(line: str) -> None:
 
 
 def test_a_path_outside_stays_in_the_message() -> None:
-    reading = outputs.read(["/etc/x.py:3: error: bad  [misc]"], ROOT, lambda _: True)
+    reading = parsers.read(["/etc/x.py:3: error: bad  [misc]"], ROOT, lambda _: True)
     (one,) = reading.findings
     assert one.evidence == ()
-    reading = outputs.read(["panic: in /etc/x.go:3", "FAIL\tpkg\t0.1s"], ROOT, lambda _: True)
+    reading = parsers.read(["panic: in /etc/x.go:3", "FAIL\tpkg\t0.1s"], ROOT, lambda _: True)
     assert "/etc/x.go:3" in reading.findings[0].message
 
 
@@ -180,13 +180,13 @@ def test_names_without_end_are_not_looked_up_without_end() -> None:
         asked.append(path)
         return True
 
-    reading = outputs.read(lines, ROOT, exists)
+    reading = parsers.read(lines, ROOT, exists)
     assert len(reading.findings) == MOST_FINDINGS
     assert len(asked) <= 5000
 
 
 def test_a_long_message_is_cut() -> None:
-    (one,) = outputs.read([f"a.py:1: error: {'x' * 100_000}"], ROOT, lambda _: True).findings
+    (one,) = parsers.read([f"a.py:1: error: {'x' * 100_000}"], ROOT, lambda _: True).findings
     assert len(one.message) == LONGEST_MESSAGE
 
 
@@ -199,7 +199,7 @@ def test_a_parameter_may_hold_what_parts_a_row() -> None:
         "FAILED tests/test_a.py::test_x[a - b] - assert 1 == 2",
         "=== 1 failed in 0.1s ===",
     ]
-    (one,) = outputs.read(lines, ROOT, {"tests/test_a.py"}.__contains__).findings
+    (one,) = parsers.read(lines, ROOT, {"tests/test_a.py"}.__contains__).findings
     assert one.subject == "tests/test_a.py::test_x[a - b]"
     assert one.message.endswith("assert 1 == 2")
 
@@ -210,7 +210,7 @@ def test_tests_of_one_name_in_two_files_keep_their_tracebacks() -> None:
         lines += ["___ test_x ___", f"E   assert '{name}'", "", f"tests/test_{name}.py:5: Error"]
     lines += ["=== short test summary info ==="]
     lines += [f"FAILED tests/test_{name}.py::test_x - assert" for name in ("a", "b")]
-    found = outputs.read(lines, ROOT, lambda _: True).findings
+    found = parsers.read(lines, ROOT, lambda _: True).findings
     assert [(one.evidence[0].path, one.message[-3:]) for one in found] == [
         ("tests/test_a.py", "'a'"), ("tests/test_b.py", "'b'"),
     ]  # fmt: skip
@@ -218,15 +218,15 @@ def test_tests_of_one_name_in_two_files_keep_their_tracebacks() -> None:
 
 def test_words_that_look_like_another_tool_are_left_alone() -> None:
     harmless = ["ok  \texample.com/shop\t0.1s", "okay", "FAILED to connect", "error: retrying"]
-    reading = outputs.read(harmless, ROOT, lambda _: True)
+    reading = parsers.read(harmless, ROOT, lambda _: True)
     assert [one.source for one in reading.findings] == ["analyzer:rustc"]
     assert dict(reading.tallies).keys() == {"go"}
 
 
 def test_make_is_idle_only_where_it_says_nothing_else() -> None:
     idle = "make[1]: Nothing to be done for 'all'."
-    assert dict(outputs.read([idle], ROOT, bool).tallies)
-    assert not outputs.read([idle, "cc -c a.c"], ROOT, bool).tallies
+    assert dict(parsers.read([idle], ROOT, bool).tallies)
+    assert not parsers.read([idle, "cc -c a.c"], ROOT, bool).tallies
 
 
 # -- hostile outputs ----------------------------------------------------------------------------
@@ -249,7 +249,7 @@ hostile_line = st.one_of(
 @given(st.lists(hostile_line, max_size=40), st.booleans())
 def test_no_output_breaks_a_parser_or_leads_outside(lines: list[str], exists: bool) -> None:
     data = "\n".join(lines).encode("utf-8", "surrogatepass")
-    reading = outputs.read(lines_of(data), ROOT, lambda _: exists)
+    reading = parsers.read(lines_of(data), ROOT, lambda _: exists)
     for one in reading.findings:
         assert one.rule.startswith("validator/")
         assert one.severity in (Severity.HIGH, Severity.MEDIUM)
@@ -259,7 +259,7 @@ def test_no_output_breaks_a_parser_or_leads_outside(lines: list[str], exists: bo
         for place in one.evidence:
             assert not place.path.startswith(("/", "../"))
             assert ".." not in place.path.split("/")
-    told = outputs.outcomes(lines_of(data), ROOT)
+    told = parsers.outcomes(lines_of(data), ROOT)
     assert all(one.state in ("passed", "failed", "skipped") for one in told.tests)
     for _, tally in reading.tallies:
         assert tally.passed >= 0
@@ -280,8 +280,8 @@ BEGINNINGS = (
 def everything_of(printout: Printout) -> int:
     """How much all parsers find, with nothing bounded for them."""
     found = 0
-    for name in outputs.names():
-        family = outputs.load(name)
+    for name in parsers.names():
+        family = parsers.load(name)
         found += sum(1 for _ in family.parse(printout))
         if hasattr(family, "tally"):
             family.tally(printout)
@@ -298,7 +298,7 @@ def test_a_line_that_repeats_itself_takes_the_time_of_any_other(piece: str) -> N
     # second, work that grows with the square of it hours, which the timeout tells.
     printout = Printout((), ROOT, lambda _: True)
     printout.lines = tuple(f"{start}{piece * (100_000 // len(piece))}x" for start in BEGINNINGS)
-    assert everything_of(printout) <= len(BEGINNINGS) * len(outputs.names())
+    assert everything_of(printout) <= len(BEGINNINGS) * len(parsers.names())
 
 
 @pytest.mark.full

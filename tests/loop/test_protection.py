@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.loop.outcomes import PASSED, Outcome, Outcomes
-from rlm_ci.loop.protection import Protection, holding
-from rlm_ci.objects import Entry
+from rlm_ci.git.objects import Entry
+from rlm_ci.guard.protected.protection import Protection, holding
+from rlm_ci.validators.outcomes import PASSED, Outcome, Outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,12 +11,12 @@ import pytest
 from loop.spaces import held, workspace
 from strangers import closed_copy, holds_for_nobody, needs_root
 
-from rlm_ci.loop.workspace import Workspace
+from rlm_ci.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from histories import GitRepo
 
-    from rlm_ci.git import Repository
+    from rlm_ci.git.repository import Repository
 
 
 @needs_root

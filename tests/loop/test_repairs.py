@@ -7,7 +7,7 @@ import json
 import pytest
 from loop.tampering import judged, rules
 
-from rlm_ci.loop import repairs, sections
+from rlm_ci.guard.protected import broken_config, config_sections
 
 PACKAGE = '{\n  "name": "x",\n  "scripts": {"test": "node t.js"},\n  "files": ["a", "b"]\n}\n'
 PYPROJECT = """\
@@ -122,7 +122,7 @@ def test_a_mend_is_no_cover_for_a_setting(case: str) -> None:
     [PACKAGE, "[1, 2, [3], {}]", '{"a": "b, ] } \\" //"}', "{}", '"x"', "1"],
 )
 def test_what_is_whole_is_read_as_it_is(text: str) -> None:
-    assert json.loads(repairs.json(text)) == json.loads(text)
+    assert json.loads(broken_config.json(text)) == json.loads(text)
 
 
 @pytest.mark.sample(5)
@@ -133,5 +133,5 @@ def test_what_is_whole_is_read_as_it_is(text: str) -> None:
 )  # fmt: skip
 def test_what_is_broken_beyond_that_is_survived(text: str) -> None:
     for path in ("package.json", "pyproject.toml", "setup.cfg", "Cargo.toml", "go.mod"):
-        assert sections.changed(path, text.encode(), b"") in ([], [sections.UNKNOWN])
+        assert config_sections.changed(path, text.encode(), b"") in ([], [config_sections.UNKNOWN])
     assert rules(judged({"package.json": text}, {"package.json": PACKAGE})) == {"config-weakened"}

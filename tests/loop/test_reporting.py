@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from histories import GitRepo
 
-from rlm_ci import files
-from rlm_ci.git import Repository, discover
-from rlm_ci.loop import reporting
-from rlm_ci.loop.cell import Cell
-from rlm_ci.loop.engine import Terms
-from rlm_ci.loop.execution import Execution, Plan
-from rlm_ci.loop.outcomes import Outcomes
-from rlm_ci.loop.protection import Protection
-from rlm_ci.loop.transcript import transcribe
-from rlm_ci.loop.workspace import Workspace
-from rlm_ci.process import Clipped
+from rlm_ci.fix.loop import Terms
+from rlm_ci.fix.sandboxed_commands import Cell
+from rlm_ci.fix.verdict.validator_run import Execution, Plan
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.runs.clock import Clock
 from rlm_ci.sandbox import choose
+from rlm_ci.system import files
+from rlm_ci.system.process import Clipped
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.validators import test_reports
+from rlm_ci.validators.outcomes import Outcomes
+from rlm_ci.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -131,15 +131,15 @@ def run(
     folder = root.parent / f"told-{len(list(root.parent.iterdir()))}"
     folder.mkdir()
     base = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
-    base |= reporting.environment(str(folder), str(root), base, **how)
+    base |= test_reports.environment(str(folder), str(root), base, **how)
     argv = [*before, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args]
     done = subprocess.run(
         argv, cwd=root, env=base, capture_output=True, text=True, check=False, timeout=120
     )
-    lines = reporting.collect(str(folder))
+    lines = test_reports.collect(str(folder))
     assert json.loads(json.dumps(lines)) == lines
     printed = transcribe(Clipped(done.stdout.encode()), str).lines
-    return done, reporting.read(printed, lines, str(root))
+    return done, test_reports.read(printed, lines, str(root))
 
 
 def told(outcomes: Outcomes) -> dict[tuple[str, str, str], str]:
@@ -296,12 +296,12 @@ def test_where_it_cannot_be_imported_the_summary_tells(root: Path) -> None:
     (root / "tests" / "test_broken.py").unlink()
     before = ("env", "PYTHONPATH=src")
     done, outcomes = run(root, before=before)
-    assert reporting.refused(done.stdout + done.stderr)
+    assert test_reports.refused(done.stdout + done.stderr)
     assert outcomes == Outcomes()
     with (root / "pytest.ini").open("a", encoding="utf-8") as file:
         file.write("    -x --tb=long\n")
     done, outcomes = run(root, before=before, plugin=False, short=True)
-    assert not reporting.refused(done.stdout + done.stderr)
+    assert not test_reports.refused(done.stdout + done.stderr)
     assert outcomes.complete
     told_so = told(outcomes)
     assert told_so[FILE, "test_case", "3"] == "failed"
@@ -324,14 +324,14 @@ def test_what_is_read_back_may_be_anything(tmp_path: Path) -> None:
     ]  # fmt: skip
     (tmp_path / "a").write_text("\n".join(rows), encoding="utf-8")
     (tmp_path / "b").write_bytes(b"\xff\xfe" * 1000 + b"x" * 30_000)
-    outcomes = reporting.read([], reporting.collect(str(tmp_path)), "/")
+    outcomes = test_reports.read([], test_reports.collect(str(tmp_path)), "/")
     assert [(one.place, one.state) for one in outcomes.tests] == [
         ("", "passed"),
         ("a.py", "failed"),
     ]
     assert outcomes.held == outcomes.opened == frozenset()
     "".join(one.name + one.message for one in outcomes.tests).encode()
-    assert reporting.collect(str(tmp_path / "gone")) == []
+    assert test_reports.collect(str(tmp_path / "gone")) == []
 
 
 def test_what_a_library_opens_for_a_test_counts_among_tests_alone() -> None:
@@ -350,7 +350,7 @@ def test_what_a_library_opens_for_a_test_counts_among_tests_alone() -> None:
         ["opened", "shop/schema.json", "tests/test_a.py", ""],
         ["opened", "shop/schema.json", "shop/__init__.py", "library"],
     ]  # fmt: skip
-    outcomes = reporting.read([], map(json.dumps, rows), "/")
+    outcomes = test_reports.read([], map(json.dumps, rows), "/")
     assert outcomes.opened == {
         "tests/cassettes/a.yaml", "shop/prices.json", "data/by-helper.json",
         "data/by-conftest.json",
@@ -424,13 +424,13 @@ def test_all_runners_must_name_all_their_tests(more: str, complete: bool) -> Non
     """What jest leaves out of a green run is not lost."""
     rows = [["begun"], ["test", "test_a.py", "test_a", "", "passed", ""]]
     printed = f"1 passed in 0.1s\n{more}".splitlines()
-    assert reporting.read(printed, map(json.dumps, rows), "/").complete == complete
+    assert test_reports.read(printed, map(json.dumps, rows), "/").complete == complete
 
 
 def test_a_plugin_that_told_nothing_leaves_it_to_what_is_printed() -> None:
     printed = ["FAILED test_a.py::test_a - assert 0", "PASSED test_a.py::test_b"]
     printed = ["=== short test summary info ===", *printed, "=== 1 failed, 1 passed in 0.1s ==="]
-    outcomes = reporting.read(printed, ['["begun"]'], "/")
+    outcomes = test_reports.read(printed, ['["begun"]'], "/")
     assert [one.name for one in outcomes.tests] == ["test_a", "test_b"]
     assert outcomes.complete
-    assert reporting.refused('  File "/x/pytest_plugin/rlm_ci_outcomes.py", line 12\n')
+    assert test_reports.refused('  File "/x/pytest_plugin/rlm_ci_outcomes.py", line 12\n')

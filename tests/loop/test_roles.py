@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from agent_workspaces import Folder
 
+from rlm_ci.agents.agent import Assignment, Said
 from rlm_ci.errors import ConfigError
-from rlm_ci.loop.agent import Assignment, Said
-from rlm_ci.loop.roles import Brief, Cast, Turn, known, quoted, verdict_of
+from rlm_ci.fix.roles import Brief, Cast, Turn, known, quoted, verdict_of
 
 if TYPE_CHECKING:
     from pathlib import Path

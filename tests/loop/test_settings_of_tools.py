@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.loop import protected
+from rlm_ci.guard.protected import by_name
 
 SETTINGS = """
 .isort.cfg tox.toml sub/.codespellrc .style.yapf .pydocstyle.ini .pycodestyle .importlinter
@@ -34,22 +34,22 @@ BESIDE = "project.json package-lock.json .env tox.ini Jenkinsfile noxfile.py"
 
 @pytest.mark.parametrize("path", SETTINGS.split())
 def test_settings_of_a_tool_are_known_by_name(path: str) -> None:
-    assert protected.kind_of(path) == protected.VALIDATOR
+    assert by_name.kind_of(path) == by_name.VALIDATOR
 
 
 @pytest.mark.parametrize("path", NOBODYS.split())
 def test_other_names_are_source(path: str) -> None:
-    assert not protected.kind_of(path)
+    assert not by_name.kind_of(path)
 
 
 @pytest.mark.parametrize("name", BESIDE.split())
 def test_a_name_counts_where_its_tool_would_look(name: str) -> None:
-    assert protected.kind_of(name)
-    assert protected.kind_of(f"web/app/{name}", {"", "web/app"})
-    assert not protected.kind_of(f"web/app/{name}", {"", "web"})
-    assert protected.is_manifest("web/app/package.json")
+    assert by_name.kind_of(name)
+    assert by_name.kind_of(f"web/app/{name}", {"", "web/app"})
+    assert not by_name.kind_of(f"web/app/{name}", {"", "web"})
+    assert by_name.is_manifest("web/app/package.json")
 
 
 def test_orders_for_agents_are_in_capitals_or_at_the_top() -> None:
     for path in ("AGENTS.md", "agents.md", "sub/CLAUDE.md", "sub/CLAUDE.local.md"):
-        assert protected.kind_of(path) == protected.AGENT
+        assert by_name.kind_of(path) == by_name.AGENT

@@ -9,27 +9,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from histories import GitRepo
 
-from rlm_ci.git import Repository, discover
-from rlm_ci.loop import disclosure, engine, judging
-from rlm_ci.loop.agent import Said
-from rlm_ci.loop.cell import Cell
-from rlm_ci.loop.command import Command
-from rlm_ci.loop.engine import Terms
-from rlm_ci.loop.execution import Plan
-from rlm_ci.loop.journalled import Unwatched
-from rlm_ci.loop.roles import Cast
-from rlm_ci.loop.site import Site
-from rlm_ci.loop.validator import Validator
-from rlm_ci.loop.workspace import Workspace
-from rlm_ci.redaction import Redactor
+from rlm_ci.agents.agent import Said
+from rlm_ci.fix import loop
+from rlm_ci.fix.loop import Terms
+from rlm_ci.fix.roles import Cast
+from rlm_ci.fix.sandboxed_commands import Cell
+from rlm_ci.fix.step_records import Unwatched
+from rlm_ci.fix.steps import Site
+from rlm_ci.fix.verdict import verdict
+from rlm_ci.fix.verdict.validator_run import Plan
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.guard import secret_in_diff
+from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.clock import Clock
 from rlm_ci.runs.state import State
 from rlm_ci.sandbox import choose
+from rlm_ci.system.command_line import Command
+from rlm_ci.validators.validator import Validator
+from rlm_ci.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.loop.agent import Assignment
+    from rlm_ci.agents.agent import Assignment
 
 
 class Writer:
@@ -71,7 +73,7 @@ def place(repo: GitRepo, tmp_path: Path) -> tuple[Path, Cell]:
     return folder, Cell(choose("none", environ), space, space.path, environ)
 
 
-def run(place: tuple[Path, Cell], validator: str, writer: Writer, iterations: int) -> engine.Ended:
+def run(place: tuple[Path, Cell], validator: str, writer: Writer, iterations: int) -> loop.Ended:
     folder, cell = place
     root = cell.workspace.path
     judge = Validator(Command.parse(validator), root=root, exists=lambda _path: True, redact=str,
@@ -90,7 +92,7 @@ def run(place: tuple[Path, Cell], validator: str, writer: Writer, iterations: in
                 clock=Clock(produced), state=State(path_of("rlm", "state.json"), {}),
                 path_of=path_of)  # fmt: skip
     writer.tests = site.tests
-    return engine.run(site, terms)
+    return loop.run(site, terms)
 
 
 def kept(place: tuple[Path, Cell], iteration: int, name: str) -> str:
@@ -135,7 +137,7 @@ def test_what_is_too_large_is_named_and_no_part_of_the_patch(place: tuple[Path, 
         Path(space.path, name).write_bytes(b"\0" * (3 << 20))
     Path(space.path, "b.txt").write_text("more\n")
     tree = space.tree()
-    status, patch = disclosure.account(space, tree, (), Redactor({}))
+    status, patch = secret_in_diff.account(space, tree, (), Redactor({}))
     assert "added: big.bin (binary)" in status
     assert len(status.splitlines()) == 6
     assert patch.count(b"diff --git") == 2
@@ -154,8 +156,8 @@ def test_status_and_patch_are_told_together(place: tuple[Path, Cell]) -> None:
 
 def test_a_test_with_a_long_path_fits_into_one_name() -> None:
     path = "/".join(["folder" * 10] * 6) + "/test_\udcff.py"
-    name = judging._flat(path)
+    name = verdict._flat(path)
     assert len(os.fsencode(name)) < 220
     assert name.endswith(".py")
-    assert name != judging._flat(f"other/{path}")
-    assert judging._flat("tests/test_a.py") == "tests__test_a.py"
+    assert name != verdict._flat(f"other/{path}")
+    assert verdict._flat("tests/test_a.py") == "tests__test_a.py"

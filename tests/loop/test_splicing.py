@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+from rlm_ci.canary.splicing import Edit, encoded, spliced
 
 
 def test_edits_are_made_by_the_byte_and_insertions_keep_their_order() -> None:

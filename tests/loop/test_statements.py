@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.loop.statements import statements
+from rlm_ci.guard.weakened_tests.statements import statements
 
 
 @pytest.mark.parametrize(

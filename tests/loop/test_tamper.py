@@ -24,11 +24,12 @@ from loop.tampering import (
 )
 
 from rlm_ci.errors import LimitError
-from rlm_ci.git import Repository, discover
-from rlm_ci.loop import differences, tamper
-from rlm_ci.loop.protection import Protection
-from rlm_ci.loop.workspace import Workspace
-from rlm_ci.redaction import Redactor
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.guard import guard
+from rlm_ci.guard.protected.protection import Protection
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.workspace import tree_diff
+from rlm_ci.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -172,7 +173,7 @@ def test_no_more_is_read_than_can_be_held() -> None:
     objects = Objects()
     base = objects.entries(BASE)
     now = objects.entries(BASE | many | {"huge.bin": bytes(64 << 20)})
-    found = list(tamper.compared(base, now, objects, Protection(), Redactor({})))
+    found = list(guard.compared(base, now, objects, Protection(), Redactor({})))
     assert rules(found) == {"too-large"}
     assert sum(objects.read) > 30 << 20
     assert max(objects.read) <= 33 << 20
@@ -185,11 +186,11 @@ def test_files_that_are_too_large_and_too_many_end_it() -> None:
 
     objects = Stated()
     some = objects.entries({f"{number}.bin": f"{number}" for number in range(100)})
-    assert differences.large({}, some, objects) == tuple(sorted(some))
+    assert tree_diff.large({}, some, objects) == tuple(sorted(some))
     more = some | objects.entries({"1/one more.bin": "x"})
     with pytest.raises(LimitError, match=r"101 files of more than 2 MiB, 0.bin among them"):
-        differences.large({}, more, objects)
-    assert differences.large(some, {}, objects) == ()
+        tree_diff.large({}, more, objects)
+    assert tree_diff.large(some, {}, objects) == ()
 
 
 @pytest.mark.parametrize(
@@ -244,14 +245,14 @@ def test_the_guard_over_a_real_copy(repo: GitRepo, tmp_path: Path) -> None:
     (copy / "conftest.py").write_text("")
     (copy / "sitecustomize.py").write_text("1\n")
     tree = space.tree()
-    assert rules(tamper.findings(space, tree)) == {
+    assert rules(guard.findings(space, tree)) == {
         "protected-path", "embedded-repository", "startup-file",
     }  # fmt: skip
     # What was taken out is held against the tree that it was part of, and not for ever.
     (copy / "app.py").write_text("x = 1\n")
-    assert "embedded-repository" not in rules(tamper.findings(space, space.tree()))
+    assert "embedded-repository" not in rules(guard.findings(space, space.tree()))
     # Permission to edit tests is that and nothing else.
-    assert rules(tamper.findings(space, tree, allow_test_edits=True)) == {
+    assert rules(guard.findings(space, tree, allow_test_edits=True)) == {
         "protected-path", "embedded-repository", "startup-file",
     }  # fmt: skip
     fresh = Path(

@@ -9,10 +9,10 @@ import pytest
 from histories import GitRepo
 from loop.tampering import rules
 
-from rlm_ci.git import Repository, discover
-from rlm_ci.loop import tamper
-from rlm_ci.loop.collected import Collected, parse
-from rlm_ci.loop.workspace import Workspace
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.guard import guard
+from rlm_ci.validators.test_counts import Collected, parse
+from rlm_ci.workspace.workspace import Workspace
 
 OUTPUTS = [
     ("===== 3 failed, 2 passed, 1 skipped, 1 xfailed, 2 errors in 0.12s =====", 7, 2),
@@ -185,6 +185,6 @@ def space(repo: GitRepo, tmp_path: Path) -> Workspace:
 def test_tests_must_not_shrink(case: str, space: Workspace) -> None:
     """``tamper/tests-shrunk``: runner by runner, fewer tests were run than at first."""
     before, after = (parse(output) for output in (HONEST | SHRUNK)[case])
-    found = tamper.findings(space, space.tree(), before, after)
+    found = guard.findings(space, space.tree(), before, after)
     assert rules(found) == ({"tests-shrunk"} if case in SHRUNK else set())
-    assert tamper.findings(space, space.tree(), before, after, allow_test_edits=True) == ()
+    assert guard.findings(space, space.tree(), before, after, allow_test_edits=True) == ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from loop.tampering import BASE, Tree, judged, rules
 
-from rlm_ci.loop.protected import kind_of, shadowed
+from rlm_ci.guard.protected.by_name import kind_of, shadowed
 
 if TYPE_CHECKING:
     from pathlib import Path

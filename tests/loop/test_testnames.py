@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.loop.testnames import is_file, is_folder
+from rlm_ci.validators.test_file_names import is_file, is_folder
 
 TESTS = """
 t/a.t xt/b.t t/lib/Helper.pm lib/deep/c.t t/t0000-basic.sh

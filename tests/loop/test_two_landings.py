@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 import pytest
 from loop.spaces import opened, shape, workspace
 
-from rlm_ci.loop.staging import STAGING
 from rlm_ci.runs import lock
+from rlm_ci.workspace.apply.staging import STAGING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from histories import GitRepo
 
-    from rlm_ci.loop.workspace import Workspace
+    from rlm_ci.workspace.workspace import Workspace
 
 #: Puts a result into a work tree. It says "waits" whenever it cannot have the lock, and stops at
 #: its ``when``-th step until it is let go on.
 _LANDER = """
 import os, sys
 from loop.spaces import opened
-from rlm_ci.loop.workspace import Workspace
+from rlm_ci.workspace.workspace import Workspace
 root, place, tree, when = sys.argv[1:]
 left, locks = int(when), 0
 STEPS = ("os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir", "fcntl.flock",

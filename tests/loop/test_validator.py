@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm_ci import errors
-from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.loop import feedback
-from rlm_ci.loop.command import Command, finder
-from rlm_ci.loop.outputs import Tally
-from rlm_ci.loop.transcript import Transcript, transcribe
-from rlm_ci.loop.validator import Validator, Verdict
-from rlm_ci.process import Clipped, Ended
-from rlm_ci.redaction import SIGN, Redactor
-from rlm_ci.texts import printable
+from rlm_ci.redaction.redactor import SIGN, Redactor
+from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.system.command_line import Command, finder
+from rlm_ci.system.process import Clipped, Ended
+from rlm_ci.system.transcript import Transcript, transcribe
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import feedback
+from rlm_ci.validators.parsers import Tally
+from rlm_ci.validators.validator import Validator, Verdict
 
 MARK = "f3a9c1d27b60"
 SECRET = "tok-9f8e7d6c5b4a"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from loop.tampering import BASE, KEY, Objects, Tree, judged, rules
 
-from rlm_ci.loop import tamper, vendored
-from rlm_ci.loop.protection import Protection
-from rlm_ci.redaction import Redactor
+from rlm_ci.guard import guard
+from rlm_ci.guard.protected import vendored_folders
+from rlm_ci.guard.protected.protection import Protection
+from rlm_ci.redaction.redactor import Redactor
 
 CHAI = "exports.equal = (a, b) => { if (a !== b) throw new Error(); };\n"
 DEAF = "exports.equal = () => {};\n"
@@ -61,7 +62,7 @@ def test_what_lies_with_the_tests_is_theirs() -> None:
     path = "tests/data/node_modules/a/index.js"
     assert judged(BASE, BASE | {path: CHAI}) == []
     assert judged(BASE | {path: CHAI}, BASE | {path: DEAF}) == []  # undone
-    assert vendored.folders(["b/vendor/a/LICENSE", "b/a/LICENSE"]) == ("b/vendor/",)
+    assert vendored_folders.folders(["b/vendor/a/LICENSE", "b/a/LICENSE"]) == ("b/vendor/",)
 
 
 def test_the_last_verdict_is_taken_with_the_old_one() -> None:
@@ -72,6 +73,6 @@ def test_the_last_verdict_is_taken_with_the_old_one() -> None:
         assert protection.is_protected(path)
         assert not protection.is_protected(path, allow_test_edits=True)
     now = objects.entries(BASE | {"vendor/a/LICENSE": "x\n", "vendor/a/b.js": DEAF})
-    assert tamper.rewritten(base, now, objects, protection) == ("vendor/a/b.js",)
-    found = tamper.compared(base, now, objects, protection, Redactor({"AGENT": KEY}, ["AGENT"]))
+    assert guard.rewritten(base, now, objects, protection) == ("vendor/a/b.js",)
+    found = guard.compared(base, now, objects, protection, Redactor({"AGENT": KEY}, ["AGENT"]))
     assert rules(found) == {"dependency"}

@@ -13,7 +13,7 @@ from histories import GitRepo
 from loop.spaces import everything, held, opened, workspace
 
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.loop.snapshot import Bounds
+from rlm_ci.workspace.snapshot import Bounds
 
 ODD = [b"a b.txt", b"new\nline", b"\xff\xfe.bin", b'"quoted".txt', b"tab\there", b"-dash", b"cr\r"]
 

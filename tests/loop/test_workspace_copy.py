@@ -12,7 +12,7 @@ from histories import GitRepo
 from loop.spaces import held, workspace
 
 from rlm_ci.errors import LimitError
-from rlm_ci.loop.snapshot import Bounds
+from rlm_ci.workspace.snapshot import Bounds
 
 
 def test_restore_gives_back_any_tree(project: GitRepo, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from histories import GitRepo
 from loop.spaces import opened, shape, workspace
 
-from rlm_ci.loop.staging import STAGING
-from rlm_ci.loop.workspace import Workspace
+from rlm_ci.workspace.apply.staging import STAGING
+from rlm_ci.workspace.workspace import Workspace
 
 # ── random trees ──
 
@@ -239,8 +239,8 @@ def test_an_error_in_the_middle_undoes_everything(
 _FULL = """
 import os, resource, sys
 from rlm_ci.errors import StorageError
-from rlm_ci.git import Repository, discover
-from rlm_ci.loop.workspace import Workspace
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.workspace.workspace import Workspace
 root, place, tree = sys.argv[1:]
 top, git_dir = discover(root)
 repository = Repository(top, git_dir, dict(os.environ))
@@ -274,8 +274,8 @@ def test_a_disk_that_fails_is_an_error_and_no_reason(
 
 _KILLED = """
 import os, signal, sys
-from rlm_ci.git import Repository, discover
-from rlm_ci.loop.workspace import Workspace
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.workspace.workspace import Workspace
 root, place, tree, when = sys.argv[1:]
 left = int(when)
 def tick(event, args):
@@ -337,8 +337,8 @@ def test_killed_anywhere_nothing_is_lost(
 _MINE = "typed while it landed\n"
 _RACED = """
 import os, sys
-from rlm_ci.git import Repository, discover
-from rlm_ci.loop.workspace import Workspace
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.workspace.workspace import Workspace
 root, place, tree, when, path, how, text = sys.argv[1:]
 left = int(when)
 def save():

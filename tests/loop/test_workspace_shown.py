@@ -9,8 +9,8 @@ from pathlib import Path
 from histories import GitRepo
 from loop.spaces import everything, held, workspace
 
-from rlm_ci.loop.workspace import Workspace
 from rlm_ci.sandbox.job import ordered
+from rlm_ci.workspace.workspace import Workspace
 
 
 def git_in(space: Workspace, *args: str) -> str:

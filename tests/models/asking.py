@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci.models import Request
-from rlm_ci.models.openai_api import OpenAIModel, Patience
+from rlm_ci.models.openai.client import OpenAIModel, Patience
 
 if TYPE_CHECKING:
     from llm.server import ModelServer

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from llm.server import ModelServer
 
-    from rlm_ci.models.openai_api import OpenAIModel
+    from rlm_ci.models.openai.client import OpenAIModel
 
 __all__ = ["client", "llm", "path"]
 

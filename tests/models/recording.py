@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 
-from rlm_ci.models.recorded import Record
+from rlm_ci.models.record.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

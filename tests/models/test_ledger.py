@@ -17,7 +17,7 @@ from models.asking import question
 
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.models import Request, Usage
-from rlm_ci.models.ledger import Charge, Ledger, Reservation, Spent
+from rlm_ci.models.budget import Charge, Ledger, Reservation, Spent
 from rlm_ci.models.prices import Price, Prices
 
 #: 1,000 tokens of completion cost ten cents, a prompt nothing.

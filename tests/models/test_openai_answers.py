@@ -21,7 +21,8 @@ from llm.server import ModelServer
 from models.asking import Client, question
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.models import SpentError, Usage, answers
+from rlm_ci.models import SpentError, Usage
+from rlm_ci.models.openai import responses
 
 TALK = Answer("a longer answer, in several chunks of a stream")
 SPENT: list[tuple[str, Reply, str, bool]] = [
@@ -186,8 +187,8 @@ BODY = st.fixed_dictionaries(
 def test_whatever_an_answer_holds_it_is_an_answer_or_named(bodies: list[Any]) -> None:
     lines = [b"data: " + json.dumps(body).encode() + b"\n" for body in bodies]
     for read in (
-        partial(answers.whole, bodies[0], "m"),
-        partial(answers.streamed, lines, "m", lambda _count: None, 1000),
+        partial(responses.whole, bodies[0], "m"),
+        partial(responses.streamed, lines, "m", lambda _count: None, 1000),
     ):
         with suppress(RemoteError):
             completion = read()

@@ -19,7 +19,7 @@ from models.asking import TOOL, WAYS, Client, question
 
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import SpentError, Usage
-from rlm_ci.models.openai_api import OpenAIModel, Patience
+from rlm_ci.models.openai.client import OpenAIModel, Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable

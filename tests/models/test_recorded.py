@@ -16,12 +16,12 @@ from models.recording import SECRET, lines, never, opened, plain
 
 from rlm_ci.errors import ConfigError, DamagedError, LimitError, RemoteError, RlmCiError
 from rlm_ci.models import SpentError
-from rlm_ci.models.facts import Facts
-from rlm_ci.models.ledger import Ledger
-from rlm_ci.models.recorded import Absent, Record
+from rlm_ci.models.budget import Ledger
+from rlm_ci.models.record.index import Facts
+from rlm_ci.models.record.record import Absent, Record
 from rlm_ci.models.scripted import Scripted
-from rlm_ci.redaction import Redactor
-from rlm_ci.runs.journal import Journal, replay
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.runs.journal.journal import Journal, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

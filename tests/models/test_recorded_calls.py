@@ -20,11 +20,11 @@ from models.recording import DIME, ROOT, lines, never, opened
 
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models import Completion, Request, SpentError, Usage
-from rlm_ci.models.ledger import Ledger, Spent
+from rlm_ci.models.budget import Ledger, Spent
 from rlm_ci.models.prices import Prices
-from rlm_ci.models.recorded import Absent
+from rlm_ci.models.record.record import Absent
 from rlm_ci.models.scripted import Scripted
-from rlm_ci.runs.journal import replay
+from rlm_ci.runs.journal.journal import replay
 
 if TYPE_CHECKING:
     from llm.server import ModelServer
@@ -303,9 +303,9 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from rlm_ci.models import Request
-from rlm_ci.models.ledger import Ledger
-from rlm_ci.models.openai_api import OpenAIModel
-from rlm_ci.models.recorded import Record
+from rlm_ci.models.budget import Ledger
+from rlm_ci.models.openai.client import OpenAIModel
+from rlm_ci.models.record.record import Record
 
 path, url, key = sys.argv[1:]
 with Record.open(path, redact=str) as record, OpenAIModel(base_url=url, api_key=key) as model:

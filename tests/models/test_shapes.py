@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.models import shapes
-from rlm_ci.models.recorded import Record
-from rlm_ci.runs.journal import Journal
+from rlm_ci.models.record import fact_schemas
+from rlm_ci.models.record.record import Record
+from rlm_ci.runs.journal.journal import Journal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,15 +22,15 @@ ANSWER = {
 
 
 def test_a_plain_answer_is_one() -> None:
-    shapes.require("completion", ANSWER)
+    fact_schemas.require("completion", ANSWER)
 
 
 @pytest.mark.parametrize("cost", ["1e999999", "Infinity", "NaN", "-1", "9" * 40, "x", 0.5])
 def test_a_price_beyond_all_numbers_is_none(cost: object) -> None:
     with pytest.raises(TypeError):
-        shapes.require("completion", {**ANSWER, "cost": cost})
+        fact_schemas.require("completion", {**ANSWER, "cost": cost})
     with pytest.raises(TypeError):
-        shapes.require("charge", {"usage": USAGE, "cost": cost})
+        fact_schemas.require("charge", {"usage": USAGE, "cost": cost})
 
 
 def test_what_a_lost_answer_cost_is_looked_at_too(tmp_path: Path) -> None:
@@ -48,4 +48,4 @@ def test_what_a_lost_answer_cost_is_looked_at_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [10**400, -1, 1.5, True])
 def test_a_count_beyond_all_numbers_is_none(count: object) -> None:
     with pytest.raises(TypeError):
-        shapes.require("completion", {**ANSWER, "usage": {**USAGE, "prompt_tokens": count}})
+        fact_schemas.require("completion", {**ANSWER, "usage": {**USAGE, "prompt_tokens": count}})

@@ -15,14 +15,14 @@ from models.asking import client_of, question
 from recursion.solving_cases import solve
 
 from rlm_ci.errors import LimitError
-from rlm_ci.models import Completion, turns
-from rlm_ci.models.ledger import Ledger
-from rlm_ci.models.openai_api import OpenAIModel
-from rlm_ci.models.recorded import Record
-from rlm_ci.models.turns import Turns
+from rlm_ci.models import Completion, concurrency
+from rlm_ci.models.budget import Ledger
+from rlm_ci.models.concurrency import Turns
+from rlm_ci.models.openai.client import OpenAIModel
+from rlm_ci.models.record.record import Record
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Node
 from rlm_ci.recursion.solver import Constraints
-from rlm_ci.recursion.tree import Shape
+from rlm_ci.recursion.split.tree import Shape
 
 PATIENCE = 20
 
@@ -138,10 +138,10 @@ def test_who_goes_on_is_before_who_begins() -> None:
 
     def again() -> None:
         with some.one():
-            turns.give()
+            concurrency.give()
             gave.set()
             assert may_go_on.wait(PATIENCE)
-            turns.take()
+            concurrency.take()
             order.append("again")
 
     def hold() -> None:
@@ -169,9 +169,9 @@ def test_who_goes_on_is_before_who_begins() -> None:
 
 
 def test_who_never_had_a_turn_waits_for_nobody() -> None:
-    turns.take()
-    turns.give()
+    concurrency.take()
+    concurrency.give()
     with Turns(1).one():
-        turns.take()
-        turns.give()
-        turns.give()
+        concurrency.take()
+        concurrency.give()
+        concurrency.give()

@@ -13,13 +13,14 @@ from hub.plugin import github
 from hub.scene import BOT, NAME, NUMBER, Scene, build
 from hub.server import GitHub, Request
 
-from rlm_ci import changes, patches
-from rlm_ci.findings import Finding, Location, Part, Report, Severity, Subject, Usage
-from rlm_ci.git import Repository, discover
-from rlm_ci.publishing import checkpoint
-from rlm_ci.publishing.github import Client, Limits
-from rlm_ci.publishing.publication import Destination, Publication, Wishes
-from rlm_ci.publishing.publisher import Publisher
+from rlm_ci.change import change_set
+from rlm_ci.git import patches
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.github.api.client import Client, Limits
+from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting.outcome import Destination, Publication, Wishes
+from rlm_ci.github.posting.publisher import Publisher
+from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject, Usage
 
 __all__ = ["github"]
 
@@ -64,9 +65,9 @@ class Stage(Scene):
     def head(self) -> str:
         return self.git.sha("feature")
 
-    def change(self, head: str = "feature") -> changes.ChangeSet:
+    def change(self, head: str = "feature") -> change_set.ChangeSet:
         repository = Repository(*discover(str(self.git.path)), dict(os.environ))
-        return changes.from_range(repository, "main", head, "test")
+        return change_set.from_range(repository, "main", head, "test")
 
     def finding(self, line: int, path: str = "src/a.py", **more: Any) -> Finding:
         """About one line of a file as it is on the branch, and quoted, so that it can be placed."""

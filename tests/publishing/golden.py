@@ -13,7 +13,7 @@ from typing import Any
 from publishing import reports
 
 from rlm_ci import __version__
-from rlm_ci import publishing as surfaces
+from rlm_ci.report import render as surfaces
 
 CASES = Path(__file__).parent / "cases"
 FILES: dict[str, tuple[str, str, dict[str, Any]]] = {

@@ -7,15 +7,7 @@ from functools import cache
 from hypothesis import strategies as st
 
 from rlm_ci import errors
-from rlm_ci.findings import (
-    Coverage,
-    Finding,
-    Location,
-    Part,
-    Report,
-    Severity,
-    Subject,
-)
+from rlm_ci.report.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
 
 HEAD = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 BASE = "a" * 40

@@ -10,15 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rlm_ci.findings import Usage
-from rlm_ci.publishing.checkpoint import (
-    NO_ROOM,
-    Checkpoint,
-    Override,
-    is_marked,
-    read,
-    resume,
-)
+from rlm_ci.github.posting.checkpoint import NO_ROOM, Checkpoint, Override, is_marked, read, resume
+from rlm_ci.report.findings import Usage
 
 HEAD, BASE, FORK = "1" * 40, "2" * 40, "3" * 64
 NOW = Checkpoint(12, HEAD, BASE, FORK, "findings", "c0ffee", "run-1")

@@ -13,8 +13,8 @@ from hub import rate_limited, secondary_limited
 from hub.scene import BOT, NAME, NUMBER, READER
 from publishing.conftest import Clock, Stage, words
 
-from rlm_ci.publishing.github import Client, Limits
-from rlm_ci.publishing.refusals import RefusedError, UnreachableError
+from rlm_ci.github.api.client import Client, Limits
+from rlm_ci.github.api.errors import RefusedError, UnreachableError
 
 PULL = f"/repos/{NAME}/pulls/{NUMBER}"
 COMMENTS = f"/repos/{NAME}/issues/{NUMBER}/comments"

@@ -17,10 +17,10 @@ from hub.scene import BOT, NAME, NUMBER
 from hub.state import Comment
 from publishing.conftest import Clock, Stage
 
-from rlm_ci.publishing import check_run, remarks, threads
-from rlm_ci.publishing.answers import AttemptError, graphql_data
-from rlm_ci.publishing.github import Client, Limits
-from rlm_ci.publishing.refusals import UnreachableError, record, rows, text
+from rlm_ci.github.api.client import Client, Limits
+from rlm_ci.github.api.errors import UnreachableError, record, rows, text
+from rlm_ci.github.api.responses import AttemptError, graphql_data
+from rlm_ci.github.posting import check_run, comment_text, review_threads
 
 PULL = f"/repos/{NAME}/pulls/{NUMBER}"
 COMMENTS = f"/repos/{NAME}/issues/{NUMBER}/comments"
@@ -181,7 +181,7 @@ def test_threads_without_an_end_end(
 
     fault.before = answer
     with pytest.raises(UnreachableError, match="threads"):
-        threads.read(client(stage, clock), NAME, NUMBER)
+        review_threads.read(client(stage, clock), NAME, NUMBER)
     assert fault.hits <= asked
 
 
@@ -304,7 +304,7 @@ def test_threads_of_the_wrong_shape_are_no_answer(
 ) -> None:
     stage.github.fault("POST", "/graphql", times=None, status=200, body=answer)
     with pytest.raises(UnreachableError):
-        threads.read(client(stage, clock), NAME, NUMBER)
+        review_threads.read(client(stage, clock), NAME, NUMBER)
 
 
 @pytest.mark.sample(8)
@@ -313,20 +313,20 @@ def test_threads_of_the_wrong_shape_are_no_answer(
 def test_a_thread_of_ours_of_the_wrong_shape_is_no_answer(
     stage: Stage, clock: Clock, part: str, odd: Any
 ) -> None:
-    node = _thread(body=remarks.marker("a" * 32), isMinimized=True, minimizedReason="outdated")
+    node = _thread(body=comment_text.marker("a" * 32), isMinimized=True, minimizedReason="outdated")
     stage.github.fault("POST", "/graphql", times=None, status=200, body=_look(nodes=[node]))
     made = client(stage, clock)
-    (thread,) = threads.read(made, NAME, NUMBER).threads
+    (thread,) = review_threads.read(made, NAME, NUMBER).threads
     assert (thread.id, thread.comment, thread.closed) == ("T", "C", False)
     if part in ("id", "resolvedBy"):
         node[part] = odd
     else:
         node["comments"]["nodes"][0][part.replace("comment", "id")] = odd
     if (part, odd) in (("resolvedBy", None), ("minimizedReason", ""), ("minimizedReason", None)):
-        assert threads.read(made, NAME, NUMBER).threads
+        assert review_threads.read(made, NAME, NUMBER).threads
         return
     with pytest.raises(UnreachableError):
-        threads.read(made, NAME, NUMBER)
+        review_threads.read(made, NAME, NUMBER)
 
 
 @pytest.mark.parametrize("viewer", ["eve", ["eve"], {"login": ""}, {"login": 7}, {"login": None}])
@@ -334,7 +334,7 @@ def test_a_viewer_without_a_name_is_no_answer(stage: Stage, clock: Clock, viewer
     body = {"data": {"viewer": viewer}}
     stage.github.fault("POST", "/graphql", times=None, status=200, body=body)
     with pytest.raises(UnreachableError):
-        threads.viewer(client(stage, clock))
+        review_threads.viewer(client(stage, clock))
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from markdown_it import MarkdownIt
 from publishing import reports
 from publishing.judges import LINKED, github_html
 
-from rlm_ci import errors, suppressions
-from rlm_ci.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
-from rlm_ci.publishing import Options, names, neutral, render, words
-from rlm_ci.publishing.renderers import markdown, summary
-from rlm_ci.publishing.view import ICONS
+from rlm_ci import errors
+from rlm_ci.report import suppressions, wording
+from rlm_ci.report.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
+from rlm_ci.report.formats import markdown, summary
+from rlm_ci.report.render import Options, names, render
+from rlm_ci.report.view import ICONS
+from rlm_ci.text import neutralise
 
 if TYPE_CHECKING:
     from typing import Any
@@ -34,14 +36,14 @@ def units(text: str) -> int:
 
 def check_shape(text: str, report: Report) -> None:
     """What holds for every comment, whatever came in."""
-    assert text.startswith(f"{neutral.MARKER}\n")
-    assert text.count(neutral.MARKER) == 1
+    assert text.startswith(f"{neutralise.MARKER}\n")
+    assert text.count(neutralise.MARKER) == 1
     page = github_html(text)
     assert page.comments == [" rlm-ci:report "]
     assert {element.tag for element in page.root.all()} <= OURS
     assert not page.stray
     headline = page.root.all("h2")[0].text()
-    assert words.headline(report) in headline.replace(neutral.GAP, "")
+    assert wording.headline(report) in headline.replace(neutralise.GAP, "")
     for link in page.root.all("a"):
         assert list(link.attributes) == ["href"]
         assert f"{link.attributes['href']}/".startswith("https://github.com/acme/rocket/")
@@ -62,7 +64,7 @@ def test_hostile_texts_change_nothing(report: Report) -> None:
     assert len(rows) == (1 + len(report.parts) if report.parts else 0)
     for row, part in zip(rows[1:], report.parts, strict=True):
         cells = [cell.text() for cell in row.all("td")]
-        assert cells[:2] == [ICONS[words.state(part, report.fail_level)], part.id]
+        assert cells[:2] == [ICONS[wording.state(part, report.fail_level)], part.id]
     check_shape(render(report, "summary"), report)
 
 
@@ -90,7 +92,7 @@ def test_a_second_parser_agrees(report: Report) -> None:
 
 def test_verdict_first_then_the_table() -> None:
     lines = render(reports.typical(), "markdown").split("\n")
-    assert lines[:2] == [neutral.MARKER, "## ❌ 3 findings fail this change"]
+    assert lines[:2] == [neutralise.MARKER, "## ❌ 3 findings fail this change"]
     assert lines[3] == "2 below the fail level (high), 1 suppressed, receipts did not run"
     assert lines[5] == "| | Check | Result |"
 
@@ -297,7 +299,7 @@ def test_a_user_template_wins_and_is_fitted_too() -> None:
     )
     text = render(reports.many(9000), "markdown", templates={"comment.md.j2": template})
     assert units(text) < 65_536
-    assert text.startswith(f"{neutral.MARKER}\n## 9,000 findings fail this change\n")
+    assert text.startswith(f"{neutralise.MARKER}\n## 9,000 findings fail this change\n")
     assert text.count("The stub points to nothing.") > 2000
 
 
@@ -321,8 +323,8 @@ def test_a_user_template_that_knows_no_limit_is_cut(template: str) -> None:
     report = reports.typical()
     text = render(report, "markdown", templates={"comment.md.j2": template})
     assert units(text) < 65_536
-    assert text.startswith(f"{neutral.MARKER}\n")
-    assert words.headline(report) in text
+    assert text.startswith(f"{neutralise.MARKER}\n")
+    assert wording.headline(report) in text
     assert "did not fit" in text
     page = github_html(text)
     assert "did not fit" in page.root.all("blockquote")[-1].text()
@@ -330,9 +332,9 @@ def test_a_user_template_that_knows_no_limit_is_cut(template: str) -> None:
 
 
 def test_a_user_template_cannot_forge_a_second_marker() -> None:
-    template = f"{neutral.MARKER}\n{neutral.MARKER}\n{{{{ headline }}}}"
+    template = f"{neutralise.MARKER}\n{neutralise.MARKER}\n{{{{ headline }}}}"
     text = render(reports.typical(), "markdown", templates={"comment.md.j2": template})
-    assert text.count(neutral.MARKER) == 1
+    assert text.count(neutralise.MARKER) == 1
 
 
 def test_limits_are_those_of_github() -> None:

@@ -7,10 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from publishing import reports
 from publishing.judges import Page
 
-from rlm_ci import resources
-from rlm_ci.findings import Report
-from rlm_ci.publishing import neutral, render, words
-from rlm_ci.texts import printable
+from rlm_ci.report import wording
+from rlm_ci.report.findings import Report
+from rlm_ci.report.render import render
+from rlm_ci.resources import loader
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import printable
 
 #: Attributes by which a page can load, run or lead somewhere.
 REACHING = {
@@ -42,13 +44,13 @@ def test_hostile_texts_stay_texts(report: Report) -> None:
         assert f"{link.attributes['href']}/".startswith("https://github.com/acme/rocket/")
     for line in source.split("\n"):
         assert printable(line) == line
-    assert page.root.all("h1")[0].text().endswith(words.headline(report))
+    assert page.root.all("h1")[0].text().endswith(wording.headline(report))
     messages = [
         element.text() for element in page.root.all("p") if "message" in element.attributes.values()
     ]
     assert len(messages) == len(report.findings)
     expected = [
-        "".join(piece for _, piece in neutral.segments(neutral.one_line(finding.message)))
+        "".join(piece for _, piece in neutralise.segments(neutralise.one_line(finding.message)))
         for finding in report.findings
     ]
     assert sorted(messages) == sorted(expected)
@@ -93,7 +95,7 @@ def test_light_dark_print_and_structure() -> None:
 @pytest.mark.parametrize("own", ['{% extends "shipped/report.html.j2" %}', None])
 def test_a_user_template_has_room_for_the_largest_page(own: str | None) -> None:
     report = reports.many(5_000)
-    source = own or resources.read_template("report.html.j2")
+    source = own or loader.read_template("report.html.j2")
     assert render(report, "html", templates={"report.html.j2": source}) == render(report, "html")
 
 

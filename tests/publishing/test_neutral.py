@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from publishing.judges import LINKED, Page, github_commands, github_html
 from publishing.reports import FRAGMENTS, HEAD, hostile
 
-from rlm_ci.publishing import neutral
-from rlm_ci.texts import encodable, printable
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import encodable, printable
 
 #: Where a template may put running text, and where GitHub's parser then finds it.
 PLACES = {
@@ -30,7 +30,7 @@ def shown(text: str, *, cell: bool = False) -> str:
     In a table a piece of code that has a pipe is not code; blank code is told in words.
     """
     seen = []
-    for is_code, piece in neutral.segments(neutral.one_line(text).strip()):
+    for is_code, piece in neutralise.segments(neutralise.one_line(text).strip()):
         if is_code and cell and "|" in piece:
             seen.append(f"`{piece}`")
         else:
@@ -39,7 +39,7 @@ def shown(text: str, *, cell: bool = False) -> str:
 
 
 def visible(text: str) -> str:
-    return text.replace(neutral.GAP, "").strip()
+    return text.replace(neutralise.GAP, "").strip()
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -56,7 +56,7 @@ def visible(text: str) -> str:
 @example("~~~")
 def test_prose_shows_exactly_what_was_written_and_nothing_happens(place: str, text: str) -> None:
     form, holders = PLACES[place]
-    page = github_html(form.format(neutral.prose(text)))
+    page = github_html(form.format(neutralise.prose(text)))
     tags = {element.tag for element in page.root.all()}
     assert tags <= {"p", "ul", "li", "strong", "code", "span", "br", "blockquote"}
     assert not page.comments
@@ -77,7 +77,7 @@ _JSON = st.recursive(
 
 @given(value=_JSON, depth=st.integers(0, 5))
 def test_a_record_is_json_whatever_its_depth(value: object, depth: int) -> None:
-    text = neutral.record(value, depth)
+    text = neutralise.record(value, depth)
     assert text.isascii()
     assert json.loads(text) == value
     assert "##[" not in text
@@ -85,18 +85,18 @@ def test_a_record_is_json_whatever_its_depth(value: object, depth: int) -> None:
 
 def test_what_lies_deeper_is_a_line() -> None:
     value = {"a": [{"b": [1, {}]}, {"c": "x"}], "d": [], "e": {"f": None}}
-    assert neutral.record(value) == (
+    assert neutralise.record(value) == (
         '{\n  "a": [\n    {"b": [1, {}]},\n    {"c": "x"}\n  ],\n  "d": [],\n'
         '  "e": {\n    "f": null\n  }\n}\n'
     )
-    assert neutral.record(value, 9) == json.dumps(value, indent=2) + "\n"
+    assert neutralise.record(value, 9) == json.dumps(value, indent=2) + "\n"
 
 
 @given(text=hostile())
 @example("a\\|b `c|d` \\")
 @example("`|`")
 def test_a_cell_stays_one_cell(text: str) -> None:
-    table = f"| a | b | c |\n|---|---|---|\n| x | {neutral.prose(text, cell=True)} | z |"
+    table = f"| a | b | c |\n|---|---|---|\n| x | {neutralise.prose(text, cell=True)} | z |"
     page = github_html(table)
     cells = [cell.text() for cell in page.root.all("td")]
     assert len(cells) == 3
@@ -113,25 +113,25 @@ def test_a_cell_stays_one_cell(text: str) -> None:
 @example(" a")
 @example("a\\")
 def test_code_is_one_code_span_with_that_text(text: str) -> None:
-    page = github_html(f"see {neutral.code(text)} there")
+    page = github_html(f"see {neutralise.code(text)} there")
     codes = page.root.all("code")
     assert [element.tag for element in page.root.all()] == ["p", *["code"] * len(codes)]
     expected = printable(text)
     if expected.strip(" "):
         assert len(codes) == 1
-        assert codes[0].text().replace(neutral.GAP, "") == expected
+        assert codes[0].text().replace(neutralise.GAP, "") == expected
     else:
         assert not codes
 
 
 def test_a_name_and_a_colon_of_ours_are_no_emoji() -> None:
-    assert ":tada:" not in f"{neutral.code('a|:tada', cell=True)}: why"
+    assert ":tada:" not in f"{neutralise.code('a|:tada', cell=True)}: why"
 
 
 @given(text=hostile())
 @example("a\\|b")
 def test_code_in_a_cell(text: str) -> None:
-    page = github_html(f"| a | b |\n|---|---|\n| {neutral.code(text, cell=True)} | z |")
+    page = github_html(f"| a | b |\n|---|---|\n| {neutralise.code(text, cell=True)} | z |")
     cells = page.root.all("td")
     assert [cell.text() for cell in cells[1:]] == ["z"]
     if printable(text).strip():
@@ -142,7 +142,7 @@ def test_code_in_a_cell(text: str) -> None:
 @example("```\n```` x\n# no heading", "  ")
 @example("~~~\n<!-- rlm-ci:report -->", "")
 def test_a_fence_holds(text: str, indent: str) -> None:
-    lines = neutral.fence(text, "python").split("\n")
+    lines = neutralise.fence(text, "python").split("\n")
     block = "\n".join(
         f"{indent}{line}".rstrip() if not line else f"{indent}{line}" for line in lines
     )
@@ -150,15 +150,15 @@ def test_a_fence_holds(text: str, indent: str) -> None:
     blocks = page.root.all("pre")
     assert len(blocks) == 1
     expected = "\n".join(printable(line.expandtabs(4)) for line in text.split("\n"))
-    assert blocks[0].text().replace(neutral.GAP, "") == f"{expected}\n"
+    assert blocks[0].text().replace(neutralise.GAP, "") == f"{expected}\n"
     assert page.root.all("p")[-1].text() == "after"
-    assert neutral.MARKER not in block
+    assert neutralise.MARKER not in block
 
 
 @given(text=hostile())
 def test_nothing_invisible_is_left(text: str) -> None:
-    for form in (neutral.prose(text), neutral.code(text), neutral.fence(text)):
-        for line in form.replace(neutral.GAP, "").split("\n"):
+    for form in (neutralise.prose(text), neutralise.code(text), neutralise.fence(text)):
+        for line in form.replace(neutralise.GAP, "").split("\n"):
             assert printable(line) == line
 
 
@@ -166,7 +166,7 @@ def test_nothing_invisible_is_left(text: str) -> None:
 @example(["\u2003::error::x"])
 @example(["###[", "[error]x"])
 def test_no_log_line_is_a_command(texts: list[str]) -> None:
-    line = neutral.log(printable(" ".join(texts)))
+    line = neutralise.log(printable(" ".join(texts)))
     assert github_commands(line) == []
 
 
@@ -176,14 +176,14 @@ def test_no_log_line_is_a_command(texts: list[str]) -> None:
 )  # fmt: skip
 @example("error", "a::error::b", "a,line=1", "%0A::error::x\n::error::y")
 def test_a_command_says_what_it_was_given(name: str, title: str, file: str, message: str) -> None:
-    output = neutral.command(name, {"file": file, "line": None, "title": title}, message)
-    safe = [neutral.one_line(text).replace("##[", "#\\#[") for text in (file, title, message)]
+    output = neutralise.command(name, {"file": file, "line": None, "title": title}, message)
+    safe = [neutralise.one_line(text).replace("##[", "#\\#[") for text in (file, title, message)]
     assert github_commands(f"{output}\n") == [(name, {"file": safe[0], "title": safe[1]}, safe[2])]
 
 
 @given(text=hostile())
 def test_a_record_is_json_that_no_log_obeys(text: str) -> None:
-    output = neutral.record({"text": encodable(text)})
+    output = neutralise.record({"text": encodable(text)})
     assert json.loads(output) == {"text": encodable(text)}
     assert output.isascii()
     assert github_commands(output) == []
@@ -203,7 +203,7 @@ def test_a_record_is_json_that_no_log_obeys(text: str) -> None:
     ],
 )
 def test_ordinary_text_stays_readable(text: str, expected: str) -> None:
-    assert neutral.prose(text) == expected
+    assert neutralise.prose(text) == expected
 
 
 def test_the_judge_sees_what_it_must_see() -> None:

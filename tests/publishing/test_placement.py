@@ -14,9 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from test_patches import from_git, record, texts
 
-from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.patches import Diff, FileDiff, Hunk, from_records
-from rlm_ci.publishing.placement import (
+from rlm_ci.git.patches import Diff, FileDiff, Hunk, from_records
+from rlm_ci.github.posting.placement import (
     FILE,
     INLINE,
     INVALID,
@@ -29,6 +28,7 @@ from rlm_ci.publishing.placement import (
     place,
     without_invalid,
 )
+from rlm_ci.report.findings import Finding, Location, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ from hub.state import CheckRun
 from publishing.conftest import Stage
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import Finding, Location, Part, Severity
-from rlm_ci.publishing.publication import Wishes
+from rlm_ci.github.posting.outcome import Wishes
+from rlm_ci.report.findings import Finding, Location, Part, Severity
 
 CHECK_ONLY = Wishes(comment="none")
 Annotations = list[dict[str, Any]]

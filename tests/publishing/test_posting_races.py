@@ -14,8 +14,8 @@ from hub.scene import BOT, NAME, NUMBER
 from hub.server import Request
 from publishing.conftest import Stage, once
 
-from rlm_ci.publishing import remarks
-from rlm_ci.publishing.publication import Publication, Wishes
+from rlm_ci.github.posting import comment_text
+from rlm_ci.github.posting.outcome import Publication, Wishes
 
 pytestmark = pytest.mark.full
 
@@ -50,7 +50,7 @@ class Race:
         assert last.head == self.head
         assert last.run == "new" or self.same
         assert f"problem {40 if last.run == 'new' else 10}" in stage.summary
-        marks = Counter(remarks.read_marker(one.body) for one in stage.state.review_comments)
+        marks = Counter(comment_text.read_marker(one.body) for one in stage.state.review_comments)
         assert max(marks.values(), default=0) <= 1, marks
 
 

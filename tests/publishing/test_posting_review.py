@@ -8,9 +8,9 @@ import pytest
 from hub.scene import ADA, BOT, NAME, NUMBER, lines
 from publishing.conftest import Stage, words
 
-from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.publishing import remarks
-from rlm_ci.publishing.publication import Wishes
+from rlm_ci.github.posting import comment_text
+from rlm_ci.github.posting.outcome import Wishes
+from rlm_ci.report.findings import Finding, Location, Severity
 
 NO_CONTENTS = {
     "contents": "read", "pull_requests": "write", "issues": "write", "checks": "write",
@@ -249,7 +249,7 @@ def test_the_same_words_on_two_lines_are_two_findings(stage: Stage) -> None:
     for number in range(2):
         assert stage.publish(stage.report(one, two), f"run-{number}").ok
     assert len(stage.beside) == 2
-    marks = {remarks.read_marker(one.body) for one in stage.state.review_comments}
+    marks = {comment_text.read_marker(one.body) for one in stage.state.review_comments}
     assert len(marks) == 2
 
 
@@ -265,7 +265,7 @@ def misled(stage: Stage, *found: Finding | int) -> Any:
     change = stage.change()
 
     def diff() -> Any:
-        from rlm_ci import patches
+        from rlm_ci.git import patches
 
         return patches.from_change(change.files(), *change.hunks())
 

@@ -9,9 +9,9 @@ from hub.scene import ADA, EVE, NAME, NUMBER
 from hub.state import Comment
 from publishing.conftest import Stage, words
 
-from rlm_ci.findings import Usage
-from rlm_ci.publishing import checkpoint
-from rlm_ci.publishing.publication import Wishes
+from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting.outcome import Wishes
+from rlm_ci.report.findings import Usage
 
 SUMMARY_ONLY = Wishes(comment="sticky", check_run=False)
 BOT_LOGIN = "github-actions[bot]"

@@ -13,8 +13,8 @@ from publishing.judges import LINKED, github_html
 from publishing.reports import FRAGMENTS, _as_path
 from publishing.test_comment import OURS
 
-from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.publishing import checkpoint, remarks
+from rlm_ci.github.posting import checkpoint, comment_text
+from rlm_ci.report.findings import Finding, Location, Severity
 
 LONGEST = 65_536
 #: Names that files of a pull request can have.
@@ -50,7 +50,7 @@ def bodies(stage: Stage) -> list[str]:
 def harmless(body: str) -> None:
     assert len(body.encode("utf-16-le")) // 2 <= LONGEST
     rest = body.partition("\n")[2]
-    ours = checkpoint.is_marked(body) or remarks.read_marker(body)
+    ours = checkpoint.is_marked(body) or comment_text.read_marker(body)
     page = github_html(rest if ours else body)
     assert page.comments == []
     assert {element.tag for element in page.root.all()} <= OURS | {"em", "hr"}, body

@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from publishing import judges, reports
 from publishing.judges import github_commands, official_sarif_schema
 
-from rlm_ci import errors, resources
-from rlm_ci.findings import Finding, Location, Part, Report, Severity, Subject, fingerprints
-from rlm_ci.publishing import render
+from rlm_ci import errors
+from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject, fingerprints
+from rlm_ci.report.render import render
+from rlm_ci.resources import loader
 
 ANY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 SUBSET = json.loads((Path(__file__).parent / "sarif-subset.schema.json").read_text("utf-8"))
@@ -35,8 +36,8 @@ def sarif(report: Report) -> dict[str, Any]:
 def test_report_json_is_valid_and_comes_back(report: Report) -> None:
     text = render(report, "json")
     record = json.loads(text)
-    jsonschema.Draft202012Validator(resources.read_schema("report.schema.json")).validate(record)
-    resources.validate(record, "report.schema.json", "report.json")
+    jsonschema.Draft202012Validator(loader.read_schema("report.schema.json")).validate(record)
+    loader.validate(record, "report.schema.json", "report.json")
     again = Report.from_dict(record)
     assert render(again, "json") == text
     assert again.verdict() == record["verdict"]
@@ -86,7 +87,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
 )  # fmt: skip
 def test_the_schema_is_strict(path: str, value: object) -> None:
     with pytest.raises(errors.ConfigError):
-        resources.validate(changed(path, value), "report.schema.json", "report.json")
+        loader.validate(changed(path, value), "report.schema.json", "report.json")
 
 
 def test_the_schema_leaves_metrics_and_publication_open() -> None:
@@ -94,7 +95,7 @@ def test_the_schema_leaves_metrics_and_publication_open() -> None:
         ("parts.0.metrics.deep", {"a": [1]}),
         ("publication", {"summary": "posted"}),
     ):
-        resources.validate(changed(path, value), "report.schema.json", "report.json")
+        loader.validate(changed(path, value), "report.schema.json", "report.json")
 
 
 @ANY

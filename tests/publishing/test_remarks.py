@@ -13,11 +13,13 @@ from publishing.judges import LINKED, Element, Page, github_commands, github_htm
 from publishing.reports import hostile
 
 from rlm_ci import errors
-from rlm_ci.findings import Finding, Location, Severity, Subject, fingerprints
-from rlm_ci.publishing import Options, neutral, suggestions
-from rlm_ci.publishing.placement import FILE, INLINE, Placed
-from rlm_ci.publishing.remarks import Remarks, marker, read_marker
-from rlm_ci.publishing.renderers.markdown import ROOM
+from rlm_ci.github.posting.comment_text import Remarks, marker, read_marker
+from rlm_ci.github.posting.placement import FILE, INLINE, Placed
+from rlm_ci.report import suggestions
+from rlm_ci.report.findings import Finding, Location, Severity, Subject, fingerprints
+from rlm_ci.report.formats.markdown import ROOM
+from rlm_ci.report.render import Options
+from rlm_ci.text import neutralise
 
 MARK = "0123456789abcdef" * 2
 OTHER = "f" * 32
@@ -60,7 +62,7 @@ def test_a_comment_begins_with_the_fingerprint_of_its_finding() -> None:
     [
         "",
         MARK,
-        neutral.MARKER,
+        neutralise.MARKER,
         f" {marker(MARK)}",
         f"\n{marker(MARK)}",
         f"text\n{marker(MARK)}",
@@ -220,7 +222,7 @@ def test_a_long_run_of_backticks_takes_no_time() -> None:
 
 
 def shown(body: str) -> str:
-    return github_html(body).root.text().replace(neutral.GAP, "")
+    return github_html(body).root.text().replace(neutralise.GAP, "")
 
 
 def test_a_comment_says_what_how_bad_and_how_to_mend_it() -> None:

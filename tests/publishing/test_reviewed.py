@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.findings import (
+from rlm_ci.report import wording
+from rlm_ci.report.findings import (
     KNOWN,
     NOT_RUN,
     UNTOUCHED,
@@ -17,7 +18,7 @@ from rlm_ci.findings import (
     Severity,
     Subject,
 )
-from rlm_ci.publishing import render, words
+from rlm_ci.report.render import render
 
 SURFACES = ("text", "markdown", "summary", "html")
 FOUND = Finding("review/ruff-s307", Severity.MEDIUM, "No eval", evidence=(Location("a.py", 3),))
@@ -61,7 +62,7 @@ def test_the_last_line_and_the_check_run_say_it() -> None:
         "(analyzers only; no model read this change; looked at 1 of 214 changed files)"
     )
     assert render(report, "text").splitlines()[-1] == f"✓ {told}"
-    assert words.verdict_line(report) == told
+    assert wording.verdict_line(report) == told
     failing = reviewed({}, findings=(FOUND.replace(severity=Severity.HIGH),))
     last = render(failing, "text").splitlines()[-2:]
     assert "analyzers only; no model read this change" in last[0]

@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from publishing import reports
 from publishing.judges import github_commands
 
-from rlm_ci.findings import Finding, Location, Part, Report, Severity, Subject, Usage
-from rlm_ci.loop.engine import Ended, Judged
-from rlm_ci.loop.report import Account, build
-from rlm_ci.publishing import render, words
+from rlm_ci.fix.loop import Ended, Judged
+from rlm_ci.fix.report import Account, build
+from rlm_ci.report import wording
+from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject, Usage
+from rlm_ci.report.render import render
 from rlm_ci.runs.state import Final
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 
 def test_a_single_clean_check_is_one_line_and_the_verdict() -> None:
@@ -114,7 +115,7 @@ def test_hostile_texts_cannot_steer_terminal_or_runner(report: Report) -> None:
         assert github_commands(text) == []
         for line in text.split("\n"):
             assert printable(line) == line
-        assert text.split("\n")[-2].endswith(words.headline(judged))
+        assert text.split("\n")[-2].endswith(wording.headline(judged))
         coloured = render(judged, "text", colour=True, verbose=True)
         assert github_commands(coloured) == []
 
@@ -135,8 +136,8 @@ def test_nothing_heavy_is_imported() -> None:
     """The text form is on the way of every Git hook."""
     code = (
         "import sys; before = set(sys.modules)\n"
-        "from rlm_ci.publishing import render\n"
-        "from rlm_ci.findings import *\n"
+        "from rlm_ci.report.render import render\n"
+        "from rlm_ci.report.findings import *\n"
         "finding = Finding('a/b', Severity.HIGH, 'm', 'h', (Location('p', 1, 1),))\n"
         "part = Part('a', 's', {}, (finding,))\n"
         "render(Report(Subject(), Severity.HIGH, (part,)), 'text', colour=True, verbose=True)\n"
@@ -148,7 +149,7 @@ def test_nothing_heavy_is_imported() -> None:
         "jinja2", "jsonschema", "json", "re", "typing", "dataclasses", "pathlib", "textwrap",
         "subprocess", "argparse", "inspect", "html", "urllib", "unicodedata", "hashlib",
     }  # fmt: skip
-    assert "rlm_ci.publishing.renderers.text" in loaded
+    assert "rlm_ci.report.formats.text" in loaded
     assert not loaded & heavy
 
 

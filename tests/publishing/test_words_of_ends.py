@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.findings import Evidence, Part, Report, Severity, Subject
-from rlm_ci.publishing import Options, words
-from rlm_ci.publishing.renderers import text
+from rlm_ci.report import wording
+from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
+from rlm_ci.report.formats import text
+from rlm_ci.report.render import Options
 
 LOOP = {"status": "passed", "files": 1, "applied": True, "patch": "rlm/result.patch"}
 
@@ -16,7 +17,7 @@ LOOP = {"status": "passed", "files": 1, "applied": True, "patch": "rlm/result.pa
 def line(part: str, *, quiet: bool = False, **metrics: Any) -> str:
     report = Report(Subject(), Severity.HIGH, (Part(part, "told", metrics),))
     lines = text.render(report, Options(quiet=quiet)).splitlines()
-    assert words.headline(report)
+    assert wording.headline(report)
     return lines[-1] if lines else ""
 
 

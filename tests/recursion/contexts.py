@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from rlm_ci.recursion.context import building
+from rlm_ci.context.build import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
 #: Texts with characters of every length, and bytes that are no text at all.
 PIECES = st.one_of(
@@ -43,7 +43,7 @@ def made(folder: Path, source: bytes, target: int = 65536, overlap: int = 4096) 
     number = len(list(folder.iterdir()))
     path = folder / f"{number}.txt"
     path.write_bytes(source)
-    return building.build(
+    return build.build(
         str(path), str(folder / f"{number}.context"), target_bytes=target, overlap_bytes=overlap
     )
 
@@ -55,7 +55,7 @@ def names(context: Context) -> list[str]:
 
 def built(top: Path, out: str, source: str = "", **more: object) -> Context:
     """The object of something in ``top``, or of all of it, as the command makes it."""
-    return building.build(
+    return build.build(
         os.path.join(top, source) if source else str(top), out, root=str(top), environ=os.environ,
         **more,  # type: ignore[arg-type]
     )  # fmt: skip

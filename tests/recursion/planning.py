@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlm_ci.recursion.context import Excerpt, Found, Hit, Piece
-from rlm_ci.recursion.symbolic.atlas import Atlas
-from rlm_ci.recursion.symbolic.prompting import Metadata
-from rlm_ci.recursion.symbolic.step import ReadResult, SearchResult, Step, SubcallResult
+from rlm_ci.ask.iteration import ReadResult, SearchResult, Step, SubcallResult
+from rlm_ci.ask.planner.file_map import Atlas
+from rlm_ci.ask.planner.prompt import Metadata
+from rlm_ci.context.context import Excerpt, Found, Hit, Piece
 
 OBJECT = f"sha256:{'ab' * 32}"
 CHUNK = f"ctx:{OBJECT}#chunk:c000001"

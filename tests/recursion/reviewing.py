@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from models.asking import client_of
 
+from rlm_ci.change.evidence import flaw
 from rlm_ci.errors import LimitError
-from rlm_ci.evidence import flaw
 from rlm_ci.models import Request
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, REPO, Node, Scope, Task, Text
-from rlm_ci.recursion.objectives.review import Review, analyse, options
+from rlm_ci.review.objective import Review, analyse, options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

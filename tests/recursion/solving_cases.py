@@ -11,12 +11,12 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.recursion.corpus import Corpus, File, order
-from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.corpus.corpus import Corpus, File, order
+from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, NodeResult, Traced
 from rlm_ci.recursion.solver import RLM, Budget, Constraints
-from rlm_ci.recursion.tree import Shape
+from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.report.findings import Finding, Location, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -13,13 +13,13 @@ from recursion.reviewing import FILE_GROUP, by_file, leaf, reviewed, text
 from recursion.solving_cases import solve
 
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.findings import UNTOUCHED, Finding
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
-from rlm_ci.recursion.objectives.review import Review, options
-from rlm_ci.recursion.review import analyzers, execution, programs, scratch
-from rlm_ci.recursion.review.programs import Analyzer
 from rlm_ci.recursion.solver import Constraints
-from rlm_ci.recursion.tree import Shape
+from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.report.findings import UNTOUCHED, Finding
+from rlm_ci.review.analyzers import execution, programs, run, scratch_folder
+from rlm_ci.review.analyzers.programs import Analyzer
+from rlm_ci.review.objective import Review, options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +33,9 @@ def test_by_a_pipe_it_says_the_same_as_of_files_and_nothing_is_written(
     texts = [text(name, shebang if name == "script" else SHOP) for name in names]
     texts.append(text("broken.py", "def f(:\n"))
     chosen = options()
-    by_files = analyzers.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"])
+    by_files = run.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"])
     monkeypatch.setattr(execution, "Scratch", None)
-    by_pipe = analyzers.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"], by_pipe=True)
+    by_pipe = run.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"], by_pipe=True)
     assert by_pipe.findings
     assert sorted(by_pipe.findings, key=str) == sorted(by_files.findings, key=str)
     assert (by_pipe.seen, by_pipe.failed) == (by_files.seen, ())
@@ -111,7 +111,7 @@ def test_another_version_than_the_run_began_with_is_not_mixed_in() -> None:
     chosen["analyzers"][0]["version"] = "0.0.1"
     task = leaf([text("a.py", SHOP)], chosen)
     known = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
-    done = analyzers.analyse(task, known, chosen["domains"])
+    done = run.analyse(task, known, chosen["domains"])
     assert done.findings == ()
     assert "and was 0.0.1 when the run began" in done.failed[0][2]
 
@@ -157,7 +157,7 @@ def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert by_file({"a.py": SHOP}, kind=FILE_GROUP).findings
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(RuntimeError), scratch.Scratch([scratch.Given(0, "a", b"x")]):
+    with pytest.raises(RuntimeError), scratch_folder.Scratch([scratch_folder.Given(0, "a", b"x")]):
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
 
@@ -166,7 +166,7 @@ def test_a_leaf_without_anything_to_analyse_starts_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chosen = options()
-    monkeypatch.setattr(scratch, "_put", lambda *_: pytest.fail("a folder was made"))
+    monkeypatch.setattr(scratch_folder, "_put", lambda *_: pytest.fail("a folder was made"))
     task = leaf([text("a.md", "# A\n")], chosen)
     known = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
-    assert analyzers.analyse(task, known, chosen["domains"]) == analyzers.Analysis()
+    assert run.analyse(task, known, chosen["domains"]) == run.Analysis()

@@ -10,13 +10,13 @@ from recursion.reviewing import leaf, reviewed, text
 from recursion.test_analyzers_tools import at, log, tool
 
 from rlm_ci.recursion.nodes import PARTIAL
-from rlm_ci.recursion.objectives.review import Review, analyse, options
-from rlm_ci.recursion.review import bisection, confinement
-from rlm_ci.recursion.review.bisection import by_halves
-from rlm_ci.recursion.review.confinement import BrokenError
-from rlm_ci.recursion.review.execution import Heard
-from rlm_ci.recursion.review.sarif import Printout
-from rlm_ci.recursion.review.scratch import Given
+from rlm_ci.review.analyzer_output.sarif import Printout
+from rlm_ci.review.analyzers import bisection, sandboxed
+from rlm_ci.review.analyzers.bisection import by_halves
+from rlm_ci.review.analyzers.execution import Heard
+from rlm_ci.review.analyzers.sandboxed import BrokenError
+from rlm_ci.review.analyzers.scratch_folder import Given
+from rlm_ci.review.objective import Review, analyse, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ BAD = "any(os.path.basename(one).startswith('bad') for one in files)"
 def test_a_file_that_breaks_a_tool_takes_nothing_from_its_neighbours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str
 ) -> None:
-    monkeypatch.setattr(confinement, "PRINTED", 8 << 20 if "20001" in body else 1 << 20)
+    monkeypatch.setattr(sandboxed, "PRINTED", 8 << 20 if "20001" in body else 1 << 20)
     if "sleep" in body:
         monkeypatch.setattr(bisection, "SECONDS", 16.0)
     bad = "\n".join(f"    {line}" for line in body.splitlines())

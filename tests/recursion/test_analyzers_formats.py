@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.recursion.review import formats, sarif
+from rlm_ci.review.analyzer_output import json_formats, sarif
 
 MYPY = (
     '{"file": "a.py", "line": 3, "column": 11, "end_line": 3, "end_column": 14, "message": '
@@ -90,7 +90,7 @@ def test_each_is_read(kind: str, printed: Any, expected: list[tuple[object, ...]
         paths.append(address.removeprefix("/place/"))
         return len(paths) - 1
 
-    read = formats.read(kind, data, find)
+    read = json_formats.read(kind, data, find)
     assert [
         (one.rule, one.level, paths[one.spots[0].text], *tuple(one.spots[0])[1:3])
         for one in read.results
@@ -102,15 +102,15 @@ def test_each_is_read(kind: str, printed: Any, expected: list[tuple[object, ...]
 @pytest.mark.parametrize("odd", ["{", '{"a": ', '{"severity": [], "spans": 7}x'])
 def test_what_is_no_json_is_refused(kind: str, odd: str) -> None:
     with pytest.raises(sarif.SarifError, match="what it printed is no"):
-        formats.read(kind, odd.encode(), lambda _address: 0)
+        json_formats.read(kind, odd.encode(), lambda _address: 0)
 
 
 @pytest.mark.parametrize("kind", ["mypy", "pyright", "eslint", "staticcheck", "shellcheck"])
 def test_json_of_something_else_is_refused(kind: str) -> None:
     with pytest.raises(sarif.SarifError, match=f"what it printed is not the JSON of {kind}"):
-        formats.read(kind, b'{"a": 1}', lambda _address: 0)
+        json_formats.read(kind, b'{"a": 1}', lambda _address: 0)
 
 
 def test_a_place_that_nobody_knows_is_none() -> None:
-    read = formats.read("shellcheck", json.dumps(SHELLCHECK).encode(), lambda _address: None)
+    read = json_formats.read("shellcheck", json.dumps(SHELLCHECK).encode(), lambda _address: None)
     assert (read.results, len(read.placeless), read.rejected) == ((), 1, 1)

@@ -7,10 +7,11 @@ from recursion.analysing import SHOP, rules
 from recursion.reviewing import by_file, reviewed, text
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import Finding, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Traced
-from rlm_ci.recursion.objectives.review import options
-from rlm_ci.recursion.review import export, programs, ruff
+from rlm_ci.report.findings import Finding, Severity
+from rlm_ci.review.analyzers import programs, ruff
+from rlm_ci.review.objective import options
+from rlm_ci.review.results import report
 
 
 def test_ruff_finds_what_a_maintainer_wants_to_hear_of() -> None:
@@ -105,7 +106,7 @@ def test_python_is_known_by_its_first_line_too() -> None:
     assert {one.finding.evidence[0].path for one in result.findings} == {"bin/tool", "app.pyw"}
     assert result.metrics["looked"] == 2
     paths = ["bin/tool", "app.pyw", "bin/other"]
-    assert [path for path, _ in export.unseen(paths, options(), None, result)] == ["bin/other"]
+    assert [path for path, _ in report.unseen(paths, options(), None, result)] == ["bin/other"]
 
 
 def test_names_that_differ_in_case_alone_are_two_files() -> None:

@@ -11,10 +11,12 @@ import pytest
 from recursion.analysing import SHOP, rules
 from recursion.reviewing import reviewed, text
 
-from rlm_ci.findings import INCOMPLETE, Severity
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL
-from rlm_ci.recursion.objectives.review import options
-from rlm_ci.recursion.review import bisection, confinement, execution, export, sarif
+from rlm_ci.report.findings import INCOMPLETE, Severity
+from rlm_ci.review.analyzer_output import sarif
+from rlm_ci.review.analyzers import bisection, execution, sandboxed
+from rlm_ci.review.objective import options
+from rlm_ci.review.results import report
 
 TOOL = """#!{python}
 import json, os, sys
@@ -207,7 +209,7 @@ def test_a_tool_that_fails_is_told_for_each_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str
 ) -> None:
     monkeypatch.setattr(bisection, "SECONDS", 1.0)
-    monkeypatch.setattr(confinement, "PRINTED", 1 << 20)
+    monkeypatch.setattr(sandboxed, "PRINTED", 1 << 20)
     if why.startswith("it took") is False:
         monkeypatch.setattr(bisection, "SECONDS", 60.0)
     texts = [*FILES, text("a.py", SHOP)]
@@ -237,7 +239,7 @@ def test_a_program_that_is_not_there_is_told() -> None:
         "the analyzer gone gave nothing: no-such-tool-anywhere is not on PATH"
     )
     assert result.metrics["looked"] == 0
-    told = export.part(result, options(analyzers=[row], ruff="off"))
+    told = report.part(result, options(analyzers=[row], ruff="off"))
     assert told.state == INCOMPLETE
     assert told.summary.endswith(
         "2 files not looked at in full: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.recursion.syntax.borders import borders
+from rlm_ci.source.cut_points import borders
 
 
 def test_python_is_cut_before_what_belongs_together() -> None:

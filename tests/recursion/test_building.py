@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recursion.contexts import SOURCES, built, cuts, made, names, nothing_left, scratch, slow_chunks
 
+from rlm_ci.context.build import build, digests, sources
+from rlm_ci.context.build.digests import BLOB_LIMIT
+from rlm_ci.context.build.file_table import Piece, Pieces
+from rlm_ci.context.pointers import Layout
+from rlm_ci.context.search import stringzilla
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
-from rlm_ci.recursion.context import building, hashing, sources, vectors
-from rlm_ci.recursion.context.hashing import BLOB_LIMIT
-from rlm_ci.recursion.context.pieces import Piece, Pieces
-from rlm_ci.recursion.context.pointers import Layout
 
 if TYPE_CHECKING:
     from histories import GitRepo
@@ -52,10 +53,10 @@ def test_hashes_of_more_than_one_job(tmp_path: Path) -> None:
     pieces.add("b", middle, len(data))
     pieces.add("c", len(data), len(data))
     with path.open("rb") as stream:
-        found = hashing.digest(stream.fileno(), layout, pieces)
-        longer = hashing.digest(stream.fileno(), layout, pieces, 64)
-        with pytest.raises(hashing.ShrunkError):
-            hashing.digest(stream.fileno(), layout.replace(size=len(data) + 1), Pieces())
+        found = digests.digest(stream.fileno(), layout, pieces)
+        longer = digests.digest(stream.fileno(), layout, pieces, 64)
+        with pytest.raises(digests.ShrunkError):
+            digests.digest(stream.fileno(), layout.replace(size=len(data) + 1), Pieces())
     assert found.whole == sha256(data).hexdigest()
     chunks = [data[slice(*layout.bounds(number))] for number in range(layout.count)]
     assert found.chunks == b"".join(sha256(chunk).digest() for chunk in chunks)
@@ -77,12 +78,12 @@ def test_chunks_hashed_side_by_side_are_as_each_alone(tmp_path: Path, cut: tuple
     (tmp_path / "data").write_bytes(data)
     layout = Layout(len(data), *cut)
     with (tmp_path / "data").open("rb") as stream:
-        found = hashing.digest(stream.fileno(), layout, Pieces())
-        with pytest.raises(hashing.ShrunkError):
-            hashing.digest(stream.fileno(), layout.replace(size=len(data) + 1), Pieces())
+        found = digests.digest(stream.fileno(), layout, Pieces())
+        with pytest.raises(digests.ShrunkError):
+            digests.digest(stream.fileno(), layout.replace(size=len(data) + 1), Pieces())
     chunks = [data[slice(*layout.bounds(number))] for number in range(layout.count)]
     assert found.chunks == b"".join(sha256(chunk).digest() for chunk in chunks)
-    hashed = vectors.hasher()
+    hashed = stringzilla.hasher()
     if hashed is not None:  # a processor with wide vectors, and the extra
         for texts in ([b""], [b"a", b"", data[:5000]], chunks[:16]):
             right = b"".join(sha256(text).digest() for text in texts)
@@ -93,7 +94,7 @@ def test_a_large_file_has_no_blob(tmp_path: Path) -> None:
     path = tmp_path / "large"
     with path.open("wb") as stream:
         stream.truncate(BLOB_LIMIT + 1)
-    with building.build(str(path), str(tmp_path / "object"), target_bytes=1 << 22) as context:
+    with build.build(str(path), str(tmp_path / "object"), target_bytes=1 << 22) as context:
         assert [piece.blob for piece in context.files] == [None]
         context.verify()
 
@@ -106,7 +107,7 @@ def test_two_builds_of_the_same_are_the_same(count: int) -> None:
         for number in range(2):
             Path(folder, "a").write_bytes(b"line\n" * count)
             out = f"{folder}/object{number}"
-            building.build(f"{folder}/a", out, clock=lambda: 1.5, root=folder).close()
+            build.build(f"{folder}/a", out, clock=lambda: 1.5, root=folder).close()
             texts.append([Path(out, name).read_bytes() for name in sorted(os.listdir(out))])
     assert texts[0] == texts[1]
 
@@ -131,7 +132,7 @@ def test_a_file_outside_of_the_root_keeps_the_name_it_was_given(
 ) -> None:
     other = tmp_path / "other.txt"
     other.write_text("x")
-    with building.build(str(other), out, root=str(top)) as context:
+    with build.build(str(other), out, root=str(top)) as context:
         assert names(context) == [str(other)]
 
 
@@ -143,7 +144,7 @@ def test_blobs_are_of_the_repository_s_own_kind(tmp_path: Path) -> None:
     ).stdout.decode()
     for source in ("r", "r/a.txt"):
         folder = str(tmp_path / f"object{len(source)}")
-        with building.build(str(tmp_path / source), folder, environ=os.environ) as context:
+        with build.build(str(tmp_path / source), folder, environ=os.environ) as context:
             assert [piece.blob for piece in context.files] == [said.strip()]
             context.verify()
 
@@ -160,7 +161,7 @@ def test_a_link_that_somebody_names_is_followed(top: Path, tmp_path: Path) -> No
     (top / "log-2026.txt").write_text("text")
     (top / "latest").symlink_to("log-2026.txt")
     for link in (False, True):
-        with building.build(
+        with build.build(
             str(top / "latest"), str(tmp_path / f"object{link}"), link=link, root=str(top)
         ) as context:
             assert names(context) == ["log-2026.txt"]
@@ -192,7 +193,7 @@ def test_where_it_cannot_be_linked_a_file_is_copied(top: Path) -> None:
 
 def test_a_stream_becomes_an_object_without_files(out: str) -> None:
     data = os.urandom(3 << 20)
-    with building.build(io.BytesIO(data), out) as context:
+    with build.build(io.BytesIO(data), out) as context:
         assert context.object_id == f"sha256:{sha256(data).hexdigest()}"
         assert not context.files
         assert context.lines(0, 100) == ()
@@ -204,7 +205,7 @@ def test_a_stream_that_fails_leaves_nothing(out: str) -> None:
             raise OSError(5, "Input/output error")
 
     with pytest.raises(ConfigError, match="Input/output error"):
-        building.build(Broken(), out)  # type: ignore[arg-type]
+        build.build(Broken(), out)  # type: ignore[arg-type]
     assert nothing_left(out)
 
 
@@ -229,7 +230,7 @@ def test_what_cannot_be_read_is_one_clear_error(top: Path, out: str) -> None:
         assert caught.value.hint
         assert nothing_left(out)
     with pytest.raises(ConfigError, match="not a regular file"):
-        building.build("/dev/zero", out)
+        build.build("/dev/zero", out)
 
 
 @pytest.mark.parametrize(("target", "overlap"), [(0, 0), (10, 10), (10, -1), (-5, -9)])
@@ -244,7 +245,7 @@ def test_too_many_chunks_are_refused_before_they_are_made(top: Path, out: str) -
     stream = io.BytesIO(b"x" * 400_001)
     for source in (str(top / "a.txt"), str(top), stream):
         with pytest.raises(ConfigError, match="more than 400,000 bytes") as caught:
-            building.build(source, out, target_bytes=1, overlap_bytes=0)
+            build.build(source, out, target_bytes=1, overlap_bytes=0)
         assert caught.value.where == "RLM_CHUNK_TARGET_BYTES"
         assert nothing_left(out)
 
@@ -282,8 +283,8 @@ def test_what_must_hold_something_may_not_be_empty(top: Path, out: str) -> None:
             built(top, out, source, required=True)
         assert nothing_left(out)
     with pytest.raises(ConfigError, match="the context is empty"):
-        building.take_in(io.BytesIO(), out, required=True)
+        build.take_in(io.BytesIO(), out, required=True)
     built(top, out, "empty.txt").close()
     with pytest.raises(ConfigError, match="the context is empty"):
-        building.take_in(out, f"{out}2", required=True)
+        build.take_in(out, f"{out}2", required=True)
     assert not os.path.lexists(f"{out}2")

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion.contexts import built, nothing_left
 
+from rlm_ci.context import own_files
+from rlm_ci.context.build import build as build_build
+from rlm_ci.context.build import gather
+from rlm_ci.context.context import Context
+from rlm_ci.context.pointers import Layout
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.context import Context, building, gathering, own
-from rlm_ci.recursion.context import folder as new_folder
-from rlm_ci.recursion.context.pointers import Layout
+from rlm_ci.system import atomic_folder as new_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,21 +70,22 @@ def test_a_source_that_changes_while_it_is_read_is_noticed(
 
 def test_a_shared_file_that_grew_before_it_was_hashed_is_noticed(top: Path, out: str) -> None:
     (top / "a.txt").write_text("alpha")
-    gathered = gathering.from_file(str(top / "a.txt"), "a.txt", f"{top}/link", 100, link=True)
+    gathered = gather.from_file(str(top / "a.txt"), "a.txt", f"{top}/link", 100, link=True)
     assert (
-        building._hashed(f"{top}/link", gathered, Layout(0, 10, 0), 40, "now").head.layout.size == 5
+        build_build._hashed(f"{top}/link", gathered, Layout(0, 10, 0), 40, "now").head.layout.size
+        == 5
     )
     with (top / "a.txt").open("a") as stream:
         stream.write("beta")
     with pytest.raises(ConfigError, match="the source changed while it was read"):
-        building._hashed(f"{top}/link", gathered, Layout(0, 10, 0), 40, "now")
+        build_build._hashed(f"{top}/link", gathered, Layout(0, 10, 0), 40, "now")
     assert nothing_left(out)
 
 
 _LIMITED = """
 import os, resource, signal, sys
 from rlm_ci.errors import StorageError
-from rlm_ci.recursion.context import building
+from rlm_ci.context.build import build as building
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
 source = sys.argv[1]
 try:
@@ -116,13 +120,13 @@ def test_an_interrupt_leaves_nothing(out: str) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        building.build(Interrupted(), out)  # type: ignore[arg-type]
+        build_build.build(Interrupted(), out)  # type: ignore[arg-type]
     assert nothing_left(out)
 
 
 _ENDLESS = """
 import sys
-from rlm_ci.recursion.context import building
+from rlm_ci.context.build import build as building
 building.build(sys.stdin.buffer, sys.argv[1])
 """
 
@@ -140,7 +144,7 @@ def test_builds_of_one_folder_at_once_do_not_end_each_other(top: Path, out: str)
 
     def build(_number: int) -> str:
         try:
-            building.build(str(top / "a.txt"), out).close()
+            build_build.build(str(top / "a.txt"), out).close()
         except ConfigError as error:
             return error.what
         return "built"
@@ -179,7 +183,7 @@ def test_a_long_name_in_another_script(top: Path, out: str) -> None:
     """A name may have 255 bytes, and so many of 80 characters has one of these."""
     (top / "a.txt").write_text("alpha\n")
     folder = Path(out).parent / ("圖" * 80)
-    with building.build(str(top / "a.txt"), str(folder)) as context:
+    with build_build.build(str(top / "a.txt"), str(folder)) as context:
         assert context.byte_length == 6
     assert [one.name for one in folder.parent.iterdir() if one.name.endswith(".building")] == []
 
@@ -198,7 +202,7 @@ def test_what_a_killed_build_left_is_removed_by_the_next(top: Path, out: str) ->
             time.sleep(0.01)
         killed.kill()
         killed.wait()
-        assert not own.is_object(out)
+        assert not own_files.is_object(out)
         with built(top, out, "a.txt") as context:
             assert context.byte_length == 6
         # That of the living one is left alone; it finds that somebody was quicker.
@@ -212,7 +216,7 @@ def test_what_a_killed_build_left_is_removed_by_the_next(top: Path, out: str) ->
 
 _MEASURED = """
 import resource, sys
-from rlm_ci.recursion.context import building
+from rlm_ci.context.build import build as building
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 building.build(sys.stdin.buffer if sys.argv[1] == "-" else sys.argv[1], sys.argv[2])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

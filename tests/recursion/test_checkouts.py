@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rlm_ci.git import Repository, discover
-from rlm_ci.recursion.review.checkouts import Tree, lay, make_folder
-from rlm_ci.recursion.review.tools import TOOLS
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.review.analyzers.checkouts import Tree, lay, make_folder
+from rlm_ci.review.analyzers.known_tools import TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path

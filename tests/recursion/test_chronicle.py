@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rlm_ci.git import Repository, discover
-from rlm_ci.recursion.chronicle import Chronicle
+from rlm_ci.git.history import Chronicle
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci import evidence
-from rlm_ci.git import Repository, discover
-from rlm_ci.recursion.context.building import build
-from rlm_ci.recursion.symbolic.citations import MOST, NO_FILE, NO_PLACE, cite
-from rlm_ci.recursion.symbolic.grounds import NEVER_READ, PLACES, QUOTED_LINES
-from rlm_ci.recursion.symbolic.standing import OTHER, Standing, refuted_by
+from rlm_ci.ask.citations.citations import MOST, NO_FILE, NO_PLACE, cite
+from rlm_ci.ask.citations.cited_lines import NEVER_READ, PLACES, QUOTED_LINES
+from rlm_ci.ask.citations.compare_files import OTHER, Standing, refuted_by
+from rlm_ci.change import evidence
+from rlm_ci.context.build.build import build
+from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from histories import GitRepo
 
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
 CONTENTS = {
     "a.py": b"one\ntwo\r\nthree\n" + b"x = 1\n" * 40,

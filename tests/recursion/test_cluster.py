@@ -70,7 +70,7 @@ def test_a_worker_that_is_killed_with_a_leaf_in_its_hands_loses_nothing(
     tmp_path: Path, cluster: Any
 ) -> None:
     """The leaf tells whose process it is in, and waits there until it is dead."""
-    from rlm_ci.recursion.cluster import Cluster
+    from rlm_ci.recursion.dask_pool import Cluster
 
     contents = {f"part/mod_{n}.py": b"x = 1\n" * 40 for n in range(40)}
     contents["part/mod_7.py"] = b"HOLD\n" * 40
@@ -106,7 +106,7 @@ def test_a_worker_that_is_killed_with_a_leaf_in_its_hands_loses_nothing(
 
 
 def test_nobody_is_there() -> None:
-    from rlm_ci.recursion.cluster import Cluster
+    from rlm_ci.recursion.dask_pool import Cluster
 
     with pytest.raises(RemoteError, match="the cluster does not answer"):
         Cluster("127.0.0.1:9", patience=1)

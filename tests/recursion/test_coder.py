@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from agent_workspaces import Folder
 
+from rlm_ci.agents.agent import Agent, Assignment
+from rlm_ci.agents.builtin.agent import Coder
+from rlm_ci.agents.builtin.turn_loop import Bounds
 from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.loop.agent import Agent, Assignment
 from rlm_ci.models import Completion, Request, SpentError
-from rlm_ci.models.ledger import Ledger
-from rlm_ci.models.recorded import Record
+from rlm_ci.models.budget import Ledger
+from rlm_ci.models.record.record import Record
 from rlm_ci.models.scripted import Scripted
-from rlm_ci.recursion.coder import Coder
-from rlm_ci.recursion.turn import Bounds
 
 
 def step(name: str, **arguments: Any) -> dict[str, Any]:

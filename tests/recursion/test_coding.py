@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.recursion.environments.coding import Coding
-from rlm_ci.recursion.quoting import OUTPUT_LIMIT
-from rlm_ci.recursion.worktree import FILE_LIMIT
+from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT
+from rlm_ci.agents.builtin.tools import Coding
+from rlm_ci.system.safe_tree import FILE_LIMIT
 
 
 class Bench:

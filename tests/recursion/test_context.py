@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recursion.contexts import SOURCES, change_index, cuts, made, scratch, slow_chunks, slow_search
 
+from rlm_ci.context.context import READ_LIMIT, Context, Place, PointerError
+from rlm_ci.context.pointers import Layout
+from rlm_ci.context.search import stringzilla
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.recursion.context import READ_LIMIT, Context, Place, PointerError, vectors
-from rlm_ci.recursion.context.pointers import Layout
 
 TEXT = "one é two 漢字 three 😀 four\n" * 40
 
@@ -306,14 +307,14 @@ def test_a_span_maps_back_to_paths_and_lines(
     contents: list[bytes], start: int, length: int
 ) -> None:
     """Concatenated with a file table, so that a pointer maps back to path and line."""
-    from rlm_ci.recursion.context import building
+    from rlm_ci.context.build import build
 
     with scratch() as folder:
         top = Path(folder, "top")
         top.mkdir()
         for number, data in enumerate(contents):
             (top / f"{number}.txt").write_bytes(data)
-        with building.build(str(top), f"{folder}/object", root=str(top)) as context:
+        with build.build(str(top), f"{folder}/object", root=str(top)) as context:
             places = context.lines(start, start + length)
             source = context.raw(0, context.byte_length)
     expected = []
@@ -329,7 +330,7 @@ def test_a_span_maps_back_to_paths_and_lines(
 
 @given(st.binary(max_size=300).map(lambda data: data.replace(b"a", b"\n")))
 def test_line_breaks_are_counted_by_vectors_as_well(data: bytes) -> None:
-    count = vectors.line_counter()
+    count = stringzilla.line_counter()
     if count is not None:
         assert count(data) == data.count(b"\n")
         assert count(data * 1000) == 1000 * data.count(b"\n")

@@ -18,10 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recursion.contexts import change_index, made
 
-from rlm_ci import resources
+from rlm_ci.context import chunk_table, index, index_reader
+from rlm_ci.context.build import build
+from rlm_ci.context.context import Context
+from rlm_ci.context.pointers import Layout
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
-from rlm_ci.recursion.context import Context, building, index, index_reader, table
-from rlm_ci.recursion.context.pointers import Layout
+from rlm_ci.resources import loader
 
 SCHEMA = "context.schema.json"
 
@@ -34,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     (top / "a.txt").write_bytes(b"alpha beta\n")
     (top / os.fsdecode(b"b\xff.txt")).write_bytes(b"gamma delta\n")
     (top / "image").write_bytes(b"\x89PNG\0")
-    building.build(
+    build.build(
         str(top), str(tmp_path / "object"), target_bytes=10, overlap_bytes=2, root=str(top),
         clock=lambda: 0.0,
     ).close()  # fmt: skip
@@ -69,9 +71,9 @@ def test_an_index_is_what_the_spec_says(tmp_path: Path) -> None:
 
 
 def test_what_we_write_follows_the_schema(folder: Path, tmp_path: Path) -> None:
-    resources.validate(record_of(folder), SCHEMA, "index")
+    loader.validate(record_of(folder), SCHEMA, "index")
     empty = made(tmp_path, b"")
-    resources.validate(record_of(Path(empty.folder)), SCHEMA, "index")
+    loader.validate(record_of(Path(empty.folder)), SCHEMA, "index")
     with Context.open(str(folder)) as context:
         assert context.created_at == "1970-01-01T00:00:00Z"
         assert [piece.path for piece in context.files] == ["a.txt", "b\udcff.txt"]
@@ -189,7 +191,7 @@ def test_our_own_table_is_known_by_its_length_and_its_ends(
     size: int, cut: tuple[int, int], data: st.DataObject
 ) -> None:
     layout = Layout(size, *cut)
-    text = b"head" + "".join(table.written(layout, os.urandom(32 * layout.count))).encode()
+    text = b"head" + "".join(chunk_table.written(layout, os.urandom(32 * layout.count))).encode()
     assert looks_written(text, 4, layout)
     at = data.draw(st.integers(4, len(text) - 1))
     assert not looks_written(text[:at] + text[at + 1 :], 4, layout)
@@ -198,12 +200,12 @@ def test_our_own_table_is_known_by_its_length_and_its_ends(
 
 
 def looks_written(text: bytes, at: int, layout: Layout) -> bool:
-    return table.looks_written(lambda at, size: text[at : at + size], at, len(text), layout)
+    return chunk_table.looks_written(lambda at, size: text[at : at + size], at, len(text), layout)
 
 
 def test_the_numbers_of_a_table_grow() -> None:
     layout = Layout(123_456_789, 65536, 4096)
-    text = "".join(table.written(layout, bytes(32 * layout.count))).encode()
+    text = "".join(chunk_table.written(layout, bytes(32 * layout.count))).encode()
     assert looks_written(text, 0, layout)
     assert json.loads(b'{"chunks": [' + text)["chunks"] == [
         {"id": f"c{number:06d}", "start": start, "end": end, "sha256": "0" * 64}
@@ -227,7 +229,7 @@ def test_what_reads_and_searches_never_asked_for_is_checked_by_who_asks(folder: 
             with pytest.raises(DamagedError, match="chunk c000002: start is 7"):
                 ask()
     with pytest.raises(DamagedError, match="chunk c000002: start is 7"):
-        building.take_in(str(folder), f"{folder}2")
+        build.take_in(str(folder), f"{folder}2")
 
 
 @pytest.mark.parametrize(
@@ -293,7 +295,7 @@ def test_what_the_reader_accepts_the_schema_does(data: st.DataObject) -> None:
         index_reader._Reader("index").index(record)
     except RlmCiError:
         return
-    resources.validate(record, SCHEMA, "index")
+    loader.validate(record, SCHEMA, "index")
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,7 @@ def test_names_full_of_brackets_are_no_bomb(tmp_path: Path) -> None:
     top.mkdir()
     for number in range(100):
         (top / f'{number}{"[,{" * 60}\\"').write_text("x\n")
-    with building.build(str(top), str(tmp_path / "object"), root=str(top)) as context:
+    with build.build(str(top), str(tmp_path / "object"), root=str(top)) as context:
         assert len(context.files) == 100
         assert context.files[0].path == f'0{"[,{" * 60}\\"'
 
@@ -341,7 +343,7 @@ def test_a_huge_index_is_not_read(folder: Path) -> None:
 _MEASURED = """
 import resource, sys
 from rlm_ci.errors import RlmCiError
-from rlm_ci.recursion.context import Context
+from rlm_ci.context.context import Context
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     Context.open(sys.argv[1])

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 from histories import GITLINK, GitRepo
 
-from rlm_ci.cli.scope import with_closed
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import INCOMPLETE, Part
-from rlm_ci.git import Repository, discover
-from rlm_ci.recursion.corpus import Rules, at_commit, in_folder, in_worktree, order
-from rlm_ci.recursion.eligibility import WORDS
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.pipelines.repository.scope import with_closed
+from rlm_ci.recursion.corpus.corpus import Rules, at_commit, in_folder, in_worktree, order
+from rlm_ci.recursion.corpus.eligibility import WORDS
+from rlm_ci.report.findings import INCOMPLETE, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.corpus.corpus import Corpus
 
 #: Any user that is not root.
 _NOBODY = 65534

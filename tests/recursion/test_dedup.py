@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.findings import Finding, Location, Severity
 from rlm_ci.recursion.nodes import Traced
-from rlm_ci.recursion.review import dedup
-from rlm_ci.recursion.review.clusters import clusters
-from rlm_ci.recursion.review.dedup import gathered, merge, rank, without_count
+from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.review.results import merge as results_merge
+from rlm_ci.review.results.clusters import clusters
+from rlm_ci.review.results.merge import gathered, merge, rank, without_count
 
 
 def said(message: str, line: int = 10, end: int | None = None, **more: Any) -> Finding:
@@ -159,7 +159,7 @@ def test_what_one_tool_found_is_merged_as_what_many_did(monkeypatch: pytest.Monk
     ]  # fmt: skip
     parts = [found[start:end] for start, end in ((0, 3), (1, 29), (30, 36), (0, 200))]
     quick = [merge(part) for part in parts]
-    monkeypatch.setattr(dedup, "_are_distinct", lambda _some: False)
+    monkeypatch.setattr(results_merge, "_are_distinct", lambda _some: False)
     assert [merge(part) for part in parts] == quick
     assert [len(one) for one in quick][:3] == [2, 28, 6]
 
@@ -177,13 +177,13 @@ def test_the_gravest_and_surest_come_first_and_what_counts_not_last() -> None:
 
 def test_thousands_on_one_line_are_not_all_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[Finding] = []
-    real = dedup._is_same
+    real = results_merge._is_same
 
     def counting(one: Finding, other: Finding) -> bool:
         compared.append(one)
         return real(one, other)
 
-    monkeypatch.setattr(dedup, "_is_same", counting)
+    monkeypatch.setattr(results_merge, "_is_same", counting)
     some = [
         said(f"Result {number}", 1, rule=f"review/tool-{number}", source=f"analyzer:{name}")
         for number in range(300)
@@ -197,13 +197,13 @@ def test_thousands_in_one_file_are_compared_with_their_neighbours_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared: list[tuple[Finding, Finding]] = []
-    real = dedup._is_same
+    real = results_merge._is_same
 
     def counting(one: Finding, other: Finding) -> bool:
         compared.append((one, other))
         return real(one, other)
 
-    monkeypatch.setattr(dedup, "_is_same", counting)
+    monkeypatch.setattr(results_merge, "_is_same", counting)
     some = [
         said(f"Fault {number} of the kind", line=number, end=number + 2, rule=f"review/r{number}")
         for number in range(1, 3001, 3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.recursion.syntax.graph import Graph
-from rlm_ci.recursion.syntax.reading import outline
-from rlm_ci.recursion.wiki.other_notes import other_notes
+from rlm_ci.source.import_graph import Graph
+from rlm_ci.source.outline import outline
+from rlm_ci.wiki.facts.other_notes import other_notes
 
 
 def public(path: str, source: str) -> list[str]:

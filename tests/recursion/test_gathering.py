@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion.contexts import built, names
 
-from rlm_ci.recursion.context import building
+from rlm_ci.context.build import build
 
 if TYPE_CHECKING:
     from histories import GitRepo
@@ -68,7 +68,7 @@ def test_a_plain_folder_is_walked_in_order(top: Path, tmp_path: Path, out: str) 
     os.mkfifo(top / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.path.relpath(top / "sock"))
-        with building.build(str(top), out, root=str(top)) as context:
+        with build.build(str(top), out, root=str(top)) as context:
             assert names(context) == ["a-1.txt", "b.txt", "b/x.txt", "empty.txt"]
             assert context.omitted == {"link": 1, "own": 1, "special": 2}
             # Each begins on a line of its own: the break between is of no file.
@@ -84,7 +84,7 @@ def _left_by_runs(top: Path) -> tuple[str, str]:
     for name in (".runs/1/journal", ".runs/1/rlm/answer.md", "out/rollup.md", "lib/a.txt"):
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(f"{name}\n")
-    with building.build(str(top / "lib/a.txt"), str(top / "lib/a.context")):
+    with build.build(str(top / "lib/a.txt"), str(top / "lib/a.context")):
         pass
     (top / "lib/a.context/deeper").mkdir()
     (top / "lib/a.context/deeper/x.txt").write_text("x")

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.recursion.syntax import PARSED, Import, Outline
-from rlm_ci.recursion.syntax.graph import Graph
-from rlm_ci.recursion.syntax.reading import outline
-from rlm_ci.recursion.syntax.trials import is_trial, subject_of
-from rlm_ci.recursion.wiki.declarations import declared
+from rlm_ci.source import PARSED, Import, Outline
+from rlm_ci.source.import_graph import Graph
+from rlm_ci.source.outline import outline
+from rlm_ci.source.test_files import is_trial, subject_of
+from rlm_ci.wiki.facts.dependencies import declared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.recursion.calling import Call
-from rlm_ci.recursion.history import History
+from rlm_ci.agents.builtin.conversation import History
+from rlm_ci.agents.builtin.tool_calls import Call
 
 
 def long_talk(limit: int, exchanges: int, size: int, written: int | None = None) -> History:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.findings import Finding, Location, Severity
 from rlm_ci.recursion.nodes import Text
-from rlm_ci.recursion.review import identity
+from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.review.change import finding_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,6 @@ def test_a_file_with_a_finding_in_each_line(source: str) -> None:
             for line in range(1, lines + 1)
         ]
         text = Text("a.py", "", content.encode())
-        return steps(lambda: list(identity.marks(found, [text])))
+        return steps(lambda: list(finding_identity.marks(found, [text])))
 
     assert marked(400) < 3 * marked(200)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from recursion.solving_cases import shop, solve
 
-from rlm_ci.recursion import earlier, lines, recovery
-from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.journal import previous_sessions, record_lines, recovery
+from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, NodeResult
-from rlm_ci.redaction import Redactor
-from rlm_ci.runs import records
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.runs.journal import record_format
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,29 +34,32 @@ OTHERS = (
 
 
 def test_lines_are_what_their_records_say() -> None:
-    halves = [lines.ended(ID, COMPLETED), lines.running(ID, ("leaf", "small", 0.5), (), 1)]
-    data, lengths = lines.written(halves * 3, 98)
+    halves = [
+        record_lines.ended(ID, COMPLETED),
+        record_lines.running(ID, ("leaf", "small", 0.5), (), 1),
+    ]
+    data, lengths = record_lines.written(halves * 3, 98)
     assert [len(line) for line in data.splitlines(keepends=True)] == lengths
-    found = [records.from_line(line, None) for line in data.splitlines()]
+    found = [record_format.from_line(line, None) for line in data.splitlines()]
     assert [one["seq"] for one in found] == [98, 99, 100, 101, 102, 103]
     assert found[0] == {"errors": [], "node_id": ID, "seq": 98, "status": COMPLETED}
 
 
 @pytest.mark.parametrize("result", PLAIN)
 def test_a_plain_result_is_written_as_any(result: NodeResult) -> None:
-    assert lines.is_plain(result)
-    assert lines.plain(result) == lines.result(result)
+    assert record_lines.is_plain(result)
+    assert record_lines.plain(result) == record_lines.result(result)
 
 
 @pytest.mark.parametrize("result", OTHERS)
 def test_what_json_would_change_is_not_plain(result: NodeResult) -> None:
-    assert not lines.is_plain(result)
+    assert not record_lines.is_plain(result)
 
 
 @pytest.mark.parametrize("fields", [("done", 1.0), (COMPLETED, 1.5), (COMPLETED, float("nan"))])
 def test_a_plain_result_that_makes_no_sense_is_refused(fields: tuple[str, float]) -> None:
     result = NodeResult(ID, fields[0], "", fields[1])
-    for write in (lines.plain, lines.result):
+    for write in (record_lines.plain, record_lines.result):
         with pytest.raises(ValueError, match="a result that is"):
             write(result)
 
@@ -77,15 +80,18 @@ def test_results_are_given_back_as_they_stand_on_the_disk(tmp_path: Path) -> Non
 # -- skimmed ------------------------------------------------------------------------------------
 
 
-def states(one: earlier.Earlier) -> dict[str, tuple[int, Any]]:
+def states(one: previous_sessions.Earlier) -> dict[str, tuple[int, Any]]:
     return {
-        node: (state % earlier.DECIDED, ("", *one.decisions)[state // earlier.DECIDED])
+        node: (
+            state % previous_sessions.DECIDED,
+            ("", *one.decisions)[state // previous_sessions.DECIDED],
+        )
         for node, state in one.states.items()
     }
 
 
 def told(folder: Path, *, skim: bool) -> tuple[Any, ...]:
-    one = earlier.Earlier()
+    one = previous_sessions.Earlier()
     results = recovery.Scan(str(folder / recovery.RESULTS), places=True)
     nodes = recovery.Scan(str(folder / recovery.NODES))
     results.read(one.results, one.skim_results if skim else None)
@@ -110,7 +116,7 @@ def test_a_run_that_was_cut_anywhere_is_skimmed_as_it_is_read(tmp_path: Path) ->
     solve(tmp_path, shop())
     path = tmp_path / recovery.NODES
     whole = path.read_bytes().splitlines(keepends=True)
-    assert records.bodies(b"".join(whole)) is not None
+    assert record_format.bodies(b"".join(whole)) is not None
     for cut in range(1, len(whole), 3):
         path.write_bytes(b"".join(whole[:cut]))
         assert told(tmp_path, skim=True) == told(tmp_path, skim=False)
@@ -122,16 +128,16 @@ def again(whole: list[bytes]) -> list[bytes]:
     """What another attempt at the first leaf that ended would add: it is at work once more."""
     found = [json.loads(line) for line in whole]
     ended = next(one for one in found if one["status"] == COMPLETED)
-    halves = lines.running(ended["node_id"], ("leaf", "max_depth_reached", 0.5), (), 1)
-    return [lines.written([halves], found[-1]["seq"] + 1)[0]]
+    halves = record_lines.running(ended["node_id"], ("leaf", "max_depth_reached", 0.5), (), 1)
+    return [record_lines.written([halves], found[-1]["seq"] + 1)[0]]
 
 
 def test_a_changed_byte_is_never_skimmed(tmp_path: Path) -> None:
     solve(tmp_path, shop())
     content = (tmp_path / recovery.NODES).read_bytes()[:600]
     content = content[: content.rindex(b"\n") + 1]
-    assert records.bodies(content) is not None
+    assert record_format.bodies(content) is not None
     for at in range(len(content) - 1):
         changed = bytearray(content)
         changed[at] ^= 1
-        assert records.bodies(bytes(changed)) is None, at
+        assert record_format.bodies(bytes(changed)) is None, at

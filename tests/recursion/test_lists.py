@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
 from rlm_ci.recursion.nodes import COMPLETED, NodeResult
-from rlm_ci.recursion.review import lists
-from rlm_ci.recursion.review.clusters import clusters
+from rlm_ci.report.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
+from rlm_ci.review.results import json_lists
+from rlm_ci.review.results.clusters import clusters
 
 VALUE: dict[str, Any] = {
     "z": None, "a": [], "b": {}, "c": [1, 2.5, True, [[]], {"d": ["é\udcff\x7f\"\n", -0.0, 1e300]}],
@@ -31,27 +31,27 @@ def listed(count: int, length: int = 20) -> tuple[Any, ...]:
         Subject("acme/shop"), Severity.HIGH, (Part("review", "", findings=tuple(findings)),),
         coverage=Coverage(3, 2, (("logo.png", "binary"),)),
     )  # fmt: skip
-    told = list(zip(findings, lists.marks(findings), [("leaf",)] * count, strict=True))
+    told = list(zip(findings, json_lists.marks(findings), [("leaf",)] * count, strict=True))
     return NodeResult("leaf", COMPLETED, "", 1.0, notes=("é",)), report, told, clusters(findings)
 
 
 @pytest.mark.parametrize("value", [VALUE, {}, [VALUE, VALUE], [], ["a"]])
 def test_it_is_written_as_the_library_writes_it(value: Any) -> None:
     expected = json.dumps(value, indent=1, sort_keys=True)
-    assert lists._text(value, "\n") == expected
+    assert json_lists._text(value, "\n") == expected
     if isinstance(value, list):
-        assert "".join(lists._pieces(iter(value))) == f"{expected}\n"
+        assert "".join(json_lists._pieces(iter(value))) == f"{expected}\n"
     elif value:
-        assert "".join(lists._pieces(value)) == f"{expected}\n"
+        assert "".join(json_lists._pieces(value)) == f"{expected}\n"
 
 
 @pytest.mark.parametrize("count", [0, 3])
 def test_the_lists_are_what_the_library_would_write(count: int) -> None:
     result, report, told, groups = listed(count)
     for pieces in (
-        lists.findings(result, report, told, groups),
-        lists.clusters(groups),
-        lists.code_quality(told),
+        json_lists.findings(result, report, told, groups),
+        json_lists.clusters(groups),
+        json_lists.code_quality(told),
     ):
         text = "".join(pieces)
         assert text == json.dumps(json.loads(text), indent=1, sort_keys=True) + "\n"
@@ -59,7 +59,7 @@ def test_the_lists_are_what_the_library_would_write(count: int) -> None:
 
 def test_a_finding_is_held_no_longer_than_it_takes_to_write_it() -> None:
     result, report, told, groups = listed(400, 500)
-    pieces = lists.findings(result, report, told, groups)
+    pieces = json_lists.findings(result, report, told, groups)
     whole = most = 0
     tracemalloc.start()
     try:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from recursion.reviewing import leaf, text
 
-from rlm_ci.changes import ChangeSet, from_range
-from rlm_ci.cli.reviewing import ruff_settings_at
-from rlm_ci.findings import KNOWN, UNTOUCHED, Finding, Location, Severity
-from rlm_ci.git import Repository, discover
-from rlm_ci.recursion.objectives import review
-from rlm_ci.recursion.review.identity import marks
-from rlm_ci.recursion.review.ruff_settings import within
-from rlm_ci.recursion.review.touched import changed_of, is_touched
+from rlm_ci.change.change_set import ChangeSet, from_range
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.report.findings import KNOWN, UNTOUCHED, Finding, Location, Severity
+from rlm_ci.review import objective
+from rlm_ci.review.analyzers.ruff_settings import within
+from rlm_ci.review.change.changed_lines import changed_of, is_touched
+from rlm_ci.review.change.finding_identity import marks
+from rlm_ci.review.run import ruff_settings_at
 
 if TYPE_CHECKING:
     from histories import GitRepo
@@ -59,16 +59,16 @@ def change_of(repo: GitRepo, base: str) -> ChangeSet:
 def judged(repo: GitRepo, base: str, **more: Any) -> list[Finding]:
     """All findings of the change from ``base`` to the head, where no model takes part."""
     change = change_of(repo, base)
-    told = review.options(changed=changed_of(change), **more)
+    told = objective.options(changed=changed_of(change), **more)
     settings = ruff_settings_at(change.repository, change.names(), change.base)
-    told = review.with_base({**told, "settings": settings}, change, 1 << 20)
+    told = objective.with_base({**told, "settings": settings}, change, 1 << 20)
     texts = [
         text(one.path, content)
         for one in change.files()
         if one.status[:1] != "D" and (content := change.repository.read(one.new_oid)[0]) is not None
     ]
     task = leaf(texts, told)
-    result = review.Review(told).judge(task.node, task, review.analyse(task), None)
+    result = objective.Review(told).judge(task.node, task, objective.analyse(task), None)
     return [one.finding for one in result.findings]
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.recursion.objectives.review import DOMAINS
-from rlm_ci.recursion.review import onward
+from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.review.change import carry_over
+from rlm_ci.review.objective import DOMAINS
 
 MODEL, TERMS = "model:m", "7" * 32
 CONTENT = b"one\ntwo\nthree\n"
@@ -32,18 +32,18 @@ def claim(path: str = "a.py", line: int = 2, **more: Any) -> Finding:
 
 
 def packed(*claims: Finding) -> str:
-    text = onward.pack(claims, MARKS, TERMS, str)
+    text = carry_over.pack(claims, MARKS, TERMS, str)
     assert text
     return text
 
 
-def unpacked(text: str) -> onward.Kept:
-    return onward.unpack(text, MODEL, DOMAINS)
+def unpacked(text: str) -> carry_over.Kept:
+    return carry_over.unpack(text, MODEL, DOMAINS)
 
 
-def opened(kept: onward.Kept, **files: bytes) -> list[Finding]:
+def opened(kept: carry_over.Kept, **files: bytes) -> list[Finding]:
     contents = {name.replace("_", "."): ("b1", data) for name, data in files.items()}
-    found, _ = onward.opened(kept.claims, (), contents.keys(), contents)
+    found, _ = carry_over.opened(kept.claims, (), contents.keys(), contents)
     return list(found)
 
 
@@ -56,7 +56,7 @@ def test_what_is_written_is_read_and_opened() -> None:
 @pytest.mark.parametrize("content", [b"one\nTWO\nthree\n", b"one\n", b""])
 def test_what_does_not_stand_there_any_more_is_dropped_and_counted(content: bytes) -> None:
     kept = unpacked(packed(claim()))
-    found, counts = onward.opened(kept.claims, (), ["a.py"], {"a.py": ("b1", content)})
+    found, counts = carry_over.opened(kept.claims, (), ["a.py"], {"a.py": ("b1", content)})
     assert (found, counts.offered, counts.rejected) == ((), 1, 1)
 
 
@@ -64,24 +64,24 @@ def test_a_claim_on_several_files_goes_with_each_of_them() -> None:
     both = claim(evidence=(*claim("a.py").evidence, *claim("b.py").evidence))
     kept = unpacked(packed(both, claim("c.py")))
     known = {"a.py", "b.py", "c.py"}
-    assert onward.stale(kept.claims, ["b.py"], known) == {"a.py", "b.py"}
-    assert onward.stale(kept.claims, [], known) == set()
+    assert carry_over.stale(kept.claims, ["b.py"], known) == {"a.py", "b.py"}
+    assert carry_over.stale(kept.claims, [], known) == set()
     # What it said of a file that is gone, it said of the other one too.
-    assert onward.stale(kept.claims, [], {"a.py", "c.py"}) == {"a.py"}
+    assert carry_over.stale(kept.claims, [], {"a.py", "c.py"}) == {"a.py"}
 
 
 def test_secrets_are_masked_and_a_name_that_is_one_is_not_kept() -> None:
     def mask(text: str) -> str:
         return text.replace("hunter2", "[redacted]")
 
-    text = onward.pack([claim(message="hunter2 is bad")], MARKS, TERMS, mask)
+    text = carry_over.pack([claim(message="hunter2 is bad")], MARKS, TERMS, mask)
     assert text
     assert unpacked(text).claims[0].finding.message == "[redacted] is bad"
-    assert onward.pack([claim("hunter2.py")], MARKS, TERMS, mask) is None
+    assert carry_over.pack([claim("hunter2.py")], MARKS, TERMS, mask) is None
 
 
 def test_more_than_is_kept_is_not() -> None:
-    assert onward.pack([claim()] * 401, MARKS, TERMS, str) is None
+    assert carry_over.pack([claim()] * 401, MARKS, TERMS, str) is None
 
 
 def record(**changed: Any) -> str:

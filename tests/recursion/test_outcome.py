@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci import resources
-from rlm_ci.findings import Location, Report, Subject, Usage
-from rlm_ci.recursion.symbolic import outcome
-from rlm_ci.recursion.symbolic.citations import Cited
-from rlm_ci.recursion.symbolic.question import Ended
+from rlm_ci.ask import report as ask_report
+from rlm_ci.ask.citations.citations import Cited
+from rlm_ci.ask.loop import Ended
+from rlm_ci.report.findings import Location, Report, Subject, Usage
+from rlm_ci.resources import loader
 from rlm_ci.runs.state import EXIT_CODES, Final
 
-ACCOUNT = outcome.Account("gpt-4o", f"sha256:{'ab' * 32}", 1 << 30, 17_477, 3, 2, 9000)
+ACCOUNT = ask_report.Account("gpt-4o", f"sha256:{'ab' * 32}", 1 << 30, 17_477, 3, 2, 9000)
 PLACE = Location("service.log", 3, 4, blob="a" * 40, quote="one\ntwo")
 #: An answer with a citation that holds and one that does not.
 CITED = Cited("So [service.log:3-4].", (PLACE,), 2, 1, (("ctx:sha256:00#chunk:c1", "another"),))
 
 
 def report(ended: Ended, cited: Cited | None = None) -> Report:
-    return outcome.build(
+    return ask_report.build(
         ended, cited, account=ACCOUNT, subject=Subject(worktree=True), usage=Usage(calls=4)
     )
 
@@ -45,7 +45,7 @@ def test_an_answer_is_a_document_with_its_evidence() -> None:
     assert (finding.rule, finding.severity.label, finding.subject) == (
         "rlm/unverified-citation", "medium", "ctx:sha256:00#chunk:c1",
     )  # fmt: skip
-    assert not resources.misfit(made.to_dict(), "report.schema.json")
+    assert not loader.misfit(made.to_dict(), "report.schema.json")
 
 
 @pytest.mark.parametrize("path", ["/var/log/service.log", "../service.log", "a/../../b"])
@@ -75,7 +75,7 @@ def test_a_planner_s_failure_is_a_finding() -> None:
         "rlm/failed", "high", "The log does not tell.", "model:gpt-4o",
     )  # fmt: skip
     assert (made.verdict(), made.documents) == ("findings", ())
-    assert not resources.misfit(made.to_dict(), "report.schema.json")
+    assert not loader.misfit(made.to_dict(), "report.schema.json")
 
 
 @pytest.mark.parametrize("status", [one for one, code in EXIT_CODES.items() if code == 3])

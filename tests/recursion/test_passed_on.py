@@ -11,11 +11,11 @@ from recursion.solving_cases import Counting, records, shop, solve
 from recursion.test_gathered import rewritten
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.recursion import overview, recovery
-from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.journal import recovery, run_json
+from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
-from rlm_ci.recursion.verification import verify
-from rlm_ci.redaction import Redactor
+from rlm_ci.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ def test_resumed_behind_any_result_it_comes_to_the_same(done: Path, tmp_path: Pa
     for stop in range(0, last, 11):
         folder = tmp_path / f"cut-{stop}"
         folder.mkdir()
-        shutil.copy(done / overview.NAME, folder)
+        shutil.copy(done / run_json.NAME, folder)
         for name in recovery.NAMES:
             lines = (done / name).read_bytes().splitlines(keepends=True)
             kept = [line for line in lines if json.loads(line)["seq"] <= stop]

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci import resources
-from rlm_ci.recursion.symbolic import answer
-from rlm_ci.recursion.symbolic.plan import (
+from rlm_ci.ask.planner.plan import (
     PARSE_ERROR,
     VALIDATION_ERROR,
     Limits,
@@ -25,6 +23,8 @@ from rlm_ci.recursion.symbolic.plan import (
     Subcall,
     parse,
 )
+from rlm_ci.models import strict_json
+from rlm_ci.resources import loader
 
 OBJECT = f"sha256:{'ab' * 32}"
 CHUNK = f"ctx:{OBJECT}#chunk:c000001"
@@ -401,7 +401,7 @@ def test_what_is_too_large_is_not_even_parsed() -> None:
 
 def test_the_largest_answer_is_counted_in_bytes() -> None:
     text = plan_of("fail", reason="REASON").replace("REASON", "é" * 500_000)
-    fill = answer.LIMIT - len(text.encode())
+    fill = strict_json.LIMIT - len(text.encode())
     assert parsed(text + " " * fill).plan.intent == "fail"
     assert refused(text + " " * (fill + 1)).kind == PARSE_ERROR
 
@@ -552,7 +552,7 @@ def test_the_schema_is_one_that_endpoints_can_keep_to() -> None:
         if "items" in schema:
             visit(schema["items"])
 
-    visit(resources.read_schema("plan.schema.json"))
+    visit(loader.read_schema("plan.schema.json"))
     assert words == {
         "$schema", "title", "description", "type", "required", "properties", "items", "const",
         "enum", "minLength", "maxLength", "minimum", "maximum",

@@ -11,21 +11,23 @@ from llm.server import ModelServer
 from models.asking import client_of
 from recursion.planning import CHUNK, CONTEXT, OBJECT, read, search, step, subcall
 
-from rlm_ci import errors, files, resources
+from rlm_ci import errors
+from rlm_ci.ask.planner.plan import PARSE_ERROR, VALIDATION_ERROR, Limits, Plan, Read
+from rlm_ci.ask.planner.planner import BadPlanError, Planner
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models import Completion, Model, Request, SpentError
-from rlm_ci.models.ledger import Ledger
-from rlm_ci.models.recorded import Record
+from rlm_ci.models.budget import Ledger
+from rlm_ci.models.record.record import Record
 from rlm_ci.models.scripted import Scripted
-from rlm_ci.recursion.symbolic.plan import PARSE_ERROR, VALIDATION_ERROR, Limits, Plan, Read
-from rlm_ci.recursion.symbolic.planner import BadPlanError, Planner
+from rlm_ci.resources import loader
+from rlm_ci.system import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rlm_ci.recursion.symbolic.planner import Planned
-    from rlm_ci.recursion.symbolic.step import Step
+    from rlm_ci.ask.iteration import Step
+    from rlm_ci.ask.planner.planner import Planned
 
 GOOD = json.dumps(
     {
@@ -172,7 +174,7 @@ def test_the_schema_of_plans_is_the_form_that_is_asked_for(tmp_path: Path) -> No
     studio = Studio(tmp_path, [GOOD, FINAL])
     studio.plan()
     assert studio.plan(1).plan.final_answer == "It is 7."
-    schema = resources.read_schema("plan.schema.json")
+    schema = loader.read_schema("plan.schema.json")
     for request in studio.model.requests:
         assert request.response_format is not None
         assert request.response_format["type"] == "json_schema"

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from recursion.planning import CHUNK, CONTEXT, OBJECT, PIECES, read, search, step, subcall
 
 from rlm_ci import errors
-from rlm_ci.recursion.context import Piece
-from rlm_ci.recursion.symbolic import telling
-from rlm_ci.recursion.symbolic.atlas import Atlas, folders
-from rlm_ci.recursion.symbolic.plan import Limits, parse
-from rlm_ci.recursion.symbolic.prompting import Metadata, Scribe
-from rlm_ci.recursion.symbolic.telling import fence, shortened
-from rlm_ci.texts import printable
+from rlm_ci.ask.planner import progress_notes
+from rlm_ci.ask.planner.file_map import Atlas, folders
+from rlm_ci.ask.planner.plan import Limits, parse
+from rlm_ci.ask.planner.progress_notes import fence, shortened
+from rlm_ci.ask.planner.prompt import Metadata, Scribe
+from rlm_ci.context.context import Piece
+from rlm_ci.text.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.recursion.symbolic.sheet import Prompt
-    from rlm_ci.recursion.symbolic.step import Step
+    from rlm_ci.ask.iteration import Step
+    from rlm_ci.ask.planner.prompt_layout import Prompt
 
 NONE_DROPPED = {
     "searches_dropped": 0,
@@ -184,7 +184,7 @@ def test_files_take_a_bounded_part_of_a_prompt(paths: list[str], query: str) -> 
     pieces = [Piece(path, at, at + 1, None) for at, path in enumerate(paths)]
     with_files = prompt_of(context=CONTEXT.replace(atlas=Atlas(pieces)))
     assert len(with_files.data) <= len(prompt_of().data) + 1500 + 60
-    line = telling.actions([step(0, search(query))], same, Atlas(pieces))[0].line
+    line = progress_notes.actions([step(0, search(query))], same, Atlas(pieces))[0].line
     assert len(line.encode()) <= 600 + 200
 
 
@@ -214,7 +214,7 @@ def test_an_output_is_shown_by_head_and_tail_with_what_is_left_out() -> None:
     output = "é" * 3000
     text = shortened(output)
     head, note, tail = text.split("\n")
-    assert len(text.encode()) <= telling.OUTPUT_LIMIT
+    assert len(text.encode()) <= progress_notes.OUTPUT_LIMIT
     assert note == f"[… {6000 - len(head.encode()) - len(tail.encode()):,} bytes left out …]"
     assert set(head) == set(tail) == {"é"}
     assert shortened("é" * 1024) == "é" * 1024
@@ -225,7 +225,7 @@ def test_an_output_is_shown_by_head_and_tail_with_what_is_left_out() -> None:
 @given(st.text(max_size=3000))
 def test_a_shortened_output_is_never_too_long(output: str) -> None:
     output *= 3
-    assert len(shortened(output).encode()) <= telling.OUTPUT_LIMIT
+    assert len(shortened(output).encode()) <= progress_notes.OUTPUT_LIMIT
 
 
 def test_nothing_to_read_is_told_in_words() -> None:
@@ -291,7 +291,7 @@ def test_an_error_cannot_close_its_fence() -> None:
 
 @given(st.text())
 def test_what_is_quoted_stays_on_its_line_and_in_its_quotes(text: str) -> None:
-    quoted = telling.quote(text)
+    quoted = progress_notes.quote(text)
     assert printable(quoted) == quoted
     assert re.fullmatch(r'"(?:[^"\\]|\\.)*"', quoted)
     line = next(

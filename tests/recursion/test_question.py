@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from recursion.planning import CHUNK, read, search, step, subcall
 
+from rlm_ci.ask.iteration import Step
+from rlm_ci.ask.loop import Ended, Question, Terms
+from rlm_ci.ask.planner.plan import Plan, Read, Search, Subcall
+from rlm_ci.ask.planner.planner import Asked, BadPlanError, Planned
 from rlm_ci.errors import ConfigError, LimitError
-from rlm_ci.recursion.symbolic.plan import Plan, Read, Search, Subcall
-from rlm_ci.recursion.symbolic.planner import Asked, BadPlanError, Planned
-from rlm_ci.recursion.symbolic.question import Ended, Question, Terms
-from rlm_ci.recursion.symbolic.step import Step
 from rlm_ci.runs.clock import Clock
 from rlm_ci.runs.state import State
 

@@ -27,11 +27,11 @@ from recursion.reviewing import (
 )
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.findings import UNTOUCHED, Evidence
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
-from rlm_ci.recursion.objectives.review import DOMAINS, Review, analyse, options
-from rlm_ci.recursion.review.touched import changed_lines
-from rlm_ci.recursion.review.windows import fence, windows
+from rlm_ci.recursion.prompt_windows import fence, windows
+from rlm_ci.report.findings import UNTOUCHED, Evidence
+from rlm_ci.review.change.changed_lines import changed_lines
+from rlm_ci.review.objective import DOMAINS, Review, analyse, options
 
 if TYPE_CHECKING:
     from llm.server import Asked, ModelServer
@@ -301,7 +301,7 @@ def test_a_change_marks_its_lines_and_answers_for_them_alone(llm: ModelServer) -
 
 
 def test_the_changed_lines_follow_from_the_hunks() -> None:
-    from rlm_ci.patches import Hunk, Line
+    from rlm_ci.git.patches import Hunk, Line
 
     hunk = Hunk(3, 5, 3, 5, (
         Line(" ", 3, 3, "a"), Line("-", 4, None, "b"), Line("+", None, 4, "B"),

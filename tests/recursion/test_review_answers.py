@@ -17,10 +17,10 @@ from recursion.reviewing import (
     text,
 )
 
-from rlm_ci.findings import INCOMPLETE
 from rlm_ci.recursion.nodes import FILE_GROUP
-from rlm_ci.recursion.objectives.review import Review, analyse, options
-from rlm_ci.recursion.review.export import part
+from rlm_ci.report.findings import INCOMPLETE
+from rlm_ci.review.objective import Review, analyse, options
+from rlm_ci.review.results.report import part
 
 if TYPE_CHECKING:
     from llm.server import ModelServer

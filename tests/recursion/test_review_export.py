@@ -25,8 +25,9 @@ from recursion.reviewing import (
     verdict,
 )
 
-from rlm_ci import resources, suppressions
-from rlm_ci.findings import (
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report import suppressions
+from rlm_ci.report.findings import (
     INCOMPLETE,
     NOT_RUN,
     Coverage,
@@ -35,18 +36,18 @@ from rlm_ci.findings import (
     Subject,
     fingerprints,
 )
-from rlm_ci.publishing import render
-from rlm_ci.recursion.objectives.review import Review, analyse, options
-from rlm_ci.recursion.review import export
-from rlm_ci.recursion.review.clusters import clusters
-from rlm_ci.recursion.review.dedup import rank
-from rlm_ci.redaction import Redactor
+from rlm_ci.report.render import render
+from rlm_ci.resources import loader
+from rlm_ci.review.objective import Review, analyse, options
+from rlm_ci.review.results import report as results_report
+from rlm_ci.review.results.clusters import clusters
+from rlm_ci.review.results.merge import rank
 
 if TYPE_CHECKING:
     from llm.server import ModelServer
 
-    from rlm_ci.findings import Location
     from rlm_ci.recursion.nodes import NodeResult
+    from rlm_ci.report.findings import Location
 
 __all__ = ["closing"]
 
@@ -55,7 +56,7 @@ COMMIT = "c" * 40
 
 
 def reported(result: NodeResult, chosen: dict[str, Any] | None = None, **more: Any) -> Report:
-    part = export.part(result, chosen or options(), more.pop("model", None))
+    part = results_report.part(result, chosen or options(), more.pop("model", None))
     part = suppressions.apply(part, more.pop("entries", ()))
     return Report(
         Subject("acme/shop", head=COMMIT),
@@ -71,7 +72,7 @@ def link(place: Location) -> str | None:
 
 
 def files(result: NodeResult, report: Report | None = None) -> dict[str, str]:
-    made = export.artifacts(
+    made = results_report.artifacts(
         result, report or reported(result), title="acme/shop", link=link,
         sarif=lambda one: render(one, "sarif"),
     )  # fmt: skip
@@ -86,7 +87,7 @@ def test_the_files_are_there_and_follow_their_schemas() -> None:
         "report.md", "findings.json", "clusters.json", "codequality.json", "review.sarif",
     }  # fmt: skip
     found = json.loads(made["findings.json"])
-    assert resources.misfit(found, "findings.schema.json") == ""
+    assert loader.misfit(found, "findings.schema.json") == ""
     in_report = {one["fingerprint"] for one in report.to_dict()["findings"]}
     assert {one["fingerprint"] for one in found["findings"]} == in_report
     assert in_report == set(fingerprints(report.findings))
@@ -117,28 +118,28 @@ def test_gitlab_gets_its_own_words_and_nothing_that_was_accepted() -> None:
 def test_nobody_who_looked_is_not_a_clean_bill() -> None:
     go = {"main.go": "package main\n"}
     result = by_file(go)
-    part = export.part(result, options())
+    part = results_report.part(result, options())
     assert (part.state, part.findings) == (NOT_RUN, ())
     assert part.summary.startswith("1 file: no analyzer that is set up knows any")
     # Of a change that no analyzer knows, there is nothing to say.
     changed = options(changed={"main.go": [[1, 1]]})
-    assert export.part(by_file(go, changed={"main.go": [[1, 1]]}), changed).state is None
-    assert export.part(by_file({}), options()).state is None
+    assert results_report.part(by_file(go, changed={"main.go": [[1, 1]]}), changed).state is None
+    assert results_report.part(by_file({}), options()).state is None
 
 
 def test_files_that_nobody_looks_at_are_told_and_not_covered(llm: ModelServer) -> None:
     some = {"a.py": "x = 1\n", "c/1.c": "int x;\n", "c/2.c": "int y;\n", "README": "Read me\n"}
     result = by_file(some)
-    part = export.part(result, options())
+    part = results_report.part(result, options())
     told = "0 findings in 1 of 4 files; 3 files not looked at (2 .c, 1 others)"
     assert (part.summary, part.state) == (told, None)
-    nobody = export.unseen(list(some), options(), None)
+    nobody = results_report.unseen(list(some), options(), None)
     assert [path for path, _ in nobody] == ["c/1.c", "c/2.c", "README"]
-    assert {why for _, why in nobody} == {export.NOBODY}
-    assert export.unseen(list(some), options(), "m-1") == ()
+    assert {why for _, why in nobody} == {results_report.NOBODY}
+    assert results_report.unseen(list(some), options(), "m-1") == ()
     llm.script(lambda _asked: answering())
     result = reviewed([text(path, content) for path, content in some.items()], Asking(llm))
-    assert export.part(result, options(), "m-1").summary == "0 findings in 4 files"
+    assert results_report.part(result, options(), "m-1").summary == "0 findings in 4 files"
 
 
 def test_what_was_not_looked_at_makes_it_incomplete(llm: ModelServer) -> None:
@@ -196,7 +197,7 @@ def test_nothing_from_outside_is_more_than_text(llm: ModelServer) -> None:
 def test_a_large_review_is_still_a_page_and_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(export, "_MOST", 10)
+    monkeypatch.setattr(results_report, "_MOST", 10)
     code = "".join(f"exec('{number}')\n" for number in range(30))
     result = by_file({"a.py": code})
     made = files(result)
@@ -238,7 +239,7 @@ def test_secrets_are_taken_out_before_anything_is_escaped(llm: ModelServer) -> N
     llm.script([answering(wrong, minor, lost)])
     result = reviewed([text("a.py", content)], Asking(llm), ruff="off")
     redactor = Redactor({})
-    made = export.artifacts(
+    made = results_report.artifacts(
         result.replace(notes=(f"a note on {token}",)), reported(result), title="t",
         sarif=lambda one: render(one, "sarif"), redact=redactor.report, mask=redactor.text,
     )  # fmt: skip

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.evidence import flaw
-from rlm_ci.findings import Report, Severity, Subject
-from rlm_ci.publishing import render
-from rlm_ci.recursion.corpus import Rules, in_folder
-from rlm_ci.recursion.journals import Journals
+from rlm_ci.change.evidence import flaw
+from rlm_ci.recursion.corpus.corpus import Rules, in_folder
+from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.nodes import COMPLETED, NodeResult
-from rlm_ci.recursion.objectives.review import Review, options
-from rlm_ci.recursion.review import export
+from rlm_ci.recursion.process_pool import Workers
 from rlm_ci.recursion.solver import RLM, Budget, Constraints
-from rlm_ci.recursion.tree import Shape
-from rlm_ci.recursion.workers import Workers
+from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.report.findings import Report, Severity, Subject
+from rlm_ci.report.render import render
+from rlm_ci.review.objective import Review, options
+from rlm_ci.review.results import report as results_report
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.corpus.corpus import Corpus
 
 
 def solved(
@@ -86,9 +86,11 @@ def test_a_package_is_reviewed_without_a_key(name: str, tmp_path: Path) -> None:
     # What many people use every day has nothing that would fail their builds.
     open_ones = [one.finding for one in result.findings if one.finding.suppression is None]
     assert max(one.severity for one in open_ones) < Severity.HIGH
-    part = export.part(result, chosen)
+    part = results_report.part(result, chosen)
     report = Report(Subject(), Severity.HIGH, (part,), evidence=result.counts)
-    made = export.artifacts(result, report, title=name, sarif=lambda one: render(one, "sarif"))
+    made = results_report.artifacts(
+        result, report, title=name, sarif=lambda one: render(one, "sarif")
+    )
     assert len("".join(made["report.md"])) > 1000
     with Workers(2) as workers:
         other = solved(corpus, tmp_path / "b", "dfs", executor=workers)

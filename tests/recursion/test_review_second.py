@@ -18,7 +18,7 @@ from recursion.reviewing import (
     verdict,
 )
 
-from rlm_ci.findings import Severity
+from rlm_ci.report.findings import Severity
 
 if TYPE_CHECKING:
     from llm.server import ModelServer

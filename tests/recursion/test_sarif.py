@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.recursion.review.sarif import Printout, SarifError, read
+from rlm_ci.review.analyzer_output.sarif import Printout, SarifError, read
 
 KEYS = (
     "runs", "results", "tool", "driver", "extensions", "rules", "id", "name", "properties", "tags",

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from rlm_ci.context.pointers import Layout
+from rlm_ci.context.search.occurrences import PLAIN, Engine, overlaps_itself
+from rlm_ci.context.search.scan import Grain, Scan
+from rlm_ci.context.search.search import Matches, search
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.recursion.context.occurrences import PLAIN, Engine, overlaps_itself
-from rlm_ci.recursion.context.pointers import Layout
-from rlm_ci.recursion.context.scan import Grain, Scan
-from rlm_ci.recursion.context.search import Matches, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -431,7 +431,7 @@ def test_without_the_extra_python_searches_and_says_what_is_missing_when_asked(
 import sys
 sys.modules["stringzilla"] = None  # as Python does for what cannot be imported
 from rlm_ci.errors import UnavailableError
-from rlm_ci.recursion.context.search import search
+from rlm_ci.context.search.search import search
 def hits(engine):
     path = sys.argv[1]
     return search(path, 5, [b"B"], target=9, overlap=0, top_k=1, engine=engine)[0].total
@@ -455,7 +455,7 @@ def test_memory_does_not_grow_with_the_source(tmp_path: Path, engine: str) -> No
         stream.truncate(size)  # nothing but zeros, and no blocks of the disk
     script = """
 import re, sys
-from rlm_ci.recursion.context.search import search
+from rlm_ci.context.search.search import search
 (matches,) = search(sys.argv[1], int(sys.argv[2]), [b"\\0" * 3], target=65536, overlap=4096,
                     top_k=20, engine=sys.argv[3], workers=1)
 peak = re.search(r"VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())[1]

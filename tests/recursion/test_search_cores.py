@@ -19,9 +19,9 @@ BEGIN = """
 import os, random, signal, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 from rlm_ci.errors import DamagedError
-from rlm_ci.recursion.context.cores import PIECES, processes, share
-from rlm_ci.recursion.context.scan import Grain
-from rlm_ci.recursion.context.search import search
+from rlm_ci.context.search.worker_processes import PIECES, processes, share
+from rlm_ci.context.search.scan import Grain
+from rlm_ci.context.search.search import search
 
 forks = []
 os.register_at_fork(after_in_parent=lambda: forks.append(1))

@@ -13,15 +13,15 @@ from recursion.solving_cases import SMALL, UNLIMITED, USUAL, Counting, corpus, r
 from rlm_ci.errors import ConfigError, LimitError, RemoteError, StorageError
 from rlm_ci.models import Completion
 from rlm_ci.recursion import coverage
-from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.journal.progress import Progress
+from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
-from rlm_ci.recursion.progress import Progress
+from rlm_ci.recursion.process_pool import Workers
 from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Frontier
 from rlm_ci.recursion.solver import RLM, Budget, Constraints
-from rlm_ci.recursion.tree import Shape
-from rlm_ci.recursion.verification import verify
-from rlm_ci.recursion.workers import Workers
-from rlm_ci.redaction import Redactor
+from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

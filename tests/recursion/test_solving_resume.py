@@ -19,13 +19,13 @@ from recursion.solving_cases import SMALL, Counting, records, shop, solve
 
 from rlm_ci.errors import ConfigError, DamagedError, LimitError
 from rlm_ci.models import Completion
-from rlm_ci.recursion import journals, overview, recovery, skimming
-from rlm_ci.recursion.journals import Journals
+from rlm_ci.recursion.journal import journal, quick_read, recovery, run_json
+from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.journal.progress import Progress, Watch
+from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
-from rlm_ci.recursion.progress import Progress, Watch
 from rlm_ci.recursion.solver import RLM, Budget, Constraints
-from rlm_ci.recursion.verification import verify
-from rlm_ci.runs.records import bodies as bodies_of
+from rlm_ci.runs.journal.record_format import bodies as bodies_of
 
 if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import Node
@@ -38,7 +38,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that came to its end; its records were written in many batches."""
     folder = tmp_path_factory.mktemp("done") / "rlm"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journals, "_BATCH", 5)
+        patch.setattr(journal, "_BATCH", 5)
         solve(folder, shop())
     return folder
 
@@ -56,7 +56,7 @@ def lines(folder: Path) -> list[tuple[int, str, bytes]]:
 def cut(done: Path, folder: Path, last: int, torn: int = 0) -> None:
     """The folder of a run that was killed behind a record, ``torn`` bytes into the next one."""
     folder.mkdir()
-    shutil.copy(done / overview.NAME, folder)
+    shutil.copy(done / run_json.NAME, folder)
     for name in NAMES:
         (folder / name).write_bytes(b"")
     for seq, name, line in lines(done):
@@ -193,7 +193,7 @@ def test_a_recovery_that_is_killed_is_done_again(done: Path, tmp_path: Path) -> 
 
 
 def test_the_lines_of_a_run_that_went_well_are_skimmed(done: Path) -> None:
-    for name, skim in ((NAMES[0], skimming.results), (NAMES[1], skimming.nodes)):
+    for name, skim in ((NAMES[0], quick_read.results), (NAMES[1], quick_read.nodes)):
         plain = (done / name).read_bytes()
         bodies = bodies_of(plain)
         assert bodies is not None
@@ -338,7 +338,7 @@ def test_nobody_goes_on_with_something_else(done: Path, tmp_path: Path) -> None:
         solve(folder, shop(), objective=Counting(more=1))
     with pytest.raises(ConfigError, match="shape is not what it was"):
         solve(folder, shop(), constraints=Constraints(shape=SMALL.replace(leaf_files=2)))
-    (folder / overview.NAME).unlink()
+    (folder / run_json.NAME).unlink()
     with pytest.raises(DamagedError, match="what they are of is not"):
         solve(folder, shop())
 
@@ -346,9 +346,9 @@ def test_nobody_goes_on_with_something_else(done: Path, tmp_path: Path) -> None:
 def test_cancelled_nodes_are_marked_and_go_on_when_resumed(done: Path, tmp_path: Path) -> None:
     folder = tmp_path / "cut"
     cut(done, folder, 100)
-    active = overview.cancel(str(folder))
+    active = run_json.cancel(str(folder))
     assert active > 3
-    assert overview.read(str(folder))["status"] == "cancelled"  # type: ignore[index]  # it is there
+    assert run_json.read(str(folder))["status"] == "cancelled"  # type: ignore[index]  # it is there
     assert verify(str(folder)) == []
     event = records(folder, "queue")[-1]
     assert (event["event"], len(event["nodes"])) == ("run_cancelled", active)
@@ -359,9 +359,9 @@ def test_cancelled_nodes_are_marked_and_go_on_when_resumed(done: Path, tmp_path:
 def test_outputs_are_noted(done: Path, tmp_path: Path) -> None:
     folder = tmp_path / "noted"
     shutil.copytree(done, folder)
-    overview.index(str(folder), [("markdown", "artifacts/review/report.md")])
+    run_json.index(str(folder), [("markdown", "artifacts/review/report.md")])
     assert verify(str(folder)) == []
-    found = overview.read(str(folder))
+    found = run_json.read(str(folder))
     assert found is not None
     assert found["output_index"] == [{"kind": "markdown", "path": "artifacts/review/report.md"}]
 
@@ -371,7 +371,7 @@ def test_outputs_are_noted(done: Path, tmp_path: Path) -> None:
 
 def rewritten(done: Path, folder: Path, name: str, change: Any) -> list[str]:
     """What is wrong after ``change`` was made to the records of one file."""
-    from rlm_ci.runs.records import to_line
+    from rlm_ci.runs.journal.record_format import to_line
 
     shutil.copytree(done, folder)
     found = records(folder, name)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.recursion.context.building import build
-from rlm_ci.recursion.symbolic.masking import is_masked, is_masked_in_places, masked
-from rlm_ci.recursion.symbolic.window import Window
-from rlm_ci.redaction import SIGN, Redactor
+from rlm_ci.ask.secret_masking import is_masked, is_masked_in_places, masked
+from rlm_ci.ask.visible_context import Window
+from rlm_ci.context.build.build import build
+from rlm_ci.redaction.redactor import SIGN, Redactor
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
 SECRET = "correct-horse-battery"
 TOKEN = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from symbolic_runs import SECRET, Stage, harbour, player
 
-from rlm_ci.recursion.symbolic.plan import Plan, Read, Search
+from rlm_ci.ask.planner.plan import Plan, Read, Search
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
 
 @pytest.fixture(scope="module")

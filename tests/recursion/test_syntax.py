@@ -14,13 +14,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlm_ci import grammars
-from rlm_ci.recursion.syntax import PARSED, PARTLY, UNPARSED, Outline
-from rlm_ci.recursion.syntax.borders import borders
-from rlm_ci.recursion.syntax.graph import Graph
-from rlm_ci.recursion.syntax.languages import OTHER, language
-from rlm_ci.recursion.syntax.reading import outline
-from rlm_ci.texts import printable
+from rlm_ci.source import PARSED, PARTLY, UNPARSED, Outline, grammars
+from rlm_ci.source.cut_points import borders
+from rlm_ci.source.import_graph import Graph
+from rlm_ci.source.languages import OTHER, language
+from rlm_ci.source.outline import outline
+from rlm_ci.text.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,7 +167,7 @@ def test_a_parser_ends_within_its_bounds(source: Path) -> None:
     script = (
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
-        "from rlm_ci.recursion.syntax.reading import outline\n"
+        "from rlm_ci.source.outline import outline\n"
         "piece = bytes.fromhex(sys.argv[2])\n"
         "outline(sys.argv[1], (piece * 131072)[:131072])\n"
     )
@@ -262,9 +261,9 @@ def test_without_the_grammars_all_but_python_is_merely_named() -> None:
     script = (
         "import sys\n"
         "sys.modules['tree_sitter'] = None\n"
-        "from rlm_ci import grammars\n"
-        "from rlm_ci.recursion.syntax.borders import borders\n"
-        "from rlm_ci.recursion.syntax.reading import outline\n"
+        "from rlm_ci.source import grammars\n"
+        "from rlm_ci.source.cut_points import borders\n"
+        "from rlm_ci.source.outline import outline\n"
         "assert outline('a.py', b'x = 1').state == 'parsed'\n"
         "go = outline('a.go', b'package a\\n')\n"
         "assert (go.language, go.state, go.lines) == ('Go', 'unparsed', 1)\n"

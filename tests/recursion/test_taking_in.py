@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion.contexts import change_index, names, nothing_left
 
+from rlm_ci.context.build import build, gather
+from rlm_ci.context.context import Context
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
-from rlm_ci.recursion.context import Context, building, gathering
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -21,7 +22,7 @@ def _object(top: Path, source: bytes = b"alpha beta gamma delta\n" * 20) -> str:
     path = top / "text.txt"
     path.write_bytes(source)
     folder = str(top / "theirs")
-    with building.build(str(path), folder, target_bytes=100, overlap_bytes=10, root=str(top)):
+    with build.build(str(path), folder, target_bytes=100, overlap_bytes=10, root=str(top)):
         pass
     return folder
 
@@ -29,7 +30,7 @@ def _object(top: Path, source: bytes = b"alpha beta gamma delta\n" * 20) -> str:
 def test_an_existing_object_is_shared(top: Path, out: str) -> None:
     """RLM_CONTEXT_PATH may point to an existing context object directory (used directly)."""
     theirs = _object(top)
-    with building.take_in(theirs, out) as ours, Context.open(theirs) as other:
+    with build.take_in(theirs, out) as ours, Context.open(theirs) as other:
         assert os.path.samefile(ours.source_path, other.source_path)
         assert not os.path.samefile(ours.index_path, other.index_path)
         assert ours.full_index() == other.full_index()
@@ -39,11 +40,11 @@ def test_an_existing_object_is_shared(top: Path, out: str) -> None:
 
 def test_anything_else_is_built(top: Path, out: str) -> None:
     (top / "a.txt").write_text("alpha\n")
-    with building.take_in(str(top), out, root=str(top), target_bytes=3, overlap_bytes=1) as ours:
+    with build.take_in(str(top), out, root=str(top), target_bytes=3, overlap_bytes=1) as ours:
         assert names(ours) == ["a.txt"]
         assert ours.chunk_count == 3
     stream: BinaryIO = io.BytesIO(b"x")
-    with building.take_in(stream, f"{out}2") as ours:
+    with build.take_in(stream, f"{out}2") as ours:
         assert ours.byte_length == 1
 
 
@@ -72,7 +73,7 @@ def test_an_object_that_was_tampered_with_is_not_taken_in(top: Path, out: str, w
         source.symlink_to(top / "moved")
         said = "it is no context object"
     with pytest.raises(RlmCiError) as caught:
-        building.take_in(theirs, out)
+        build.take_in(theirs, out)
     assert said in str(caught.value)
     assert theirs in caught.value.where
     assert isinstance(caught.value, ConfigError if "no context" in said else DamagedError)
@@ -88,7 +89,7 @@ def test_a_source_that_is_swapped_after_it_was_verified_is_noticed(
     (tmp_path / "other").write_bytes(b"z" * 460)
     os.replace(tmp_path / "other", os.path.join(theirs, "source.txt"))
     descriptor = os.open(os.path.join(theirs, "source.txt"), os.O_RDONLY)
-    assert gathering.looks(descriptor)[0] != verified["inode"]
+    assert gather.looks(descriptor)[0] != verified["inode"]
     os.close(descriptor)
     with pytest.raises(DamagedError, match="chunk c000001"):
-        building.take_in(theirs, str(tmp_path / "ours"))
+        build.take_in(theirs, str(tmp_path / "ours"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from rlm_ci.changes import from_range
-from rlm_ci.findings import UNTOUCHED, Finding, Location, Severity
-from rlm_ci.git import Repository, discover
-from rlm_ci.recursion.review.touched import changed_of, marked, removed_lines
+from rlm_ci.change.change_set import from_range
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.report.findings import UNTOUCHED, Finding, Location, Severity
+from rlm_ci.review.change.changed_lines import changed_of, marked, removed_lines
 
 if TYPE_CHECKING:
     from histories import GitRepo

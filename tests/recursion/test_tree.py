@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recursion.solving_cases import corpus
 
-from rlm_ci.recursion import tree
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO
-from rlm_ci.recursion.slices import cut, offsets
-from rlm_ci.recursion.tree import Shape, Tree
+from rlm_ci.recursion.split import tree
+from rlm_ci.recursion.split.file_slices import cut, offsets
+from rlm_ci.recursion.split.tree import Shape, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rlm_ci.recursion.tree import Part
+    from rlm_ci.recursion.split.tree import Part
 
 _NAMES = st.sampled_from(["a", "b", "é", "a b", "__init__.py", "x.py", "go.mod", "z"])
 _CONTENTS = st.builds(

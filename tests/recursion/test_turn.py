@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlm_ci.agents.builtin.conversation import History
+from rlm_ci.agents.builtin.tools import Coding
+from rlm_ci.agents.builtin.turn_loop import CALLS_LIMIT, Bounds, Ending, Loop
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Completion, Request
 from rlm_ci.models.scripted import Scripted
-from rlm_ci.recursion.environments.coding import Coding
-from rlm_ci.recursion.history import History
-from rlm_ci.recursion.turn import CALLS_LIMIT, Bounds, Ending, Loop
 
 Step = dict[str, Any] | str | Completion
 

@@ -15,15 +15,15 @@ import pytest
 from recursion import wiki_stage as stage
 
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.git import Repository
-from rlm_ci.recursion import corpus as corpora
-from rlm_ci.recursion.chronicle import Chronicle
-from rlm_ci.recursion.wiki import refresh
-from rlm_ci.recursion.wiki import state as states
-from rlm_ci.recursion.wiki.claims import Target
-from rlm_ci.recursion.wiki.pages import Options
-from rlm_ci.recursion.wiki.state import State
-from rlm_ci.resources import misfit
+from rlm_ci.git.history import Chronicle
+from rlm_ci.git.repository import Repository
+from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.resources.loader import misfit
+from rlm_ci.wiki.pages.build import Options
+from rlm_ci.wiki.pages.citations import Target
+from rlm_ci.wiki.update import refresh
+from rlm_ci.wiki.update import state as states
+from rlm_ci.wiki.update.state import State
 
 if TYPE_CHECKING:
     from histories import GitRepo

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.recursion.wiki.declarations import declared, project
-from rlm_ci.recursion.wiki.facts import Facts, facts_of, merged, pack, shifted, unpack
-from rlm_ci.recursion.wiki.modules import public
-from rlm_ci.recursion.wiki.other_notes import other_notes
-from rlm_ci.recursion.wiki.paths import is_beside, is_test
-from rlm_ci.recursion.wiki.python_notes import python_notes
-from rlm_ci.recursion.wiki.readme import introduction, plain
+from rlm_ci.wiki.facts.dependencies import declared, project
+from rlm_ci.wiki.facts.file_facts import Facts, facts_of, merged, pack, shifted, unpack
+from rlm_ci.wiki.facts.other_notes import other_notes
+from rlm_ci.wiki.facts.python_notes import python_notes
+from rlm_ci.wiki.facts.readme import introduction, plain
+from rlm_ci.wiki.pages.layout import public
+from rlm_ci.wiki.pages.paths import is_beside, is_test
 
 PYTHON = b"""\
 import os

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion import wiki_stage as stage
 
-from rlm_ci.recursion import corpus as corpora
-from rlm_ci.recursion.wiki import outside
-from rlm_ci.recursion.wiki.outside import Outside
+from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.wiki.pages import outer_project
+from rlm_ci.wiki.pages.outer_project import Outside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ def pages(repo: GitRepo, tmp_path: Path, under: str, *, on_disk: bool = False) -
     opened = stage.opened(repo)
     if on_disk:
         corpus = corpora.in_worktree(opened, corpora.Rules(), under)
-        found = Outside.on_disk(opened, outside.listed(opened), under)
+        found = Outside.on_disk(opened, outer_project.listed(opened), under)
     else:
         corpus = corpora.at_commit(opened, commit, corpora.Rules(), under)
         found = Outside.at_commit(opened, commit, under)
@@ -94,7 +94,7 @@ def test_what_stands_around_is_a_part_of_the_options(repo: GitRepo, tmp_path: Pa
     pages(repo, tmp_path, "shop/safe")
     opened = stage.opened(repo)
     before = Outside.at_commit(opened, repo.sha(), "shop/safe")
-    assert before == Outside.on_disk(opened, outside.listed(opened), "shop/safe")
+    assert before == Outside.on_disk(opened, outer_project.listed(opened), "shop/safe")
     repo.write("pyproject.toml", FILES["pyproject.toml"].replace("rich", "poor"))
     after = Outside.at_commit(opened, repo.commit(), "shop/safe")
     assert before.digest() != after.digest()

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from recursion import browser
 from recursion import wiki_stage as stage
 
-from rlm_ci.recursion.wiki import mermaid, site
-from rlm_ci.recursion.wiki.facts import facts_of
-from rlm_ci.recursion.wiki.paths import page_names
+from rlm_ci.wiki import static_site
+from rlm_ci.wiki.facts.file_facts import facts_of
+from rlm_ci.wiki.pages import mermaid
+from rlm_ci.wiki.pages.paths import page_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,7 +119,7 @@ def test_diagrams_of_hostile_names_are_boxes_and_arrows_to_the_real_mermaid(
     diagrams = [*wiki[1], *(mermaid.flowchart([mermaid.Box("a", name)], ()) for name in NAMES)]
     diagrams = [one.removeprefix("```mermaid\n").removesuffix("\n```") for one in diagrams]
     assert len(diagrams) > len(NAMES)
-    script = site.mermaid_script()
+    script = static_site.mermaid_script()
     assert script is not None
     (tmp_path / "mermaid.js").write_bytes(script)
     listed = json.dumps(diagrams).replace("<", "\\u003c")

@@ -11,8 +11,8 @@ from recursion import wiki_stage as stage
 from recursion.test_wiki_prose import Scripted, all_by
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.recursion import corpus as corpora
-from rlm_ci.recursion.wiki.state import WHOLE, Said, State
+from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.wiki.update.state import WHOLE, Said, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from histories import GitRepo
 
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.corpus.corpus import Corpus
 
     Edit = Callable[[GitRepo], object]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion import wiki_stage as stage
 
-from rlm_ci.recursion.syntax.reading import outline
-from rlm_ci.recursion.wiki.declarations import declared, project
-from rlm_ci.recursion.wiki.facts import facts_of
-from rlm_ci.recursion.wiki.python_notes import python_notes
-from rlm_ci.recursion.wiki.readme import introduction, plain
-from rlm_ci.recursion.wiki.surroundings import drawn
-from rlm_ci.recursion.wiki.wording import paragraph, sentence
+from rlm_ci.source.outline import outline
+from rlm_ci.wiki.facts.dependencies import declared, project
+from rlm_ci.wiki.facts.file_facts import facts_of
+from rlm_ci.wiki.facts.python_notes import python_notes
+from rlm_ci.wiki.facts.readme import introduction, plain
+from rlm_ci.wiki.pages.dependencies_map import drawn
+from rlm_ci.wiki.pages.wording import paragraph, sentence
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion.test_wiki_names import pages_of
 
-from rlm_ci.recursion.syntax.reading import outline
+from rlm_ci.source.outline import outline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,7 +186,7 @@ def test_what_is_called_by_its_name_alone_is_where_one_begins(
 
 
 def test_a_wiki_does_not_tell_of_itself_what_was_left_out() -> None:
-    from rlm_ci.recursion.wiki.overview import _omitted
+    from rlm_ci.wiki.pages.index_page import _omitted
 
     own = ["docs/wiki/index.md", "docs/wiki/wiki.json", "docs/wiki/modules/a.md"]
     others = ["docs/modules/a.md", "docs/more.md"]

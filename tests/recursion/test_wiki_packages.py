@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion.test_wiki_names import pages_of
 
-from rlm_ci.recursion.syntax.reading import outline
+from rlm_ci.source.outline import outline
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,10 +11,10 @@ from recursion import wiki_stage as stage
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Completion
 from rlm_ci.recursion.nodes import Text
-from rlm_ci.recursion.wiki.claims import quote_hash
-from rlm_ci.recursion.wiki.prose import sum_up, tell
-from rlm_ci.recursion.wiki.readme import heading
-from rlm_ci.recursion.wiki.state import Said, State
+from rlm_ci.wiki.facts.readme import heading
+from rlm_ci.wiki.pages.citations import quote_hash
+from rlm_ci.wiki.pages.model_prose import sum_up, tell
+from rlm_ci.wiki.update.state import Said, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

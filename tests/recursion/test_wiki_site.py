@@ -14,9 +14,9 @@ from recursion import wiki_stage as stage
 from recursion.test_wiki_hostile import EVIL, hostile
 
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.recursion.wiki import site
-from rlm_ci.recursion.wiki.claims import Target
-from rlm_ci.recursion.wiki.pages import Options
+from rlm_ci.wiki import static_site
+from rlm_ci.wiki.pages.build import Options
+from rlm_ci.wiki.pages.citations import Target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def made(
 ) -> Path:
     corpus = stage.corpus_of(repo, stage.commit_all(repo, files))
     stage.wiki(corpus, tmp_path / "wiki", tmp_path, options=options)
-    built = site.build(str(tmp_path / "wiki"), str(tmp_path / "site"), os.environ)
+    built = static_site.build(str(tmp_path / "wiki"), str(tmp_path / "site"), os.environ)
     assert built.diagrams
     return tmp_path / "site"
 
@@ -124,16 +124,16 @@ def test_a_folder_that_holds_something_else_is_left_alone(repo: GitRepo, tmp_pat
     out.mkdir()
     (out / "thesis.txt").write_text("the only copy")
     with pytest.raises(ConfigError, match="something else"):
-        site.build(str(tmp_path / "wiki"), str(out), os.environ)
+        static_site.build(str(tmp_path / "wiki"), str(out), os.environ)
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
     with pytest.raises(ConfigError, match="no wiki"):
-        site.build(str(out), str(tmp_path / "other"), os.environ)
+        static_site.build(str(out), str(tmp_path / "other"), os.environ)
 
 
 def test_a_site_is_made_anew_over_the_last_one(repo: GitRepo, tmp_path: Path) -> None:
     out = made(repo, tmp_path, stage.shop())
     (out / "left-over.html").write_text("old")
-    site.build(str(tmp_path / "wiki"), str(out), os.environ)
+    static_site.build(str(tmp_path / "wiki"), str(out), os.environ)
     assert not (out / "left-over.html").exists()
     assert (out / "modules" / "src.shop.html").is_file()
 
@@ -145,5 +145,5 @@ def test_without_the_extra_the_way_to_it_is_told(
     stage.wiki(corpus, tmp_path / "wiki", tmp_path)
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(UnavailableError) as caught:
-        site.build(str(tmp_path / "wiki"), str(tmp_path / "site"), os.environ)
+        static_site.build(str(tmp_path / "wiki"), str(tmp_path / "site"), os.environ)
     assert "[site]'" in caught.value.hint

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion import wiki_stage as stage
 
-from rlm_ci.changes import ChangeSet
-from rlm_ci.recursion.wiki.staleness import renewed, stale
-from rlm_ci.recursion.wiki.state import State
+from rlm_ci.change.change_set import ChangeSet
+from rlm_ci.wiki.update.staleness import renewed, stale
+from rlm_ci.wiki.update.state import State
 
 if TYPE_CHECKING:
     from pathlib import Path

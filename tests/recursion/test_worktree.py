@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.recursion.worktree import FILE_LIMIT, Missing, Refused, Worktree, matches
+from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, Worktree, matches
 
 OUTSIDE = [
     "", "   ", "/etc/passwd", "../secret", "a/../../secret", "a/./b", "a//b", "..", ".", "./..",

@@ -10,28 +10,28 @@ from urllib.parse import unquote
 
 from publishing.judges import LINKED, github_html
 
-from rlm_ci import evidence
-from rlm_ci.findings import Report, Severity, Subject
-from rlm_ci.git import Repository, discover
-from rlm_ci.recursion import corpus as corpora
-from rlm_ci.recursion.journals import Journals
-from rlm_ci.recursion.objectives.wiki import Wiki
+from rlm_ci.change import evidence
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.solver import RLM, Budget, Constraints
-from rlm_ci.recursion.wiki import refresh
-from rlm_ci.recursion.wiki.claims import Target
-from rlm_ci.recursion.wiki.pages import Options
-from rlm_ci.recursion.wiki.state import State
+from rlm_ci.report.findings import Report, Severity, Subject
+from rlm_ci.wiki.objective import Wiki
+from rlm_ci.wiki.pages.build import Options
+from rlm_ci.wiki.pages.citations import Target
+from rlm_ci.wiki.update import refresh
+from rlm_ci.wiki.update.state import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from histories import GitRepo
 
-    from rlm_ci.recursion.chronicle import Chronicle
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.git.history import Chronicle
+    from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import Node
     from rlm_ci.recursion.objective import Ask
-    from rlm_ci.recursion.wiki.pages import Pages
+    from rlm_ci.wiki.pages.build import Pages
 
 CASES = Path(__file__).parents[1] / "cases" / "wiki"
 OPTIONS = Options("shop", Target("https://github.com", "acme/shop"))

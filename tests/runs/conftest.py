@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.redaction import Redactor
+from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
 

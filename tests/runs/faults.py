@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import rlm_ci
 from rlm_ci.errors import RlmCiError
-from rlm_ci.runs.journal import Journal, replay
+from rlm_ci.runs.journal.journal import Journal, replay
 from rlm_ci.runs.lock import Lock
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 from runs.conftest import Place
 
 from rlm_ci.errors import StorageError
-from rlm_ci.runs.export import export
+from rlm_ci.runs.archive import export
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rlm_ci.errors import DamagedError, LockedError, StorageError
-from rlm_ci.runs import records
-from rlm_ci.runs.journal import Journal, replay
+from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal.journal import Journal, replay
 from rlm_ci.runs.lock import Lock
 
 
@@ -106,7 +106,7 @@ def nested(depth: int) -> Any:
         {"seq": 1}, {"crc": "00000000"}, {"a": float("nan")}, {"a": [float("inf")]},
         {1: "a"}, {"a": {1: "b"}}, {"a": [{None: "b"}]}, {"a": {True: 1}}, {"a": {1.5: 1, "b": 2}},
         {"a": b"bytes"}, {"a": {1, 2}}, {"a": 1j}, {"a": Path("x")}, circle(),
-        {"a": nested(100)}, {"a": "x" * records.LIMIT},
+        {"a": nested(100)}, {"a": "x" * record_format.LIMIT},
     ],
     ids=lambda record: repr(record)[:40],
 )  # fmt: skip
@@ -130,7 +130,7 @@ def test_a_record_as_deep_as_allowed_is_read_again(path: Path) -> None:
 
 @pytest.mark.full
 def test_a_record_as_long_as_allowed_is_read_again(path: Path) -> None:
-    long = {"a": "x" * (records.LIMIT - 20)}
+    long = {"a": "x" * (record_format.LIMIT - 20)}
     written(path, {}, long, {})
     assert list(replay(str(path))) == [{"seq": 1}, {**long, "seq": 2}, {"seq": 3}]
 
@@ -149,20 +149,23 @@ _RECORDS = st.dictionaries(_TEXTS.filter(lambda name: name not in ("seq", "crc")
 @given(_RECORDS)
 def test_any_record_comes_back(record: dict[str, Any]) -> None:
     numbered = {**record, "seq": 1}
-    data = records.to_line(numbered)
+    data = record_format.to_line(numbered)
     assert data == b'{"crc":"%08x",%b\n' % (crc32(canonical(numbered)), canonical(numbered)[1:])
-    assert records.from_line(data[:-1], 1) == numbered
-    fast = records.from_lines(data, 1)
+    assert record_format.from_line(data[:-1], 1) == numbered
+    fast = record_format.from_lines(data, 1)
     assert fast in (None, [numbered])
-    assert records.from_line(line(numbered)[:-1], 1) == numbered
+    assert record_format.from_line(line(numbered)[:-1], 1) == numbered
 
 
 @settings(max_examples=50, deadline=None)
 @given(_RECORDS)
 def test_orjson_writes_the_same_bytes(record: dict[str, Any]) -> None:
-    assert records._quickly({"b": [1, {"c": None}], "a": True}) == b'{"a":true,"b":[1,{"c":null}]}'
-    assert records._quickly(record) in (None, canonical(record))
-    assert records._by_json(record) == canonical(record)
+    assert (
+        record_format._quickly({"b": [1, {"c": None}], "a": True})
+        == b'{"a":true,"b":[1,{"c":null}]}'
+    )
+    assert record_format._quickly(record) in (None, canonical(record))
+    assert record_format._by_json(record) == canonical(record)
 
 
 # -- damage -------------------------------------------------------------------------------------
@@ -315,14 +318,14 @@ def test_names_of_ours_deeper_down_are_anybody_s(path: Path) -> None:
 @given(st.binary(max_size=60), st.integers(0, 200), st.integers(0, 60))
 def test_no_bytes_make_it_stumble(noise: bytes, position: int, cut: int) -> None:
     data = b"".join(
-        records.to_line({**record, "seq": n}) for n, record in enumerate(SAMPLE, start=1)
+        record_format.to_line({**record, "seq": n}) for n, record in enumerate(SAMPLE, start=1)
     )
     mixed = (data[:position] + noise + data[position + cut :]).rpartition(b"\n")[0] + b"\n"
-    fast = records.from_lines(mixed, 1)
+    fast = record_format.from_lines(mixed, 1)
     slow = []
-    with contextlib.suppress(records.FlawError):
+    with contextlib.suppress(record_format.FlawError):
         for number, part in enumerate(mixed.split(b"\n")[:-1], start=1):
-            slow.append(records.from_line(part, number))
+            slow.append(record_format.from_line(part, number))
     assert fast is None or fast == slow
 
 
@@ -540,7 +543,7 @@ class Histories(RuleBasedStateMachine):
     def crash(self, record: dict[str, Any], part: float) -> None:
         assert self.journal is not None
         assert self.lock is not None
-        torn = records.to_line({**record, "seq": len(self.model) + 1})
+        torn = record_format.to_line({**record, "seq": len(self.model) + 1})
         self.journal.close()
         self.lock.release()
         self.journal = self.lock = None

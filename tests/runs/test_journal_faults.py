@@ -20,7 +20,7 @@ from runs.faults import (
 )
 
 from rlm_ci.errors import LOCKED, STORAGE
-from rlm_ci.runs.journal import Journal, replay
+from rlm_ci.runs.journal.journal import Journal, replay
 
 #: What happens to one write or fsync, and how the process ends by it.
 FAULTS = {

@@ -14,7 +14,7 @@ from histories_runs import BAD_MANIFESTS
 from runs.conftest import Place
 
 from rlm_ci.errors import DamagedError, StorageError, UsageError
-from rlm_ci.runs import listing
+from rlm_ci.runs import find
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.store import Store
 
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 
 
 def test_an_empty_store_has_no_runs(place: Place) -> None:
-    assert listing.entries(place.store) == []
+    assert find.entries(place.store) == []
     with pytest.raises(UsageError, match="no runs yet") as caught:
-        listing.find(place.store, "latest")
+        find.find(place.store, "latest")
     assert caught.value.code == 2
 
 
@@ -33,10 +33,10 @@ def test_the_newest_comes_first_and_tasks_can_be_parted(place: Place) -> None:
     for task in ("a", "b", "a"):
         made.append(place.finished(task=task).id)
         place.seconds += 0.25  # within one second, the ids alone do not tell
-    assert [entry.run_id for entry in listing.entries(place.store)] == made[::-1]
-    assert [entry.run_id for entry in listing.entries(place.store, "b")] == [made[1]]
-    assert listing.find(place.store, "latest").run_id == made[2]
-    assert listing.find(place.store, "latest", "b").run_id == made[1]
+    assert [entry.run_id for entry in find.entries(place.store)] == made[::-1]
+    assert [entry.run_id for entry in find.entries(place.store, "b")] == [made[1]]
+    assert find.find(place.store, "latest").run_id == made[2]
+    assert find.find(place.store, "latest", "b").run_id == made[1]
 
 
 @pytest.mark.parametrize("content", BAD_MANIFESTS.values(), ids=BAD_MANIFESTS)
@@ -46,11 +46,11 @@ def test_a_broken_neighbour_is_shown_and_hides_nobody(place: Place, content: str
     bad = place.finished()
     data = content.encode() if isinstance(content, str) else content
     Path(bad.path, "manifest.json").write_bytes(data)
-    found = listing.entries(place.store)
+    found = find.entries(place.store)
     assert [entry.standing(place.seconds) for entry in found] == ["damaged", "succeeded"]
-    assert listing.find(place.store, "latest").run_id == good.id
+    assert find.find(place.store, "latest").run_id == good.id
     with pytest.raises(DamagedError):
-        listing.find(place.store, bad.id)
+        find.find(place.store, bad.id)
 
 
 def test_links_and_strangers_are_no_runs(place: Place, tmp_path: Path) -> None:
@@ -60,11 +60,11 @@ def test_links_and_strangers_are_no_runs(place: Place, tmp_path: Path) -> None:
     os.symlink(tmp_path, os.path.join(place.store.root, "linked-task"))
     Path(place.store.root, "file").write_text("x")
     Path(place.store.root, "t1", "cli", ".hidden").mkdir()
-    assert [entry.run_id for entry in listing.entries(place.store)] == [run.id]
+    assert [entry.run_id for entry in find.entries(place.store)] == [run.id]
     linked = os.path.join(os.path.dirname(run.path), "linked")
     for word in (linked, f"{linked}/manifest.json", ".runs/t1/cli/linked/manifest.json"):
         with pytest.raises(UsageError, match="there is no run at"):
-            listing.find(place.store, word)
+            find.find(place.store, word)
 
 
 def test_a_moved_run_is_damaged(place: Place) -> None:
@@ -72,14 +72,14 @@ def test_a_moved_run_is_damaged(place: Place) -> None:
     moved = os.path.join(os.path.dirname(run.path), "another")
     os.rename(run.path, moved)
     with pytest.raises(DamagedError, match=run.id):
-        listing.find(place.store, "another")
+        find.find(place.store, "another")
 
 
 def test_a_store_that_cannot_be_listed_is_an_error(place: Place) -> None:
     place.root.mkdir()
     (place.root / ".runs").write_text("no folder")
     with pytest.raises(StorageError, match="cannot be listed"):
-        listing.entries(place.store)
+        find.entries(place.store)
 
 
 # -- finding one ---------------------------------------------------------------------------------
@@ -91,15 +91,15 @@ def test_every_way_to_name_a_run(place: Place, monkeypatch: pytest.MonkeyPatch) 
     place.finished()
     shown = f"{run.manifest.artifact_root}/manifest.json"
     for word in (run.id, run.id[:-2], shown, os.path.join(run.path, "manifest.json"), run.path):
-        assert listing.find(place.store, word).run_id == run.id, word
+        assert find.find(place.store, word).run_id == run.id, word
     monkeypatch.chdir(run.path)
-    assert listing.find(place.store, "manifest.json").run_id == run.id
+    assert find.find(place.store, "manifest.json").run_id == run.id
 
 
 def test_an_ambiguous_prefix_lists_what_it_may_mean(place: Place) -> None:
     ids = [place.finished().id for _ in range(7)]
     with pytest.raises(UsageError, match="7 runs begin with '2027'") as caught:
-        listing.find(place.store, "2027")
+        find.find(place.store, "2027")
     assert sum(one in caught.value.hint for one in ids) == 5
     assert caught.value.hint.endswith("and 2 more")
 
@@ -112,7 +112,7 @@ def test_an_ambiguous_prefix_lists_what_it_may_mean(place: Place) -> None:
 def test_what_means_no_run_is_wrong_use(place: Place, word: str) -> None:
     place.finished()
     with pytest.raises(UsageError) as caught:
-        listing.find(place.store, word)
+        find.find(place.store, word)
     assert str(caught.value).isprintable()
     assert caught.value.hint
 
@@ -120,10 +120,10 @@ def test_what_means_no_run_is_wrong_use(place: Place, word: str) -> None:
 def test_a_near_match_is_offered(place: Place) -> None:
     run = place.finished()
     with pytest.raises(UsageError) as caught:
-        listing.find(place.store, run.id[:-1] + ("0" if run.id[-1] != "0" else "1"))
+        find.find(place.store, run.id[:-1] + ("0" if run.id[-1] != "0" else "1"))
     assert run.id in caught.value.hint
     with pytest.raises(UsageError) as caught:
-        listing.find(place.store, "lastest")
+        find.find(place.store, "lastest")
     assert "latest" in caught.value.hint
 
 
@@ -133,7 +133,7 @@ def test_latest_is_no_run_that_another_one_started(place: Place) -> None:
         place.seconds += 5
         inner = place.finished(parent_run_id=outer.id)
         outer.add_child(inner.manifest)
-        assert listing.find(place.store, "latest").run_id == outer.id
+        assert find.find(place.store, "latest").run_id == outer.id
 
 
 def test_a_run_of_another_store_is_found_and_not_taken_for_ours(
@@ -143,24 +143,24 @@ def test_a_run_of_another_store_is_found_and_not_taken_for_ours(
     (other.root / ".git").mkdir(parents=True)
     (other.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     run = other.finished()
-    found = listing.find(place.store, f"{run.path}/manifest.json")
+    found = find.find(place.store, f"{run.path}/manifest.json")
     assert found.run_id == run.id
     with pytest.raises(UsageError, match="belongs to another repository") as caught:
-        listing.require_in(place.store, found)
+        find.require_in(place.store, found)
     assert caught.value.hint == f"add -C '{other.root}'"
-    listing.require_in(other.store, found)
+    find.require_in(other.store, found)
     # By a link of ours, it is still theirs.
     (place.root / ".runs").mkdir(parents=True)
     (place.root / ".runs" / "t1").symlink_to(Path(run.path).parent.parent)
-    through = listing.find(place.store, str(place.root / ".runs/t1/cli" / run.id))
+    through = find.find(place.store, str(place.root / ".runs/t1/cli" / run.id))
     with pytest.raises(UsageError, match="belongs to another repository"):
-        listing.require_in(place.store, through)
+        find.require_in(place.store, through)
 
 
 def test_only_what_tells_what_it_was_asked_for_can_be_resumed(place: Place) -> None:
     with place.create() as run:
         run.begin()
-    entry = listing.find(place.store, run.id)
+    entry = find.find(place.store, run.id)
     assert (entry.run.is_resumable, entry.is_resumable) == (True, False)
     Path(run.path, "request.json").write_text("{}")
     assert entry.is_resumable
@@ -172,7 +172,7 @@ def test_only_what_tells_what_it_was_asked_for_can_be_resumed(place: Place) -> N
 def test_a_held_run_is_never_gone(place: Place) -> None:
     with place.create() as run:
         run.begin()
-        entry = listing.find(place.store, run.id)
+        entry = find.find(place.store, run.id)
         assert not entry.is_gone(place.seconds + 1e6)
         assert entry.standing(place.seconds + 1e6) == "in_progress"
 
@@ -180,10 +180,10 @@ def test_a_held_run_is_never_gone(place: Place) -> None:
 def test_a_run_that_nobody_holds_is_gone_after_a_while(place: Place) -> None:
     with place.create() as run:
         pass
-    entry = listing.find(place.store, run.id)
+    entry = find.find(place.store, run.id)
     assert entry.standing(place.seconds + 29) == "queued"
     assert entry.standing(place.seconds + 31) == "gone"
-    assert not listing.find(place.store, place.finished().id).is_gone(place.seconds + 1e6)
+    assert not find.find(place.store, place.finished().id).is_gone(place.seconds + 1e6)
 
 
 # -- pruning -------------------------------------------------------------------------------------
@@ -203,9 +203,9 @@ def test_only_what_is_old_and_held_by_nobody_is_removed(place: Place) -> None:
     os.utime(broken.path, (place.seconds, place.seconds))
     place.seconds += 31 * DAY
     young = place.finished()
-    removed = listing.prune(place.store, 30 * DAY, place.seconds)
+    removed = find.prune(place.store, 30 * DAY, place.seconds)
     assert {entry.run_id for entry in removed} == {old.id, abandoned.id, broken.id}
-    left = {entry.run_id for entry in listing.entries(place.store)}
+    left = {entry.run_id for entry in find.entries(place.store)}
     assert left == {young.id, held.id}
     assert set(os.listdir(os.path.dirname(young.path))) == left
     held.close()
@@ -217,7 +217,7 @@ def test_pruning_follows_no_link(place: Place, tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "precious").write_text("x")
     Path(run.path, "link").symlink_to(outside)
-    listing.prune(place.store, 0, place.seconds + 1)
+    find.prune(place.store, 0, place.seconds + 1)
     assert not os.path.exists(run.path)
     assert (outside / "precious").read_text() == "x"
 
@@ -236,9 +236,9 @@ def test_no_store_is_pruned_through_a_link(place: Place, tmp_path: Path, name: s
     for task in (None, "zz"):
         if name == ".runs":
             with pytest.raises(StorageError, match="is a link"):
-                listing.prune(place.store, 0, place.seconds, task)
+                find.prune(place.store, 0, place.seconds, task)
         else:
-            assert listing.prune(place.store, 0, place.seconds, task) == []
+            assert find.prune(place.store, 0, place.seconds, task) == []
     assert precious.is_dir()
 
 
@@ -247,7 +247,7 @@ def test_a_store_behind_a_link_of_the_repository_is_no_store(place: Place, tmp_p
     place.root.mkdir()
     (place.root / "kept").symlink_to(tmp_path / "outside")
     with pytest.raises(StorageError, match="leads elsewhere"):
-        listing.entries(Store.at(str(place.root), "kept/runs"))
+        find.entries(Store.at(str(place.root), "kept/runs"))
 
 
 def test_what_was_never_a_run_is_not_pruned(place: Place) -> None:
@@ -255,13 +255,13 @@ def test_what_was_never_a_run_is_not_pruned(place: Place) -> None:
     folder = Path(run.path).with_name("photos")
     folder.mkdir()
     os.utime(folder, (0, 0))
-    assert [one.run_id for one in listing.prune(place.store, 0, place.seconds + 9)] == [run.id]
+    assert [one.run_id for one in find.prune(place.store, 0, place.seconds + 9)] == [run.id]
     assert folder.is_dir()
 
 
 def test_the_manifest_of_a_pruned_run_stays_in_the_metrics(place: Place) -> None:
     run = place.finished()
-    listing.prune(place.store, 0, place.seconds + 1)
+    find.prune(place.store, 0, place.seconds + 1)
     place.finished()
     text = Path(place.store.root, "t1", "metrics.json").read_text()
     assert run.id in text
@@ -270,7 +270,7 @@ def test_the_manifest_of_a_pruned_run_stays_in_the_metrics(place: Place) -> None
 
 HOLD = """
 import sys, time
-from rlm_ci.redaction import Redactor
+from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
 root = sys.argv[1]
@@ -287,7 +287,7 @@ def test_a_run_of_a_dead_process_that_nobody_reaps_is_gone_at_once(place: Place)
     argv = [sys.executable, "-c", HOLD, str(place.root)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        entry = listing.find(place.store, child.stdout.readline().strip())
+        entry = find.find(place.store, child.stdout.readline().strip())
         assert entry.standing(time.time()) == "in_progress"
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and still there
@@ -305,5 +305,5 @@ def test_a_run_is_pruned_whatever_an_agent_has_left_in_it(place: Place) -> None:
         here = inner
     os.fchmod(here, 0)
     os.close(here)
-    assert [one.run_id for one in listing.prune(place.store, 0, place.seconds + 9)] == [run.id]
+    assert [one.run_id for one in find.prune(place.store, 0, place.seconds + 9)] == [run.id]
     assert os.listdir(os.path.dirname(run.path)) == []

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from rlm_ci import resources
 from rlm_ci.errors import DamagedError
+from rlm_ci.resources import loader
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.manifest import Child, Command, Manifest
 
@@ -34,7 +34,7 @@ FULL = BEGUN.replace(
 
 
 def schema_takes(record: object) -> bool:
-    validator = jsonschema.Draft202012Validator(resources.read_schema("manifest.schema.json"))
+    validator = jsonschema.Draft202012Validator(loader.read_schema("manifest.schema.json"))
     return validator.is_valid(record)
 
 

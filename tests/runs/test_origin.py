@@ -12,7 +12,7 @@ import pytest
 from runs.conftest import Place
 
 from rlm_ci.errors import StorageError, UsageError
-from rlm_ci.runs import listing, origin
+from rlm_ci.runs import find, tracked_by_git
 from rlm_ci.runs.store import Store
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def store(place: Place) -> Store:
 
 
 def listed(place: Place) -> list[str]:
-    return [entry.run_id for entry in listing.entries(store(place))]
+    return [entry.run_id for entry in find.entries(store(place))]
 
 
 def bring(repo: GitRepo, *names: str) -> None:
@@ -51,17 +51,17 @@ def test_a_run_that_git_tracks_is_neither_listed_nor_found(repo: GitRepo, made: 
     ours, theirs = two(made)
     bring(repo, f".runs/t1/cli/{theirs.id}/manifest.json")
     assert listed(made) == [ours.id]
-    assert listing.brought(store(made)) == 1
-    assert listing.find(store(made), "latest").run_id == ours.id
+    assert find.brought(store(made)) == 1
+    assert find.find(store(made), "latest").run_id == ours.id
     shown = f"{theirs.manifest.artifact_root}/manifest.json"
     for word in (theirs.id, theirs.id[:-1], theirs.path, shown, f"{theirs.path}/manifest.json"):
         with pytest.raises(UsageError, match="there is no run"):
-            listing.find(store(made), word)
-    assert [one.run_id for one in listing.prune(store(made), 0, made.seconds + 9)] == [ours.id]
+            find.find(store(made), word)
+    assert [one.run_id for one in find.prune(store(made), 0, made.seconds + 9)] == [ours.id]
     assert os.path.exists(theirs.path)
     repo.run("rm", "-r", "-q", "--cached", ".runs")
     assert listed(made) == [theirs.id]
-    assert listing.brought(store(made)) == 0
+    assert find.brought(store(made)) == 0
 
 
 def test_any_file_of_it_is_enough_and_others_beside_it_are_not(repo: GitRepo, made: Place) -> None:
@@ -86,7 +86,7 @@ def test_a_submodule_brings_runs_too(repo: GitRepo, made: Place, depth: int) -> 
     repo.run("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},{place}")
     assert listed(made) == []
     with pytest.raises(UsageError):
-        listing.find(store(made), run.id)
+        find.find(store(made), run.id)
 
 
 def test_a_link_brings_none(repo: GitRepo, made: Place, tmp_path: Path) -> None:
@@ -95,12 +95,12 @@ def test_a_link_brings_none(repo: GitRepo, made: Place, tmp_path: Path) -> None:
     os.symlink("../../evil", repo.path / ".runs" / "t1" / "cli")
     assert listed(made) == []
     with pytest.raises((UsageError, StorageError)):
-        listing.find(store(made), f"{repo.path}/.runs/t1/cli/{run.id}")
+        find.find(store(made), f"{repo.path}/.runs/t1/cli/{run.id}")
     shutil.move(repo.path / ".runs", tmp_path / "elsewhere")
     (repo.path / "other" / "t1" / "cli" / run.id).mkdir(parents=True)
     os.symlink("other", repo.path / ".runs")
     with pytest.raises(StorageError, match="the folder of the runs is a link"):
-        listing.entries(store(made))
+        find.entries(store(made))
 
 
 def test_a_run_named_by_its_path_is_asked_of_its_own_repository(
@@ -109,14 +109,14 @@ def test_a_run_named_by_its_path_is_asked_of_its_own_repository(
     place = Place(repo.path)
     run = place.finished()
     elsewhere = Store.at(str(tmp_path / "here"), ".runs", {**os.environ, "GIT_DIR": "/nowhere"})
-    assert listing.find(elsewhere, run.path).run_id == run.id
+    assert find.find(elsewhere, run.path).run_id == run.id
     bring(repo, f".runs/t1/cli/{run.id}/manifest.json")
     with pytest.raises(UsageError, match="there is no run at"):
-        listing.find(elsewhere, run.path)
+        find.find(elsewhere, run.path)
 
 
 def test_outside_of_git_nothing_is_tracked(tmp_path: Path) -> None:
     place = Place(tmp_path / "plain")
     run = place.finished()
-    assert origin.tracked(str(tmp_path), os.environ) == frozenset()
+    assert tracked_by_git.tracked(str(tmp_path), os.environ) == frozenset()
     assert listed(place) == [run.id]

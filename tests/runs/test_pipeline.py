@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.runs import pipeline
-from rlm_ci.runs.pipeline import Stage
+from rlm_ci.pipelines import definition
+from rlm_ci.pipelines.definition import Stage
 
 
 def table(*stages: Any, name: str = "ci", **more: Any) -> dict[str, Any]:
     return {"id": name, "stages": list(stages)} | more
 
 
-def from_json(record: Any) -> dict[str, pipeline.Pipeline]:
-    return pipeline.from_json(json.dumps(record).encode(), "codex.orchestrator.json")
+def from_json(record: Any) -> dict[str, definition.Pipeline]:
+    return definition.from_json(json.dumps(record).encode(), "codex.orchestrator.json")
 
 
 FULL = {
@@ -42,7 +42,7 @@ FULL = {
 
 
 def test_an_existing_file_is_understood() -> None:
-    found = pipeline.merge(from_json(FULL))
+    found = definition.merge(from_json(FULL))
     assert sorted(found) == ["ci", "docs", "review", "rlm", "wiki"]
     ci = found["ci"]
     assert (ci.title, ci.description, ci.source) == ("CI", "all of it", "codex.orchestrator.json")
@@ -60,7 +60,7 @@ def test_the_configuration_says_it_in_its_own_words() -> None:
         {"title": "Test", "command": ["pytest", "a b"], "timeout_ms": 10, "allow_failure": True},
         {"pipeline": "rlm", "optional": False},
     ]
-    found = pipeline.from_settings([table(*stages)], "rlm-ci.toml")["ci"]
+    found = definition.from_settings([table(*stages)], "rlm-ci.toml")["ci"]
     assert found.stages[0].command == ("pytest", "a b")
     assert found.stages[0].shown == "pytest 'a b'"
     assert found.stages[0].timeout == 0.01
@@ -69,15 +69,15 @@ def test_the_configuration_says_it_in_its_own_words() -> None:
 
 def test_the_configuration_wins_over_the_file_and_both_over_what_is_built_in() -> None:
     stage = {"kind": "command", "command": "x"}
-    toml = pipeline.from_settings([table(stage, title="mine")], "rlm-ci.toml")
+    toml = definition.from_settings([table(stage, title="mine")], "rlm-ci.toml")
     foreign = from_json({"pipelines": [table(stage), table(stage, name="rlm", title="theirs")]})
-    found = pipeline.merge(toml, foreign)
+    found = definition.merge(toml, foreign)
     assert found["ci"].title == "mine"
     assert found["rlm"].title == "theirs"
-    assert pipeline.merge(toml)["rlm"].source == "built in"
-    assert pipeline.choose(found, "ci").title == "mine"
+    assert definition.merge(toml)["rlm"].source == "built in"
+    assert definition.choose(found, "ci").title == "mine"
     with pytest.raises(UsageError, match="there is no pipeline 'cii'") as caught:
-        pipeline.choose(found, "cii")
+        definition.choose(found, "cii")
     assert caught.value.hint == "did you mean ci?"
 
 
@@ -133,7 +133,7 @@ def test_a_wrong_key_is_named(record: Any, key: str | None) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000])
 def test_what_is_no_json_is_said_to_be_none(data: bytes) -> None:
     with pytest.raises(ConfigError, match="not valid JSON"):
-        pipeline.from_json(data, "codex.orchestrator.json")
+        definition.from_json(data, "codex.orchestrator.json")
 
 
 @pytest.mark.parametrize(
@@ -148,16 +148,16 @@ def test_the_configuration_has_no_unknown_keys(
     stage: dict[str, Any], more: dict[str, Any], hint: str
 ) -> None:
     with pytest.raises(ConfigError, match="unknown key") as caught:
-        pipeline.from_settings([table(stage, **more)], "rlm-ci.toml")
+        definition.from_settings([table(stage, **more)], "rlm-ci.toml")
     assert hint in caught.value.hint
 
 
 # -- sub-pipelines -------------------------------------------------------------------------------
 
 
-def chain(**edges: str) -> dict[str, pipeline.Pipeline]:
+def chain(**edges: str) -> dict[str, definition.Pipeline]:
     """Pipelines of which each contains the one that it is mapped to."""
-    return pipeline.from_settings(
+    return definition.from_settings(
         [table({"pipeline": to} if to else GOOD, name=name) for name, to in edges.items()], "x.toml"
     )
 
@@ -172,34 +172,34 @@ def chain(**edges: str) -> dict[str, pipeline.Pipeline]:
 )
 def test_a_pipeline_never_contains_itself(edges: dict[str, str], circle: str) -> None:
     with pytest.raises(ConfigError, match="contains itself") as caught:
-        pipeline.merge(chain(**edges))
+        definition.merge(chain(**edges))
     assert circle in str(caught.value)
 
 
 def test_a_circle_over_both_files_is_one() -> None:
     foreign = from_json({"pipelines": [table({"kind": "subpipeline", "pipeline": "a"}, name="b")]})
     with pytest.raises(ConfigError, match="contains itself"):
-        pipeline.merge(chain(a="b"), foreign)
+        definition.merge(chain(a="b"), foreign)
 
 
 def test_a_long_chain_and_a_diamond_are_fine() -> None:
     names = [f"p{number}" for number in range(3000)]
-    pipeline.merge(chain(**dict(zip(names, [*names[1:], ""], strict=True))))
+    definition.merge(chain(**dict(zip(names, [*names[1:], ""], strict=True))))
     both = table({"pipeline": "b"}, {"pipeline": "c"}, name="a")
     tables = [both, table({"pipeline": "d"}, name="b"), table({"pipeline": "d"}, name="c")]
-    pipeline.merge(pipeline.from_settings([*tables, table(GOOD, name="d")], "x.toml"))
+    definition.merge(definition.from_settings([*tables, table(GOOD, name="d")], "x.toml"))
 
 
 def test_a_pipeline_that_is_missing_is_named_unless_it_is_optional() -> None:
     with pytest.raises(ConfigError, match="'doks', which there is not"):
-        pipeline.merge(chain(ci="doks", docs=""))
+        definition.merge(chain(ci="doks", docs=""))
     stage = {"pipeline": "doks", "optional": True}
-    pipeline.merge(pipeline.from_settings([table(stage)], "x.toml"))
+    definition.merge(definition.from_settings([table(stage)], "x.toml"))
 
 
 def test_the_digest_changes_with_whatever_would_be_done() -> None:
     def digest(**edges: str) -> str:
-        return pipeline.digest(pipeline.merge(chain(**edges)), "a")
+        return definition.digest(definition.merge(chain(**edges)), "a")
 
     assert digest(a="b", b="") == digest(a="b", b="", c="")
     assert digest(a="b", b="") != digest(a="b", b="c", c="")
@@ -212,10 +212,10 @@ def test_inputs_are_defaults_of_what_the_stages_read() -> None:
     foreign = {"pipelines": [{"id": "rlm", "inputs": {"maxIterations": 4, "validator": "make"}}]}
     own = from_json(foreign)["rlm"]
     assert own.inputs == (("max_iterations", 4), ("validator", "make"))
-    assert own.stages == pipeline.BUILT_IN["rlm"].stages
+    assert own.stages == definition.BUILT_IN["rlm"].stages
     assert own.variables() == {"RLM_MAX_ITERATIONS": "4", "RLM_VALIDATOR": "make"}
-    plain = pipeline.merge()
-    assert pipeline.digest({**plain, "rlm": own}, "rlm") != pipeline.digest(plain, "rlm")
+    plain = definition.merge()
+    assert definition.digest({**plain, "rlm": own}, "rlm") != definition.digest(plain, "rlm")
 
 
 @pytest.mark.parametrize(
@@ -228,22 +228,22 @@ def test_inputs_are_defaults_of_what_the_stages_read() -> None:
 )
 def test_inputs_replace_no_stages_of_a_pipeline_that_has_none(record: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"pipelines\[0\]\.(stages|inputs) must be"):
-        pipeline.from_settings([record], "rlm-ci.toml")
+        definition.from_settings([record], "rlm-ci.toml")
 
 
 def test_our_own_stages_are_known_to_be_replaced_however_deep() -> None:
-    ours = pipeline.BUILT_IN["rlm"]
-    own = pipeline.from_settings([table(GOOD, name="rlm")], "rlm-ci.toml")
-    inputs = pipeline.from_settings([{"id": "rlm", "inputs": {"validator": "x"}}], "rlm-ci.toml")
+    ours = definition.BUILT_IN["rlm"]
+    own = definition.from_settings([table(GOOD, name="rlm")], "rlm-ci.toml")
+    inputs = definition.from_settings([{"id": "rlm", "inputs": {"validator": "x"}}], "rlm-ci.toml")
     around = chain(a="b", b="rlm", c="")
     for layers, replaced in (
         ((around,), None), ((inputs, around), None), ((own, around), own["rlm"]),
     ):  # fmt: skip
-        known = pipeline.merge(*layers)
-        assert [pipeline.replaced(known, name) for name in ("rlm", "a", "c", "nope")] == [
+        known = definition.merge(*layers)
+        assert [definition.replaced(known, name) for name in ("rlm", "a", "c", "nope")] == [
             replaced, replaced, None, None
         ]  # fmt: skip
-    assert pipeline.merge()["rlm"] == ours
+    assert definition.merge()["rlm"] == ours
 
 
 def test_an_input_sets_nothing_that_a_file_of_settings_cannot() -> None:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from runs.conftest import SECRET, Place
 
-from rlm_ci import resources
 from rlm_ci.errors import DamagedError, LockedError, RemoteError, StorageError, UsageError
+from rlm_ci.resources import loader
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs import rollup
-from rlm_ci.runs.journal import replay
+from rlm_ci.runs import task_summary
+from rlm_ci.runs.journal.journal import replay
 
 if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
@@ -38,7 +38,7 @@ def names(run: Run) -> list[str]:
 def document(path: Path, schema: str) -> dict[str, Any]:
     """A file of ours; it follows its schema, and is for its owner alone."""
     found: dict[str, Any] = json.loads(path.read_text())
-    resources.validate(found, schema, str(path))
+    loader.validate(found, schema, str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     return found
 
@@ -81,7 +81,7 @@ def test_a_run_from_begin_to_end(place: Place) -> None:
         "run_started", "step_started", "step_completed", "agent_message", "run_completed",
     ]  # fmt: skip
     for raw in Path(run.path, "events.jsonl").read_text().splitlines():
-        resources.validate(json.loads(raw), "event.schema.json", "event")
+        loader.validate(json.loads(raw), "event.schema.json", "event")
     assert metrics(place)["runs"][0]["duration_seconds"] == 5
     assert state(place)["runs"] == {"total": 1, "succeeded": 1, "failed": 0, "cancelled": 0}
     assert (place.root / "out" / "t1" / ".gitignore").read_text() == "*\n"
@@ -192,7 +192,7 @@ def test_texts_are_bounded_and_can_always_be_written(place: Place) -> None:
 FILL_UP = """
 import resource, sys
 from rlm_ci.errors import StorageError
-from rlm_ci.redaction import Redactor
+from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
 root = sys.argv[1]
@@ -260,7 +260,7 @@ def test_a_run_that_is_let_go_of_without_an_end_can_go_on(place: Place) -> None:
 
 END_ONE = """
 import sys
-from rlm_ci.redaction import Redactor
+from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
 root, count = sys.argv[1], int(sys.argv[2])
@@ -329,7 +329,7 @@ def test_the_last_run_is_the_one_that_ended_last(place: Place) -> None:
     first.close()
     second.close()
     task = os.path.join(place.store.root, "t1")
-    rollup.record(task, os.path.join(place.out, "t1"), first.manifest, place.seconds)
+    task_summary.record(task, os.path.join(place.out, "t1"), first.manifest, place.seconds)
     assert state(place)["runs"]["total"] == 2  # told twice, counted once
 
 

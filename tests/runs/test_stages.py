@@ -12,18 +12,18 @@ import pytest
 from runs.conftest import SECRET, Place
 
 from rlm_ci.errors import RemoteError
+from rlm_ci.pipelines import definition, runner
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs import pipeline, stages
 from rlm_ci.runs.run import Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups")
 
 
-def setting(place: Place, *tables: dict[str, Any], **more: Any) -> stages.Setting:
+def setting(place: Place, *tables: dict[str, Any], **more: Any) -> runner.Setting:
     place.root.mkdir(exist_ok=True)
-    known = pipeline.merge(pipeline.from_settings(list(tables), "rlm-ci.toml"))
+    known = definition.merge(definition.from_settings(list(tables), "rlm-ci.toml"))
     environ = {"PATH": os.environ["PATH"], "MY_TOKEN": SECRET}
-    return stages.Setting(place.store, str(place.root), environ, known, more.pop("actions", {}),
+    return runner.Setting(place.store, str(place.root), environ, known, more.pop("actions", {}),
                           **more)  # fmt: skip
 
 
@@ -33,9 +33,9 @@ def ci(*listed: str | dict[str, Any], name: str = "ci") -> dict[str, Any]:
     ]}  # fmt: skip
 
 
-def conduct(place: Place, where: stages.Setting, goal: str | None = None) -> tuple[int, Run]:
+def conduct(place: Place, where: runner.Setting, goal: str | None = None) -> tuple[int, Run]:
     with place.create() as run:
-        return stages.conduct(run, "ci", where, goal), run
+        return runner.conduct(run, "ci", where, goal), run
 
 
 def told(run: Run) -> list[tuple[str, int | None, str | None]]:
@@ -225,13 +225,13 @@ def test_an_interrupted_pipeline_goes_on_where_it_stopped(place: Place) -> None:
     outer = ci("echo outer >> said", {"pipeline": "sub"}, "echo end >> said")
     where = setting(place, outer, inner, actions={"rlm": action})
     with place.create() as run, pytest.raises(KeyboardInterrupt):
-        stages.conduct(run, "ci", where)
+        runner.conduct(run, "ci", where)
     stopped = manifests.read(run.path)
     assert (stopped.status, stopped.status_detail) == ("cancelled", "interrupted")
     assert [step.status for step in stopped.commands] == ["succeeded", "pending"]
     child = told_child(run)
     with place.open(run.path) as again:
-        assert stages.conduct(again, "ci", where) == 0
+        assert runner.conduct(again, "ci", where) == 0
     assert (place.root / "said").read_text() == "outer\ninner\nend\n"
     assert told_child(again) == child  # the same child went on
     assert again.manifest.child_runs[0].status == "succeeded"
@@ -255,11 +255,11 @@ def test_a_run_that_pauses_can_go_on(place: Place) -> None:
         return 0, "done"
 
     with place.create(pipeline="rlm") as run:
-        assert stages.conduct(run, "rlm", setting(place, actions={"rlm": pause})) == 3
+        assert runner.conduct(run, "rlm", setting(place, actions={"rlm": pause})) == 3
     ended = manifests.read(run.path)
     assert (ended.status, ended.status_detail, ended.exit_code) == ("failed", "paused", 3)
     assert ended.is_resumable
     with place.open(run.path) as again:
-        assert stages.conduct(again, "rlm", setting(place, actions={"rlm": go_on})) == 0
+        assert runner.conduct(again, "rlm", setting(place, actions={"rlm": go_on})) == 0
     ended = manifests.read(run.path)
     assert (ended.status, ended.status_detail) == ("succeeded", None)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.sandbox import Job, seccomp
-from rlm_ci.sandbox.trials import interpreter
+from rlm_ci.sandbox.self_test import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.process import Ended
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
+    from rlm_ci.system.process import Ended
 
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _OTHER = {"x86_64": 0x40000003, "aarch64": 0x40000028}  # the 32-bit machine of the same kernel

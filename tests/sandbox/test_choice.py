@@ -13,10 +13,10 @@ import pytest
 
 from rlm_ci import sandbox
 from rlm_ci.errors import CONFIG, ConfigError
-from rlm_ci.process import Clipped, Ended
-from rlm_ci.sandbox import Job, Probe, advice, monty, trials
+from rlm_ci.sandbox import Job, Probe, install_hints, monty, self_test
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
 from rlm_ci.sandbox.none import Unsandboxed
+from rlm_ci.system.process import Clipped, Ended
 
 
 @pytest.mark.parametrize("name", ["auto", "bubblewrap"])
@@ -89,7 +89,7 @@ def test_one_that_only_pretends_is_found_out(tmp_path: Path) -> None:
     script = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
     environ = fake(tmp_path, script)
     (tmp_path / "work").mkdir()
-    probes = trials.attempts(Bubblewrap(str(tmp_path / "bwrap")), environ)
+    probes = self_test.attempts(Bubblewrap(str(tmp_path / "bwrap")), environ)
     failed = {one.name for one in probes if not one.passed}
     assert {"tcp", "udp", "unix", "abstract", "outside", "secret", "processes", "kernel"} <= failed
     with pytest.raises(ConfigError, match="does not hold"):
@@ -121,7 +121,7 @@ def test_one_that_leaves_a_setting_of_the_kernel_open_is_found_out(
     program.chmod(0o755)
     box = Bubblewrap(str(program))
     for all_settings in (False, True):
-        probes = trials.attempts(box, os.environ, all_settings=all_settings)
+        probes = self_test.attempts(box, os.environ, all_settings=all_settings)
         failed = [(one.name, one.detail) for one in probes if not one.passed]
         assert failed == [("kernel", "/proc is not mounted read-only")]
     with pytest.raises(ConfigError, match="no setting of the kernel can be changed: /proc is"):
@@ -130,25 +130,25 @@ def test_one_that_leaves_a_setting_of_the_kernel_open_is_found_out(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the attempts are for Linux")
 def test_without_a_sandbox_the_probe_fails_where_it_must() -> None:
-    probes = {one.name: one for one in trials.attempts(Unsandboxed(), os.environ)}
+    probes = {one.name: one for one in self_test.attempts(Unsandboxed(), os.environ)}
     held = {name for name, one in probes.items() if one.passed}
     assert not held & {"tcp", "udp", "unix", "abstract", "secret", "processes", "environments"}
 
 
 def test_each_attempt_can_fail_and_all_are_told_in_words() -> None:
-    assert all(title and not title.endswith(".") for title in trials.TITLES.values())
-    probes = trials.probe(os.environ) if sys.platform == "linux" else ()
-    assert {one.name for one in probes} in (set(trials.TITLES), set())
+    assert all(title and not title.endswith(".") for title in self_test.TITLES.values())
+    probes = self_test.probe(os.environ) if sys.platform == "linux" else ()
+    assert {one.name for one in probes} in (set(self_test.TITLES), set())
 
 
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_python_that_was_copied_into_its_environment_will_do(tmp_path: Path) -> None:
     """As ``venv --copies``, or a copy of an environment that followed its links, leaves it."""
     venv.create(tmp_path / "env", symlinks=False)
-    root = Path(trials.__file__).parents[2]
+    root = Path(self_test.__file__).parents[2]
     code = (
         f"import os, sys; sys.path.insert(0, {str(root)!r})\n"
-        "from rlm_ci.sandbox import trials\n"
+        "from rlm_ci.sandbox import self_test as trials\n"
         "from rlm_ci.sandbox.bubblewrap import Bubblewrap\n"
         "box = Bubblewrap.found(os.environ)\n"
         "print([one for one in trials.attempts(box, os.environ) if not one.passed])"
@@ -167,7 +167,7 @@ def test_a_probe_that_ends_badly_says_how() -> None:
             assert on_output is None
             return Ended(139, "", Clipped(b"Segmentation\x1b[31m fault\n"), 0.1)
 
-    probes = trials.attempts(Broken(), os.environ)
+    probes = self_test.attempts(Broken(), os.environ)
     assert [one.passed for one in probes] == [False]
     assert probes[0].detail == "it ended with 139: Segmentation\\x1b[31m fault"
 
@@ -185,28 +185,32 @@ def machine(tmp_path: Path, **files: str) -> str:
 
 def test_apparmor_of_ubuntu_is_mended_with_a_profile(tmp_path: Path) -> None:
     root = machine(tmp_path, proc__sys__kernel__apparmor_restrict_unprivileged_userns="1\n")
-    hint = advice.mend("setting up uid map: Permission denied", root, privileged=False)
+    hint = install_hints.mend("setting up uid map: Permission denied", root, privileged=False)
     assert "/etc/apparmor.d/bwrap-userns-restrict" in hint
     assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in hint
-    assert "apparmor" not in advice.mend("something", root, privileged=True)
+    assert "apparmor" not in install_hints.mend("something", root, privileged=True)
 
 
 def test_namespaces_that_are_off_are_turned_on(tmp_path: Path) -> None:
     root = machine(tmp_path, proc__sys__user__max_user_namespaces="0\n")
-    assert "user.max_user_namespaces=15000" in advice.mend("No space left", root, privileged=True)
+    assert "user.max_user_namespaces=15000" in install_hints.mend(
+        "No space left", root, privileged=True
+    )
     root = machine(tmp_path / "b", proc__sys__kernel__unprivileged_userns_clone="0\n")
-    assert "userns_clone=1" in advice.mend("No permissions", root, privileged=False)
+    assert "userns_clone=1" in install_hints.mend("No permissions", root, privileged=False)
 
 
 def test_a_container_must_be_allowed_to_make_namespaces(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".containerenv").write_text("")
     root = str(tmp_path)
-    assert "seccomp=unconfined" in advice.mend("Operation not permitted", root, privileged=True)
+    assert "seccomp=unconfined" in install_hints.mend(
+        "Operation not permitted", root, privileged=True
+    )
 
 
 def test_an_old_bubblewrap_is_named() -> None:
-    assert "0.8" in advice.mend("bwrap: Unknown option --disable-userns")
+    assert "0.8" in install_hints.mend("bwrap: Unknown option --disable-userns")
 
 
 @pytest.mark.parametrize(
@@ -223,13 +227,13 @@ def test_where_it_is_missing_the_command_that_brings_it_is_told(
 ) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "os-release").write_text(release)
-    error = advice.missing("bwrap could not be started", str(tmp_path))
+    error = install_hints.missing("bwrap could not be started", str(tmp_path))
     assert error.hint.startswith(command)
     assert "--sandbox none" in error.hint
 
 
 def test_the_first_failure_is_what_is_told() -> None:
-    error = advice.refused(Probe("tcp", "no TCP", passed=False, detail="sent"))
+    error = install_hints.refused(Probe("tcp", "no TCP", passed=False, detail="sent"))
     assert str(error) == "the sandbox does not hold: no TCP: sent (sandbox bubblewrap)"
 
 

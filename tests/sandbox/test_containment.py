@@ -16,14 +16,14 @@ from traces import Belongings, eventually, mentioning, sleepers
 
 from rlm_ci.errors import UnavailableError
 from rlm_ci.sandbox import HOME, Job, Limits, Mount
-from rlm_ci.sandbox.trials import interpreter
+from rlm_ci.sandbox.self_test import interpreter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.process import Ended
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
     from rlm_ci.sandbox.job import Sandbox
+    from rlm_ci.system.process import Ended
 
 SMALL = Limits(
     wall=30.0, cpu=20, memory=256 << 20, file_size=16 << 20, processes=48, open_files=64,

@@ -16,14 +16,14 @@ from traces import eventually, sleepers
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.sandbox import HOME, Job, Limits, Mount
-from rlm_ci.sandbox.trials import interpreter
+from rlm_ci.sandbox.self_test import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.process import Ended
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
     from rlm_ci.sandbox.job import Sandbox
+    from rlm_ci.system.process import Ended
 
 CANARY = "canary-5f1e0c9a"
 

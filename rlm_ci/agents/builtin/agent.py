@@ -6,13 +6,13 @@ import json
 import re
 from collections import Counter
 
-from rlm_ci import resources
+from rlm_ci.agents.builtin.conversation import DEFAULT_LIMIT, History
+from rlm_ci.agents.builtin.tools import SUMMARY_LIMIT, Coding
+from rlm_ci.agents.builtin.turn_loop import Bounds, Loop
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import SpentError
-from rlm_ci.recursion.environments.coding import SUMMARY_LIMIT, Coding
-from rlm_ci.recursion.history import DEFAULT_LIMIT, History
-from rlm_ci.recursion.turn import Bounds, Loop
-from rlm_ci.texts import printable
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
+    from rlm_ci.agents.builtin.turn_loop import Complete, Ending
     from rlm_ci.models import Completion, Request
-    from rlm_ci.recursion.turn import Complete, Ending
     from rlm_ci.runs import Fact
 
     class Workspace(Protocol):
@@ -133,7 +133,7 @@ class Coder:
 
     def _history(self) -> History:
         history = History(self._history_limit)
-        history.prompt(resources.load_template("prompts/coder.md.j2")({}), "system")
+        history.prompt(loader.load_template("prompts/coder.md.j2")({}), "system")
         return history
 
     def _prompt(self, environment: Coding, task: Task) -> str:
@@ -143,7 +143,7 @@ class Coder:
             {**one["function"], "arguments": json.dumps(one["function"]["parameters"])}
             for one in environment.tools()
         ]
-        render = resources.load_template("prompts/tools-as-json.md.j2")
+        render = loader.load_template("prompts/tools-as-json.md.j2")
         return f"{task.prompt.rstrip()}\n\n{render({'tools': tools})}"
 
     def _loop(

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.texts import count, encodable
+from rlm_ci.text.printable import count, encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.recursion.calling import Call
+    from rlm_ci.agents.builtin.tool_calls import Call
 
 #: Bytes of all messages; some 50,000 tokens.
 DEFAULT_LIMIT = 200_000

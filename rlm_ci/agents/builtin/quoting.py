@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.line_references import marked, written_name
-from rlm_ci.texts import encodable, fenced, printable
+from rlm_ci.text.line_references import marked, written_name
+from rlm_ci.text.printable import encodable, fenced, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rlm_ci.line_references import Reference
     from rlm_ci.recursion.nodes import Text
+    from rlm_ci.text.line_references import Reference
 
 #: Characters of one observation, and of one line in it.
 OUTPUT_LIMIT = 20_000

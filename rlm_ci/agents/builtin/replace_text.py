@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.quoting import quoted, visible
-from rlm_ci.recursion.worktree import Refused
-from rlm_ci.texts import count
+from rlm_ci.agents.builtin.quoting import quoted, visible
+from rlm_ci.system.safe_tree import Refused
+from rlm_ci.text.printable import count
 
 #: Lines among which a similar one is looked for, and characters of each that are compared.
 _COMPARED = 2000

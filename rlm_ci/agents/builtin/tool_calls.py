@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

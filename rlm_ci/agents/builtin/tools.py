@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from rlm_ci.recursion import replacing
-from rlm_ci.recursion.quoting import OUTPUT_LIMIT, quoted, visible
-from rlm_ci.recursion.turn import Observation
-from rlm_ci.recursion.worktree import FILE_LIMIT, Missing, Refused, Worktree, checked, matches
-from rlm_ci.texts import clip, count, printable
+from rlm_ci.agents.builtin import replace_text
+from rlm_ci.agents.builtin.quoting import OUTPUT_LIMIT, quoted, visible
+from rlm_ci.agents.builtin.turn_loop import Observation
+from rlm_ci.system.safe_tree import FILE_LIMIT, Missing, Refused, Worktree, checked, matches
+from rlm_ci.text.printable import clip, count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Coding:
 
     def _read(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
-        lines = replacing.lines(_text(path, self._tree.read(path)))
+        lines = replace_text.lines(_text(path, self._tree.read(path)))
         first = arguments.get("start", 1)
         wanted = lines[first - 1 : first - 1 + arguments.get("lines", READ_LINES)]
         if not wanted:
@@ -137,14 +137,14 @@ class Coding:
             return []
         return [
             f"{path}:{number}: {visible(line)}"
-            for number, line in enumerate(replacing.lines(text), 1)
+            for number, line in enumerate(replace_text.lines(text), 1)
             if needle in (line.casefold() if fold else line)
         ]
 
     def _edit(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
         before = _text(path, self._tree.read(path))
-        after, places = replacing.replace(
+        after, places = replace_text.replace(
             path, before, arguments["old"], arguments["new"], arguments.get("count", 1)
         )
         self._tree.write(path, _bytes(after))
@@ -158,9 +158,9 @@ class Coding:
         except Missing:
             pass
         else:
-            content = replacing.like(before, content)
+            content = replace_text.like(before, content)
         is_new = self._tree.write(path, _bytes(content))
-        told = count(len(replacing.lines(content)), "line")
+        told = count(len(replace_text.lines(content)), "line")
         return f"{'Made' if is_new else 'Replaced'} {path}: {told}."
 
     def _delete(self, arguments: Mapping[str, Any]) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 
+from rlm_ci.agents.builtin import tool_calls
 from rlm_ci.models import Request
-from rlm_ci.recursion import calling
-from rlm_ci.texts import count, printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
+    from rlm_ci.agents.builtin.conversation import History
     from rlm_ci.models import Completion
-    from rlm_ci.recursion.history import History
 
     #: ``complete(request, place)``: the answer, journalled and paid for. Raises LimitError.
     Complete = Callable[[Request, str], Completion]
@@ -136,16 +136,16 @@ class Loop:
         reason = f"not done after {count(self._bounds.turns, 'turn')}"
         return Ending("", reason, self._bounds.turns)
 
-    def _tell(self, history: History, call: calling.Call, text: str) -> None:
+    def _tell(self, history: History, call: tool_calls.Call, text: str) -> None:
         if self._textual:
             history.say_result(call.name, text)
         else:
             history.result(call, text)
 
-    def _calls(self, completion: Completion, turn: int) -> list[calling.Call]:
+    def _calls(self, completion: Completion, turn: int) -> list[tool_calls.Call]:
         if self._textual:
-            return calling.from_text(completion.text, turn)
-        return calling.from_tools(completion.tool_calls, turn)
+            return tool_calls.from_text(completion.text, turn)
+        return tool_calls.from_tools(completion.tool_calls, turn)
 
     def _nothing_called(self, completion: Completion) -> str:
         wrong = "Your answer called no tool. "
@@ -155,7 +155,7 @@ class Loop:
             wrong += f"It was cut off at {self._bounds.max_tokens:,} tokens: be shorter. "
         return f"{wrong}Call one of: {', '.join(self._schemas)}."
 
-    def _carry_out(self, turn: int, call: calling.Call) -> tuple[Observation | None, str]:
+    def _carry_out(self, turn: int, call: tool_calls.Call) -> tuple[Observation | None, str]:
         """What came of a call, or what is wrong with it."""
         schema = self._schemas.get(call.name)
         if schema is None:
@@ -172,7 +172,7 @@ class Loop:
             arguments = json.loads(call.arguments or "{}")
         except (ValueError, RecursionError) as error:
             return None, f"Error: the arguments are not JSON ({error}); was the answer cut off?"
-        wrong = calling.misfit(arguments, schema["parameters"])
+        wrong = tool_calls.misfit(arguments, schema["parameters"])
         if wrong:
             return None, f"Error: {call.name}: {wrong}"
         if self._on_call is not None:

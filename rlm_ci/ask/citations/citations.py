@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.findings import Evidence, Location
-from rlm_ci.line_references import LINES, Reader, unverified, written_name
-from rlm_ci.recursion.context.pointers import PointerError
-from rlm_ci.recursion.symbolic.grounds import Ground, Grounds, unrefuted
-from rlm_ci.recursion.symbolic.step import SUBCALL
-from rlm_ci.recursion.syntax.languages import is_known
-from rlm_ci.texts import printable
+from rlm_ci.ask.citations.cited_lines import Ground, Grounds, unrefuted
+from rlm_ci.ask.iteration import SUBCALL
+from rlm_ci.context.pointers import PointerError
+from rlm_ci.report.findings import Evidence, Location
+from rlm_ci.source.languages import is_known
+from rlm_ci.text.line_references import LINES, Reader, unverified, written_name
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rlm_ci.line_references import Reference
-    from rlm_ci.recursion.context import Context, Piece
-    from rlm_ci.recursion.symbolic.grounds import Refute
+    from rlm_ci.ask.citations.cited_lines import Refute
+    from rlm_ci.context.context import Context, Piece
+    from rlm_ci.text.line_references import Reference
 
 #: Citations that are followed.
 MOST = 200

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from rlm_ci.findings import Location
-from rlm_ci.recursion.context.places import first_places, told
-from rlm_ci.recursion.symbolic.numbering import Numbering
-from rlm_ci.texts import count
+from rlm_ci.ask.citations.line_offsets import Numbering
+from rlm_ci.context.file_places import first_places, told
+from rlm_ci.report.findings import Location
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rlm_ci.recursion.context import Context, Piece, Place
+    from rlm_ci.context.context import Context, Piece, Place
 
     #: Why lines of a file of the context are not what stands there; None where they may be.
     Refute = Callable[[Piece, Place], str | None]

@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 
-from rlm_ci import files
+from rlm_ci.ask.citations.line_offsets import Numbering
+from rlm_ci.context.build.file_table import Pieces
+from rlm_ci.context.context import READ_LIMIT
+from rlm_ci.context.line_numbers import Lines
 from rlm_ci.errors import RlmCiError, StorageError
-from rlm_ci.recursion.context import READ_LIMIT
-from rlm_ci.recursion.context.lines import Lines
-from rlm_ci.recursion.context.pieces import Pieces
-from rlm_ci.recursion.symbolic.numbering import Numbering
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from rlm_ci.git import Repository
-    from rlm_ci.recursion.context import Context, Piece, Place
-    from rlm_ci.recursion.symbolic.grounds import Refute
+    from rlm_ci.ask.citations.cited_lines import Refute
+    from rlm_ci.context.context import Context, Piece, Place
+    from rlm_ci.git.repository import Repository
 
     Read = Callable[[int, int], bytes]
 

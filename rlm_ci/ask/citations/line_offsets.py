@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.recursion.context import Context, Piece
+    from rlm_ci.context.context import Context, Piece
 
 
 class Numbering(Value):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from heapq import nsmallest
 
-from rlm_ci.recursion.context.places import first_places
-from rlm_ci.recursion.context.places import told as places_told
-from rlm_ci.texts import count, encodable
+from rlm_ci.context.file_places import first_places
+from rlm_ci.context.file_places import told as places_told
+from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Final, Protocol
 
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
     class Named(Protocol):
         """A file of a context: its path, and the bytes of the source that it is."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci import resources
-from rlm_ci.recursion.context.pointers import in_full
-from rlm_ci.recursion.symbolic import answer
-from rlm_ci.texts import count, printable
+from rlm_ci.context.pointers import in_full
+from rlm_ci.models import strict_json
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -141,7 +141,7 @@ def parse(
     Raises PlanError.
     """
     try:
-        raw = answer.read_object(text)
+        raw = strict_json.read_object(text)
     except ValueError as error:
         raise PlanError(PARSE_ERROR, str(error)) from None
     return _Reading(limits, flaw, object_id, byte_length).parsed(raw)
@@ -168,7 +168,7 @@ class _Reading:
     def parsed(self, raw: dict[str, Any]) -> Parsed:
         # Cut first: the schema then has no more to look at than we take.
         raw = _plain(self._cut(raw), _LEVELS)
-        wrong = resources.misfit(raw, SCHEMA)
+        wrong = loader.misfit(raw, SCHEMA)
         if wrong:
             raise PlanError(VALIDATION_ERROR, wrong)
         plan = Plan(

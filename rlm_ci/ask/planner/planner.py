@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import re
 
-from rlm_ci import resources
+from rlm_ci.ask.pauses import is_lifted
+from rlm_ci.ask.planner.plan import PARSE_ERROR, SCHEMA, PlanError, parse
+from rlm_ci.ask.planner.prompt import Scribe
+from rlm_ci.ask.verify.recorded_answers import FILES, digest, vouch
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Request, SpentError
-from rlm_ci.recursion.symbolic.answered import FILES, digest, vouch
-from rlm_ci.recursion.symbolic.pauses import is_lifted
-from rlm_ci.recursion.symbolic.plan import PARSE_ERROR, SCHEMA, PlanError, parse
-from rlm_ci.recursion.symbolic.prompting import Scribe
-from rlm_ci.texts import count, encodable, printable
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Final
 
+    from rlm_ci.agents.builtin.turn_loop import Complete
+    from rlm_ci.ask.iteration import Step
+    from rlm_ci.ask.planner.plan import Limits, Parsed, Plan
+    from rlm_ci.ask.planner.prompt import Metadata
+    from rlm_ci.ask.planner.prompt_layout import Prompt
+    from rlm_ci.ask.subcalls import Write
     from rlm_ci.models import Completion, Message
-    from rlm_ci.recursion.symbolic.plan import Limits, Parsed, Plan
-    from rlm_ci.recursion.symbolic.prompting import Metadata
-    from rlm_ci.recursion.symbolic.sheet import Prompt
-    from rlm_ci.recursion.symbolic.step import Step
-    from rlm_ci.recursion.symbolic.subcalls import Write
-    from rlm_ci.recursion.turn import Complete
     from rlm_ci.runs import Fact
 
 VERSION: Final = 1
@@ -293,7 +293,7 @@ def _may_refuse_schema(error: RemoteError, model: str) -> bool:
 
 
 def _response_format() -> Message:
-    schema = resources.read_schema(SCHEMA)
+    schema = loader.read_schema(SCHEMA)
     del schema["$schema"], schema["title"]
     return {"type": "json_schema", "json_schema": {"name": "plan", "schema": schema}}
 

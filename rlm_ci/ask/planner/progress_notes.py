@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 
-from rlm_ci.texts import count, encodable, printable
+from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.recursion.symbolic.atlas import Atlas
-    from rlm_ci.recursion.symbolic.step import ReadResult, SearchResult, Step, SubcallResult
+    from rlm_ci.ask.iteration import ReadResult, SearchResult, Step, SubcallResult
+    from rlm_ci.ask.planner.file_map import Atlas
 
     #: One thing that can be left out: an action's line, the places of the hits that it shows no
     #: more, or one of its excerpts.

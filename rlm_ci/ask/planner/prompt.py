@@ -1,7 +1,7 @@
 """The planner's prompt, which never has more bytes than its limit, whatever was found and said.
 
 The role, the protocol and the head of the goal are always in it; of what was done so far as
-much as there is room for, see :mod:`rlm_ci.recursion.symbolic.telling`.
+much as there is room for, see :mod:`rlm_ci.ask.planner.progress_notes`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from hashlib import sha256
 
-from rlm_ci import resources
+from rlm_ci.ask.planner import progress_notes
+from rlm_ci.ask.planner.file_map import Atlas
+from rlm_ci.ask.planner.progress_notes import LINE, PLACES, listed, quote
+from rlm_ci.ask.planner.prompt_layout import Sheet
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.symbolic import telling
-from rlm_ci.recursion.symbolic.atlas import Atlas
-from rlm_ci.recursion.symbolic.sheet import Sheet
-from rlm_ci.recursion.symbolic.telling import LINE, PLACES, listed, quote
-from rlm_ci.texts import count, encodable, printable
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.recursion.context import Context
-    from rlm_ci.recursion.symbolic.atlas import Stretch
-    from rlm_ci.recursion.symbolic.plan import Limits
-    from rlm_ci.recursion.symbolic.sheet import Prompt
-    from rlm_ci.recursion.symbolic.step import Step
-    from rlm_ci.recursion.symbolic.telling import Action, Item
+    from rlm_ci.ask.iteration import Step
+    from rlm_ci.ask.planner.file_map import Stretch
+    from rlm_ci.ask.planner.plan import Limits
+    from rlm_ci.ask.planner.progress_notes import Action, Item
+    from rlm_ci.ask.planner.prompt_layout import Prompt
+    from rlm_ci.context.context import Context
 
 
 #: Bytes of room that the first frame leaves: for the error of a bad answer, which may have so
@@ -107,9 +107,9 @@ class Scribe:
         self._limits = limits
         self._models = models
         self._redact = redact
-        self._frame = resources.load_template("prompts/symbolic.md.j2")
-        self._state = resources.load_template("prompts/symbolic-state.md.j2")
-        self._repair = resources.load_template("prompts/symbolic-repair.md.j2")
+        self._frame = loader.load_template("prompts/symbolic.md.j2")
+        self._state = loader.load_template("prompts/symbolic-state.md.j2")
+        self._repair = loader.load_template("prompts/symbolic-repair.md.j2")
 
     def prompt(
         self,
@@ -128,8 +128,8 @@ class Scribe:
         has no room for what is never left out.
         """
         limit = self._limits.prompt_bytes
-        told = telling.actions(steps, self._redact, context.atlas)
-        order = telling.drop_order(told)
+        told = progress_notes.actions(steps, self._redact, context.atlas)
+        order = progress_notes.drop_order(told)
         asked = _Question(
             iteration,
             self._redact(encodable(goal)),

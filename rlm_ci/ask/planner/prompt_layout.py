@@ -11,9 +11,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 
-from rlm_ci.recursion.symbolic import telling
-from rlm_ci.recursion.symbolic.telling import LINE, PLACES, fence
-from rlm_ci.texts import count
+from rlm_ci.ask.planner import progress_notes
+from rlm_ci.ask.planner.progress_notes import LINE, PLACES, fence
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final
 
-    from rlm_ci.recursion.symbolic.telling import Action, Item
+    from rlm_ci.ask.planner.progress_notes import Action, Item
 
 _MARK: Final = re.compile("\0([0-9]+)\0")
 
@@ -64,7 +64,7 @@ class Sheet:
     def __init__(self, told: Sequence[Action], dropped: Sequence[Item]) -> None:
         self._told = told
         self._dropped = frozenset(dropped)
-        self._truncation = telling.dropped(told, dropped)
+        self._truncation = progress_notes.dropped(told, dropped)
         self._texts: list[tuple[bytes, Mapping[str, Any]]] = []
 
     def goal(self, goal: bytes, most: int, *, is_source: bool = False) -> Mapping[str, str]:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import os
 
+from rlm_ci.ask import report as ask_report
+from rlm_ci.ask import subcalls
+from rlm_ci.ask.citations.citations import cite
+from rlm_ci.ask.citations.compare_files import refuted_by
+from rlm_ci.ask.iteration import SUBCALL
+from rlm_ci.ask.loop import Ended
+from rlm_ci.ask.secret_masking import is_masked, is_masked_in_places
+from rlm_ci.ask.verify import recorded_answers
+from rlm_ci.ask.verify.artifacts import PLANNER, STATE, Artifacts, WrongError
+from rlm_ci.ask.verify.recorded_answers import Answers
 from rlm_ci.errors import FINDINGS, OK, DamagedError, StorageError
-from rlm_ci.findings import Location
-from rlm_ci.recursion.symbolic import answered, outcome, subcalls
-from rlm_ci.recursion.symbolic.answer import read_object
-from rlm_ci.recursion.symbolic.answered import Answers
-from rlm_ci.recursion.symbolic.artifacts import PLANNER, STATE, Artifacts, WrongError
-from rlm_ci.recursion.symbolic.citations import cite
-from rlm_ci.recursion.symbolic.masking import is_masked, is_masked_in_places
-from rlm_ci.recursion.symbolic.question import Ended
-from rlm_ci.recursion.symbolic.standing import refuted_by
-from rlm_ci.recursion.symbolic.step import SUBCALL
+from rlm_ci.models.strict_json import read_object
+from rlm_ci.report.findings import Location
 from rlm_ci.runs.state import EXIT_CODES, FAILED, LIMITS, PASSED, Final
-from rlm_ci.texts import encodable, printable
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -28,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Report
-    from rlm_ci.recursion.context import Context
-    from rlm_ci.recursion.symbolic.citations import Cited
+    from rlm_ci.ask.citations.citations import Cited
+    from rlm_ci.context.context import Context
+    from rlm_ci.report.findings import Report
 
 REPORT = "report.json"
 #: The parts of a report that follow from the run, and from nothing else.
@@ -85,7 +87,9 @@ class _Review:
 
     def _look(self) -> None:
         state = self._files.record(STATE)
-        journal = os.path.join(os.path.dirname(os.path.abspath(self._folder)), answered.NAME)
+        journal = os.path.join(
+            os.path.dirname(os.path.abspath(self._folder)), recorded_answers.NAME
+        )
         answers = Answers.read(journal)
         end = state["final"]
         final = Final(end["status"], end["exitCode"], end["reason"])
@@ -137,18 +141,18 @@ class _Review:
             self._problem(f"{STATE}: the run did not end as it says ({told})")
 
     def _compare_file(self, cited: Cited) -> None:
-        written = self._files.bytes_of(outcome.ANSWER)
+        written = self._files.bytes_of(ask_report.ANSWER)
         # Secrets in names of files are taken out, and nothing else is.
-        if written != outcome.as_file(cited.text) and not is_masked_in_places(
+        if written != ask_report.as_file(cited.text) and not is_masked_in_places(
             written.decode("utf-8", "replace"),
             [*((_in_file(text), is_place) for text, is_place in cited.pieces()), ("\n", False)],
         ):
-            self._problem(f"{outcome.ANSWER}: it is not what the planner answered")
+            self._problem(f"{ask_report.ANSWER}: it is not what the planner answered")
 
     def _compare_report(self, final: Final, state: Mapping[str, Any]) -> None:
         report, cited = self._report, self._cited
-        account = outcome.Account.of(state["model"], self._context, state["symbolic_iterations"])
-        made = outcome.build(
+        account = ask_report.Account.of(state["model"], self._context, state["symbolic_iterations"])
+        made = ask_report.build(
             Ended(final), cited, account=account, subject=report.subject, usage=report.usage
         ).to_dict()
         told = report.to_dict()
@@ -172,7 +176,7 @@ def _said(text: str) -> tuple[str, str]:
 
 def _in_file(text: str) -> str:
     """A piece of the answer as it stands in its file; see ``outcome.as_file``."""
-    return outcome.as_file(text).decode("utf-8", "replace")[:-1]
+    return ask_report.as_file(text).decode("utf-8", "replace")[:-1]
 
 
 def _hide(made: list[Any], told: list[Any], pieces: Sequence[tuple[str, bool]]) -> None:

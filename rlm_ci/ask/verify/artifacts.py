@@ -6,22 +6,22 @@ import json
 import os
 from contextlib import suppress
 
-from rlm_ci import files
+from rlm_ci.ask import subcalls
+from rlm_ci.ask.iteration import SUBCALL
+from rlm_ci.ask.secret_masking import is_masked
+from rlm_ci.ask.subcall_inputs import mark_of
+from rlm_ci.ask.verify.recorded_answers import FILES, digest
 from rlm_ci.errors import DamagedError
-from rlm_ci.recursion.symbolic import subcalls
-from rlm_ci.recursion.symbolic.answered import FILES, digest
-from rlm_ci.recursion.symbolic.inputs import mark_of
-from rlm_ci.recursion.symbolic.masking import is_masked
-from rlm_ci.recursion.symbolic.step import SUBCALL
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.recursion.context import Context
-    from rlm_ci.recursion.symbolic.answered import Answers
+    from rlm_ci.ask.verify.recorded_answers import Answers
+    from rlm_ci.context.context import Context
 
 STATE = "state.json"
 PLANNER = "planner"

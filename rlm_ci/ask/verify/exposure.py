@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 
+from rlm_ci.ask.planner.progress_notes import OUTPUT_LIMIT, shortened
+from rlm_ci.ask.verify import recorded_answers, source_leaks
+from rlm_ci.ask.verify.artifacts import PLANNER, STATE, Artifacts, WrongError
+from rlm_ci.ask.verify.recorded_answers import Answers, MisshapenError
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.recursion.symbolic import answered, leaks
-from rlm_ci.recursion.symbolic.answered import Answers, MisshapenError
-from rlm_ci.recursion.symbolic.artifacts import PLANNER, STATE, Artifacts, WrongError
-from rlm_ci.recursion.symbolic.telling import OUTPUT_LIMIT, shortened
-from rlm_ci.texts import encodable, printable
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
 #: Problems that are told.
 _MOST = 100
@@ -66,7 +66,7 @@ class _Examination:
         self._problems: list[str] = []
         self._sizes: list[int] = []
         self._shown: list[tuple[int, int]] = []
-        self._frames = leaks.Frames(context)
+        self._frames = source_leaks.Frames(context)
         self._limits: Mapping[str, Any] = {}
         self._goal = ""
         self._answers = Answers()
@@ -76,13 +76,15 @@ class _Examination:
             self._context.verify()
         except DamagedError as error:
             self._problem("context", str(error))
-        journal = os.path.join(os.path.dirname(os.path.abspath(self._folder)), answered.NAME)
+        journal = os.path.join(
+            os.path.dirname(os.path.abspath(self._folder)), recorded_answers.NAME
+        )
         try:
             self._answers = Answers.read(journal)
         except MisshapenError:
             raise
         except (DamagedError, StorageError) as error:
-            self._problem(answered.NAME, str(error))
+            self._problem(recorded_answers.NAME, str(error))
         for number, turn in enumerate(self._state()):
             self._check(f"{STATE}, iteration {number}", self._turn, turn)
         attempts = list(self._attempts())
@@ -101,7 +103,7 @@ class _Examination:
             len(self._sizes),
             max(self._sizes, default=0),
             self._limits.get("prompt_bytes", 0),
-            leaks.covered(self._shown),
+            source_leaks.covered(self._shown),
             tuple(self._problems[:_MOST]),
         )
 

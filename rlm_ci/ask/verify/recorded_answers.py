@@ -6,9 +6,9 @@ import re
 from hashlib import sha256
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.models import shapes
-from rlm_ci.models.facts import COMPLETION
-from rlm_ci.runs.journal import replay
+from rlm_ci.models.record import fact_schemas
+from rlm_ci.models.record.index import COMPLETION
+from rlm_ci.runs.journal.journal import replay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Answers:
         for record in replay(path):
             try:
                 if record["type"] == "fact":
-                    shapes.require(record["kind"], record["value"])
+                    fact_schemas.require(record["kind"], record["value"])
                     answers._note(record["kind"], record["place"], record["value"])
             except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
                 raise MisshapenError(

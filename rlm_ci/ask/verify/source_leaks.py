@@ -15,19 +15,19 @@ from itertools import chain
 from operator import itemgetter
 from struct import iter_unpack
 
-from rlm_ci import resources
-from rlm_ci.recursion.symbolic.atlas import folders
-from rlm_ci.recursion.symbolic.plan import Limits
-from rlm_ci.recursion.symbolic.prompting import protocol
-from rlm_ci.recursion.symbolic.telling import quote
-from rlm_ci.texts import encodable, printable
+from rlm_ci.ask.planner.file_map import folders
+from rlm_ci.ask.planner.plan import Limits
+from rlm_ci.ask.planner.progress_notes import quote
+from rlm_ci.ask.planner.prompt import protocol
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
     Moment = tuple[int, int]
     #: Pieces, and what stands before and behind each where it was found.
@@ -93,7 +93,7 @@ class Frames:
         self._places: dict[bytes, tuple[str, Moment]] = {}
         #: Texts, each with the question whose answer it is: known to those after it.
         self._known: list[tuple[Moment, str]] = []
-        self._know((_TAG.sub("", resources.read_template(name)) for name in _TEMPLATES), _EVER)
+        self._know((_TAG.sub("", loader.read_template(name)) for name in _TEMPLATES), _EVER)
         self._know((_TOLD,), _EVER)
         self._numbers: set[bytes] = set()
         named = (piece.path for piece in context.files)
@@ -105,7 +105,7 @@ class Frames:
     ) -> None:
         """Take note of the words of a run's state that its prompts repeat."""
         fields = {name: limits[name] for name in Limits._fields if name in limits}
-        render = resources.load_template(_TEMPLATES[0])
+        render = loader.load_template(_TEMPLATES[0])
         context = self._context
         sizes = context.object_id, context.byte_length, context.chunk_count
         self._know((render(protocol(Limits(**fields), *sizes, models)),), _EVER)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from rlm_ci.loop.canary import forms, go_source, go_values
-from rlm_ci.loop.canary.forms import Changed, Made, Test, token
-from rlm_ci.loop.canary.go_source import ASSERTION, CONDITION, HELPER, Function
-from rlm_ci.loop.canary.splicing import Edits, rooted, spliced
+from rlm_ci.canary import forms
+from rlm_ci.canary.forms import Changed, Made, Test, token
+from rlm_ci.canary.go import source as go_source
+from rlm_ci.canary.go import values as go_values
+from rlm_ci.canary.go.source import ASSERTION, CONDITION, HELPER, Function
+from rlm_ci.canary.splicing import Edits, rooted, spliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.loop.canary.go_source import Claim
+    from rlm_ci.canary.go.source import Claim
 
 ENDINGS = ("_test.go",)
 #: Assertions that every testify has, their opposites, and how many arguments they take.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.grammars import field, named, parts
-from rlm_ci.loop.canary.splicing import claiming
+from rlm_ci.canary.splicing import claiming
+from rlm_ci.source.grammars import field, named, parts
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

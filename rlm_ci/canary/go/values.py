@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.grammars import field, named
-from rlm_ci.loop.canary.forms import token
-from rlm_ci.loop.canary.go_source import ASSERTION, CONDITION, Claim, Source, below
+from rlm_ci.canary.forms import token
+from rlm_ci.canary.go.source import ASSERTION, CONDITION, Claim, Source, below
+from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from rlm_ci.loop.canary.javascript_syntax import SCOPES, Branch, Link, Source
+from rlm_ci.canary.javascript.syntax import SCOPES, Branch, Link, Source
 from rlm_ci.values import Value
 
 #: Where a claim stands: a statement, what is returned, the body of an arrow, within an expression.

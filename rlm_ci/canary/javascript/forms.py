@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.loop.canary import javascript_literals as literals
-from rlm_ci.loop.canary.forms import token
-from rlm_ci.loop.canary.javascript_claims import (
+from rlm_ci.canary.forms import token
+from rlm_ci.canary.javascript import literals
+from rlm_ci.canary.javascript.claims import (
     ASSERT,
     BODY,
     CHAI,
@@ -18,15 +18,15 @@ from rlm_ci.loop.canary.javascript_claims import (
     STATEMENT,
     TAP,
 )
-from rlm_ci.loop.canary.javascript_syntax import FUNCTIONS, SCOPES
-from rlm_ci.loop.canary.splicing import Edit
+from rlm_ci.canary.javascript.syntax import FUNCTIONS, SCOPES
+from rlm_ci.canary.splicing import Edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from random import Random
 
-    from rlm_ci.loop.canary.javascript_claims import Claim
-    from rlm_ci.loop.canary.javascript_syntax import Branch, Source
+    from rlm_ci.canary.javascript.claims import Claim
+    from rlm_ci.canary.javascript.syntax import Branch, Source
 
 #: Their expected value can be one that nothing equals.
 _EQUAL = {

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.canary.forms import token
-from rlm_ci.loop.canary.javascript_claims import ASSERT, CHAI, EXPECT, REQUEST, TAP
-from rlm_ci.loop.canary.splicing import Edit
+from rlm_ci.canary.forms import token
+from rlm_ci.canary.javascript.claims import ASSERT, CHAI, EXPECT, REQUEST, TAP
+from rlm_ci.canary.splicing import Edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from random import Random
 
-    from rlm_ci.loop.canary.javascript_claims import Claim
-    from rlm_ci.loop.canary.javascript_syntax import Branch, Source
+    from rlm_ci.canary.javascript.claims import Claim
+    from rlm_ci.canary.javascript.syntax import Branch, Source
 
 #: What fails with any other value, by which of its arguments is the expected one, or holds it.
 _EXPECTED = {

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.canary import forms
-from rlm_ci.loop.canary import javascript_literals as literals
-from rlm_ci.loop.canary.forms import Changed, Made, Test, UnreadableError, token
-from rlm_ci.loop.canary.javascript_claims import TAP
-from rlm_ci.loop.canary.javascript_forms import Forms, is_changeable, thrown
-from rlm_ci.loop.canary.javascript_syntax import DIALECTS, SCOPES, Branch, Source
-from rlm_ci.loop.canary.javascript_tests import EACH, Found, find
-from rlm_ci.loop.canary.splicing import Edit, spliced
+from rlm_ci.canary import forms
+from rlm_ci.canary.forms import Changed, Made, Test, UnreadableError, token
+from rlm_ci.canary.javascript import literals
+from rlm_ci.canary.javascript.claims import TAP
+from rlm_ci.canary.javascript.forms import Forms, is_changeable, thrown
+from rlm_ci.canary.javascript.syntax import DIALECTS, SCOPES, Branch, Source
+from rlm_ci.canary.javascript.tests import EACH, Found, find
+from rlm_ci.canary.splicing import Edit, spliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from random import Random
 
-    from rlm_ci.loop.canary.javascript_claims import Claim
+    from rlm_ci.canary.javascript.claims import Claim
 
 ENDINGS = tuple(DIALECTS)
 #: What a function to call at the end is called where it is handed on.

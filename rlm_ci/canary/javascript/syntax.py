@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.grammars import parse
-from rlm_ci.loop.canary.forms import UnreadableError
-from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+from rlm_ci.canary.forms import UnreadableError
+from rlm_ci.canary.splicing import Edit, encoded, spliced
+from rlm_ci.source.grammars import parse
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.canary.javascript_claims import Claim, Names
-from rlm_ci.loop.canary.javascript_syntax import FUNCTIONS, SCOPES, Branch, Source
+from rlm_ci.canary.javascript.claims import Claim, Names
+from rlm_ci.canary.javascript.syntax import FUNCTIONS, SCOPES, Branch, Source
 from rlm_ci.values import Value
 
 _TESTS = frozenset({"test", "it", "specify", "fit"})

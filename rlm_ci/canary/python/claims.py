@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.loop.canary.python_source import COMPOUND, SCOPES, Function, blocks, callee
+from rlm_ci.canary.python.source import COMPOUND, SCOPES, Function, blocks, callee
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.loop.canary.forms import token
-from rlm_ci.loop.canary.python_claims import CALL, Claim, call_of
-from rlm_ci.loop.canary.python_source import PAD, callee
+from rlm_ci.canary.forms import token
+from rlm_ci.canary.python.claims import CALL, Claim, call_of
+from rlm_ci.canary.python.source import PAD, callee
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,27 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
-from rlm_ci.loop.canary import forms
-from rlm_ci.loop.canary.forms import Changed, Made, Test, UnreadableError
-from rlm_ci.loop.canary.python_claims import (
-    BLOCK,
-    CALL,
-    SHUT,
-    Claim,
-    claims_of,
-    statements,
-)
-from rlm_ci.loop.canary.python_literals import literals
-from rlm_ci.loop.canary.python_source import (
-    COMPOUND,
-    PAD,
-    Function,
-    Source,
-    Words,
-    scopes,
-)
-from rlm_ci.loop.canary.python_writing import Writer
-from rlm_ci.loop.canary.splicing import Edit
+from rlm_ci.canary import forms
+from rlm_ci.canary.forms import Changed, Made, Test, UnreadableError
+from rlm_ci.canary.python.claims import BLOCK, CALL, SHUT, Claim, claims_of, statements
+from rlm_ci.canary.python.literals import literals
+from rlm_ci.canary.python.source import COMPOUND, PAD, Function, Source, Words, scopes
+from rlm_ci.canary.python.writing import Writer
+from rlm_ci.canary.splicing import Edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

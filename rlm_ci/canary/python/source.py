@@ -12,8 +12,8 @@ import re
 import tokenize
 import warnings
 
-from rlm_ci.loop.canary.forms import UnreadableError, token
-from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+from rlm_ci.canary.forms import UnreadableError, token
+from rlm_ci.canary.splicing import Edit, encoded, spliced
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

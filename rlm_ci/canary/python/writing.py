@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.loop.canary.python_claims import Claim, call_of, kind_of, meaning, raising
-from rlm_ci.loop.canary.python_literals import another, equal, literals
-from rlm_ci.loop.canary.python_source import COMPOUND, PAD, Source, Words, callee, lines
-from rlm_ci.loop.canary.splicing import Edit, encoded
+from rlm_ci.canary.python.claims import Claim, call_of, kind_of, meaning, raising
+from rlm_ci.canary.python.literals import another, equal, literals
+from rlm_ci.canary.python.source import COMPOUND, PAD, Source, Words, callee, lines
+from rlm_ci.canary.splicing import Edit, encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

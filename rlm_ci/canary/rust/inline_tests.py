@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.grammars import field, named, parse
-from rlm_ci.loop.canary.rust_source import attribute_name, is_for_tests, is_test, text
-from rlm_ci.loop.canary.splicing import Edit, encoded, spliced
+from rlm_ci.canary.rust.source import attribute_name, is_for_tests, is_test, text
+from rlm_ci.canary.splicing import Edit, encoded, spliced
+from rlm_ci.source.grammars import field, named, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

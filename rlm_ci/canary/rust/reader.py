@@ -7,20 +7,13 @@ a warning of its own, since a crate may deny them: hence ``if true``.
 
 from __future__ import annotations
 
-from rlm_ci.grammars import field, named
-from rlm_ci.loop.canary import forms, rust_values
-from rlm_ci.loop.canary.forms import Changed, Made, Test, token
-from rlm_ci.loop.canary.rust_parts import restored
-from rlm_ci.loop.canary.rust_source import (
-    COMPARED,
-    CONDITION,
-    HELPER,
-    HOLDS,
-    MACRO,
-    Source,
-    text,
-)
-from rlm_ci.loop.canary.splicing import Edit, Edits, rooted, spliced
+from rlm_ci.canary import forms
+from rlm_ci.canary.forms import Changed, Made, Test, token
+from rlm_ci.canary.rust import values
+from rlm_ci.canary.rust.inline_tests import restored
+from rlm_ci.canary.rust.source import COMPARED, CONDITION, HELPER, HOLDS, MACRO, Source, text
+from rlm_ci.canary.splicing import Edit, Edits, rooted, spliced
+from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +22,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.loop.canary.rust_source import Claim, Function
+    from rlm_ci.canary.rust.source import Claim, Function
 
 __all__ = ["ENDINGS", "change", "restored", "tests"]
 
@@ -92,7 +85,7 @@ class _Changes(Edits):
         if test.panics is not None:
             return self._panicking(test, test.panics, form, word)
         if form == forms.IDLE:
-            returned = rust_values.returned(test.node)
+            returned = values.returned(test.node)
             if returned is not None:
                 self._insert(start, f" if true {{ return{returned}; }}")
             return None if returned is None else Made(form)
@@ -100,12 +93,10 @@ class _Changes(Edits):
             self._insert(start, f" {self._constants()}")
             self._claims(test, form, word)
             return Made(form)
-        literals = (
-            self._literals(test.claims, rust_values.literals) if form == forms.ALTERED else []
-        )
+        literals = self._literals(test.claims, values.literals) if form == forms.ALTERED else []
         if literals:
             for claim, one in literals:
-                made = rust_values.another(one.node, self._chance)
+                made = values.another(one.node, self._chance)
                 self._replace(one.start, one.end, made)
                 self._say(claim, word)
             return Made(form, (word,))
@@ -113,8 +104,8 @@ class _Changes(Edits):
         if test.claims and form != forms.STOPPED:
             return Made(form, self._claims(test, form, word))
         if form == forms.INVERTED:  # wherever it ends
-            start = rust_values.end_of(test)
-            for node in rust_values.returns(test.body):
+            start = values.end_of(test)
+            for node in values.returns(test.body):
                 self._around(node.start_byte, f"{{ {self._panic(word)} ", node.end_byte, " }")
         self._insert(start, f" {self._panic(word)} ")
         return Made(form, (word,))
@@ -136,7 +127,7 @@ class _Changes(Edits):
         if form == forms.REWORDED:
             self._insert(start, f" {self._constants()}")
             return Made(form)
-        returned = rust_values.returned(test.node)
+        returned = values.returned(test.node)
         if form == forms.IDLE and returned is None:
             return None
         altered = form in (forms.ALTERED, forms.REACHED)
@@ -237,7 +228,7 @@ class _Changes(Edits):
         if self._plain:
             self._around(value.start, "!!(", value.end, ")")
             return
-        for leaf, sides in rust_values.leaves_of(value):
+        for leaf, sides in values.leaves_of(value):
             whole = leaf.start == value.start and leaf.end == value.end
             before, after = ("", "") if whole else ("(", ")")
             name, other = token(self._chance), token(self._chance)

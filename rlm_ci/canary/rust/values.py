@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.grammars import field, named
-from rlm_ci.loop.canary.forms import token
-from rlm_ci.loop.canary.rust_source import (
-    COMPARED,
-    HOLDS,
-    Claim,
-    Function,
-    Span,
-    text,
-)
+from rlm_ci.canary.forms import token
+from rlm_ci.canary.rust.source import COMPARED, HOLDS, Claim, Function, Span, text
+from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

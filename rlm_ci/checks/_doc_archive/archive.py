@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from rlm_ci import files, tracked
-from rlm_ci.checks._stub import MARKER, Target, parse
+from rlm_ci.checks._doc_archive.stub import MARKER, Target, parse
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
-from rlm_ci.objects import parse_contents, parse_refs
+from rlm_ci.git import tracked
+from rlm_ci.git.objects import parse_contents, parse_refs
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
     from typing import Self
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.git import Pending, Repository
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.git.repository import Pending, Repository
 
 POLICY = "docs/implementation-docs-archive-policy.json"
 DEFAULT_BRANCH = "doc-archives"

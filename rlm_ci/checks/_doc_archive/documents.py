@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import stat
 
-from rlm_ci import files, tracked
-from rlm_ci.checks._archive import require_contents
+from rlm_ci.checks._doc_archive.archive import require_contents
 from rlm_ci.errors import ConfigError
+from rlm_ci.git import tracked
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rlm_ci.git import Repository
+    from rlm_ci.git.repository import Repository
 
 #: A stub has about eight lines, but whoever hides one may fill it up.
 LIMIT = 1 << 20

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.checks._body import fence_of
-from rlm_ci.dates import is_day
-from rlm_ci.findings import Severity
-from rlm_ci.texts import count
+from rlm_ci.checks._pull_request_body import fence_of
+from rlm_ci.report.findings import Severity
+from rlm_ci.text.dates import is_day
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rlm_ci.rules import Rule
+    from rlm_ci.report.rules import Rule
 
 MARKER = b"<!-- docs-archive:stub -->"
 _BYTES = ("utf-8", "surrogateescape")

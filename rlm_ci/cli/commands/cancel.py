@@ -6,18 +6,18 @@ import os
 import time
 
 from rlm_ci import errors
-from rlm_ci.cli import output
-from rlm_ci.cli.running import ROWS, Runs, one_run, record, standing
-from rlm_ci.publishing import neutral
-from rlm_ci.runs.cancellation import cancel
-from rlm_ci.settings import Settings
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
+from rlm_ci.pipelines.stored_runs import ROWS, Runs, one_run, record, standing
+from rlm_ci.runs.cancel import cancel
+from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
 
 SUMMARY = "stop a run; kill it after 10 seconds"
 USAGE = "RUN [OPTION...]"
@@ -39,7 +39,7 @@ def run(arguments: Arguments) -> int:
         _mark(entry.path, runs)
     entry = entry.replace(manifest=outcome.manifest)
     if settings.format == "json":
-        output.emit(neutral.record(record(entry) | {"cancelled": outcome.ended_now}), settings)
+        output.emit(neutralise.record(record(entry) | {"cancelled": outcome.ended_now}), settings)
     elif outcome.ended_now:
         output.emit(f"{entry.run_id} is cancelled{_TOLD[outcome.process]}\n", settings)
     else:
@@ -53,8 +53,8 @@ def _mark(path: str, runs: Runs) -> None:
     inner = os.path.join(path, "rlm")
     if not os.path.lexists(os.path.join(inner, "run.json")):
         return
-    from rlm_ci.recursion import overview
+    from rlm_ci.recursion.journal import run_json
     from rlm_ci.runs.run import Run
 
     with Run.open(path, redactor=runs.redactor, out=runs.out):
-        overview.cancel(inner)
+        run_json.cancel(inner)

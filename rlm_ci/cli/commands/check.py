@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from rlm_ci import changes, checks, errors
-from rlm_ci.cli import output
-from rlm_ci.cli.judging import judge, read_templates
-from rlm_ci.table import CHANGE, COMMON, LOCAL_CHANGE, REPORT
+from rlm_ci import checks, errors
+from rlm_ci.change import change_set
+from rlm_ci.config.options import CHANGE, COMMON, LOCAL_CHANGE, REPORT
+from rlm_ci.console import output
+from rlm_ci.judge.judge import judge, read_templates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.git import Repository
-    from rlm_ci.settings import Setting
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
+    from rlm_ci.git.repository import Repository
 
 SUMMARY = "run the checks on a change, the index or the working tree"
 USAGE = "[CHECK...] [OPTION...] [-- PATH...]"
@@ -47,7 +48,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _worktree(repository: Repository) -> ChangeSet:
-    return changes.from_local(repository, "worktree")
+    return change_set.from_local(repository, "worktree")
 
 
 def _read_stdin() -> bytes:

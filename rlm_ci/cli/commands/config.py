@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from rlm_ci import changes, checks, errors, triggers
-from rlm_ci.cli import configuration, output, warn
-from rlm_ci.cli.judging import open_repository
+from rlm_ci import checks, errors
+from rlm_ci.change import change_set, trigger
+from rlm_ci.cli import warn
+from rlm_ci.config.options import CHANGE, COMMON, PROGRAM
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
 from rlm_ci.errors import UsageError
-from rlm_ci.publishing import neutral
-from rlm_ci.settings import Settings
-from rlm_ci.table import CHANGE, COMMON, PROGRAM
-from rlm_ci.texts import printable
+from rlm_ci.judge import config_file
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
 
 SUMMARY = "show every setting, its value, and where the value comes from"
 USAGE = "[OPTION...]"
@@ -34,11 +37,11 @@ def run(arguments: Arguments) -> int:
     settings = Settings(table, arguments.flags)
     output.require_text_or_json(settings, "config")
     repository = open_repository(settings)
-    found = triggers.select(
-        settings, repository, lambda repository: changes.from_local(repository, "worktree")
+    found = trigger.select(
+        settings, repository, lambda repository: change_set.from_local(repository, "worktree")
     )
     for change in found[:1]:
-        for doubt in configuration.apply(settings, change):
+        for doubt in config_file.apply(settings, change):
             warn(doubt)
     output.emit(_json(settings) if settings.format == "json" else _text(settings), settings)
     return errors.OK
@@ -46,7 +49,7 @@ def run(arguments: Arguments) -> int:
 
 def _json(settings: Settings) -> str:
     shown = {row.key: {"value": value, "source": source} for row, value, source in settings.items()}
-    return neutral.record(shown)
+    return neutralise.record(shown)
 
 
 def _text(settings: Settings) -> str:
@@ -60,7 +63,7 @@ def _text(settings: Settings) -> str:
         f"{key:<{widths[0]}}  {value:<{min(widths[1], 30)}}  {printable(source)}"
         for key, value, source in shown
     ]
-    return "".join(f"{neutral.log(line)}\n" for line in lines)
+    return "".join(f"{neutralise.log(line)}\n" for line in lines)
 
 
 def _value(value: Any) -> str:

@@ -7,20 +7,21 @@ import sys
 from bisect import bisect_right
 
 from rlm_ci import errors
-from rlm_ci.cli import output, say
+from rlm_ci.cli import say
+from rlm_ci.config.options import COMMON, CONTEXT, LOOP
+from rlm_ci.config.settings import Setting, Settings
+from rlm_ci.console import output
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.publishing import neutral
-from rlm_ci.settings import Setting, Settings
-from rlm_ci.table import COMMON, CONTEXT, LOOP
-from rlm_ci.texts import count, encodable, printable
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count, encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, BinaryIO
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.recursion.context import Context, Found, Hit, Place
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.context.context import Context, Found, Hit, Place
 
 SUMMARY = "build, search and read a long text as an object on disk"
 USAGE = (
@@ -97,7 +98,7 @@ def _require(given: Sequence[str], number: int, usage: str, *, more: bool = Fals
 
 
 def _open(path: str) -> Context:
-    from rlm_ci.recursion.context import Context
+    from rlm_ci.context.context import Context
 
     return Context.open(path)
 
@@ -106,14 +107,14 @@ def _open(path: str) -> Context:
 
 
 def _build(given: Sequence[str], settings: Settings) -> str:
-    from rlm_ci.cli.judging import open_repository
-    from rlm_ci.recursion.context import building
+    from rlm_ci.context.build import build
+    from rlm_ci.judge.judge import open_repository
 
     _require(given, 1, "build SOURCE")
     source = given[0]
     folder = settings.out or _default_folder(source)
     root = open_repository(settings).root
-    with building.build(
+    with build.build(
         _standard_input() if source == "-" else source,
         folder,
         target_bytes=settings.context.target_bytes,
@@ -124,7 +125,7 @@ def _build(given: Sequence[str], settings: Settings) -> str:
         environ=settings.environ,
     ) as context:
         if settings.format == "json":
-            return neutral.record({"object": encodable(folder), **_facts(context)})
+            return neutralise.record({"object": encodable(folder), **_facts(context)})
         if not context.byte_length:
             say("warning: the source is empty")
         return "" if settings.quiet else f"{printable(folder)}\n{_told(context)}"
@@ -165,7 +166,7 @@ def _search(given: Sequence[str], settings: Settings) -> str:
             preview_bytes=settings.symbolic.preview_bytes,
         )
         if settings.format == "json":
-            return neutral.record({"queries": [_record(one) for one in found]}, depth=5)
+            return neutralise.record({"queries": [_record(one) for one in found]}, depth=5)
         return "\n".join(_hits(context, one) for one in found)
 
 
@@ -185,8 +186,8 @@ def _hits(context: Context, found: Found) -> str:
         )
         before = len(context.raw(hit.preview_start, hit.start_byte).decode("utf-8", "replace"))
         line = _line_of(hit.preview, before)
-        lines.append(f"         {neutral.clip(printable(line.strip()), 160)}")
-    return "".join(f"{neutral.log(line)}\n" for line in lines)
+        lines.append(f"         {neutralise.clip(printable(line.strip()), 160)}")
+    return "".join(f"{neutralise.log(line)}\n" for line in lines)
 
 
 def _whereabouts(context: Context, hit: Hit) -> str:
@@ -221,8 +222,8 @@ def _place(place: Place) -> str:
 
 
 def _read(given: Sequence[str], settings: Settings) -> str:
-    from rlm_ci.recursion.context import PointerError
-    from rlm_ci.recursion.context.pointers import in_full
+    from rlm_ci.context.context import PointerError
+    from rlm_ci.context.pointers import in_full
 
     _require(given, 2, "read OBJECT POINTER")
     path, pointer = given
@@ -252,13 +253,13 @@ def _read(given: Sequence[str], settings: Settings) -> str:
                 for place in places
             ],
         }
-        return neutral.record(record)
+        return neutralise.record(record)
     if not settings.quiet:
         told = [f"bytes {excerpt.start}-{excerpt.end}", *map(_place, places[:4])]
         if len(places) > 4:
             told.append(f"and {count(len(places) - 4, 'more file')}")
         say(f"{', '.join(told)}{'; there is more' if excerpt.truncated else ''}")
-    return neutral.document(_visible(excerpt.text))
+    return neutralise.document(_visible(excerpt.text))
 
 
 def _visible(text: str) -> str:
@@ -276,7 +277,7 @@ def _info(given: Sequence[str], settings: Settings) -> str:
         else:
             context.full_index()
         if settings.format == "json":
-            return neutral.record({**_facts(context), "verified": bool(settings.verify)})
+            return neutralise.record({**_facts(context), "verified": bool(settings.verify)})
         verified = _row("verified", "every hash is right") if settings.verify else ""
         return f"{_told(context)}{verified}"
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 import sys
 
-from rlm_ci import __version__, errors, installation, process, streaming
-from rlm_ci.cli import output
+from rlm_ci import __version__, errors
+from rlm_ci.config.options import COMMON, LOOP, MACHINE, MODEL, PUBLISH
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
 from rlm_ci.errors import RlmCiError, UsageError
-from rlm_ci.publishing import neutral
-from rlm_ci.settings import Settings
-from rlm_ci.table import COMMON, LOOP, MACHINE, MODEL, PUBLISH
-from rlm_ci.texts import count, printable
+from rlm_ci.system import installation, process, process_stream
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
     from rlm_ci.sandbox import Probe
-    from rlm_ci.settings import Setting
 
 SUMMARY = "show what this machine can run, and what is missing"
 USAGE = "[OPTION...]"
@@ -117,7 +118,7 @@ def _sandboxes(settings: Settings) -> Iterator[Fact]:
 
 
 def _bubblewrap(environ: Mapping[str, str]) -> str:
-    program = streaming.find("bwrap", environ.get("PATH", os.defpath), "/")
+    program = process_stream.find("bwrap", environ.get("PATH", os.defpath), "/")
     ended = process.run([program, "--version"], env=_path(environ), timeout=20)
     return ended.stdout.decode("utf-8", "replace").strip().removeprefix("bubblewrap ")
 
@@ -196,7 +197,7 @@ def _model(settings: Settings) -> Iterator[Fact]:
     agent = settings.loop.agent
     if agent in _AGENTS:
         try:
-            place = streaming.find(agent, settings.environ.get("PATH", ""), os.getcwd())
+            place = process_stream.find(agent, settings.environ.get("PATH", ""), os.getcwd())
             yield Fact(_GOOD, "agent", f"{agent}, {place}")
         except RlmCiError as error:
             yield Fact(_BAD, "agent", f"{agent} is not on PATH", problem=error)
@@ -247,7 +248,7 @@ def _said(detail: str) -> str:
 
 
 def _painted(line: str, colour: bool) -> str:  # noqa: FBT001 - it is handed through
-    line = neutral.log(line)
+    line = neutralise.log(line)
     sign = line.lstrip()[:1]
     if not colour or sign not in _COLOURS:
         return line
@@ -267,7 +268,7 @@ def _json(
             ]
         return record
 
-    return neutral.record(
+    return neutralise.record(
         {
             "ready": not problems,
             "sandbox": settings.sandbox,

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import sys
 
-from rlm_ci import errors, files
+from rlm_ci import errors
 from rlm_ci.cli import say, write
-from rlm_ci.cli.output import STDOUT, require_text_or_json
-from rlm_ci.cli.running import ROWS, Runs, one_run
+from rlm_ci.config.settings import Settings
+from rlm_ci.console.output import STDOUT, require_text_or_json
 from rlm_ci.errors import UsageError
-from rlm_ci.publishing import neutral
-from rlm_ci.runs import export as exporting
-from rlm_ci.settings import Settings
-from rlm_ci.texts import count, printable
+from rlm_ci.pipelines.stored_runs import ROWS, Runs, one_run
+from rlm_ci.runs import archive as exporting
+from rlm_ci.system import files
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
 
 SUMMARY = "write a run to one tar.gz, with the SHA-256 of each file"
 USAGE = "RUN [-o FILE] [OPTION...]"
@@ -40,7 +41,7 @@ def run(arguments: Arguments) -> int:
     done = exporting.export(entry.path, entry.run_id, target)
     if settings.format == "json":
         facts = {"file": target, "run_id": entry.run_id, "files": done.files, "bytes": done.size}
-        write(neutral.record(facts | {"sha256": done.sha256}))
+        write(neutralise.record(facts | {"sha256": done.sha256}))
     elif not settings.quiet:
         write(f"{printable(target)}: {count(done.files, 'file')}, {count(done.size, 'byte')}\n")
         write(f"sha256 {done.sha256}\n")

@@ -9,23 +9,26 @@ import os
 from contextlib import suppress
 from itertools import count
 
-from rlm_ci import __version__, checks, errors, files, resources, tracked
-from rlm_ci.cli import output
-from rlm_ci.cli.configuration import LIMIT, TABLE
-from rlm_ci.cli.judging import open_repository
+from rlm_ci import __version__, checks, errors
+from rlm_ci.config.options import COMMON, PROGRAM
+from rlm_ci.config.settings import CONFIG_FILES, Setting, Settings, parse_config
+from rlm_ci.console import output
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.git import Repository, discover
-from rlm_ci.hardening import without_hook
-from rlm_ci.installation import URL, checkout, is_commit, recorded_commit
-from rlm_ci.settings import CONFIG_FILES, Setting, Settings, parse_config
-from rlm_ci.table import COMMON, PROGRAM
-from rlm_ci.texts import printable
+from rlm_ci.git import tracked
+from rlm_ci.git.hardening import without_hook
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.judge.config_file import LIMIT, TABLE
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.resources import loader
+from rlm_ci.system import files
+from rlm_ci.system.installation import URL, checkout, is_commit, recorded_commit
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rlm_ci.cli.arguments import Arguments
+    from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "write workflows, a pre-commit configuration and rlm-ci.toml"
 USAGE = "[--fork-safe] [--slash-commands] [--pin COMMIT] [OPTION...]"
@@ -149,14 +152,14 @@ def workflows(commit: str, *, fork_safe: bool, slash_commands: bool) -> dict[str
         templates["rlm-ci-comment.yml"] = "commands.yml"
     pin = f"{URL.removeprefix('https://github.com/')}@{commit} # rlm-ci {__version__}"
     return {
-        name: resources.read_template(f"init/{template}").replace("@PIN@", pin)
+        name: loader.read_template(f"init/{template}").replace("@PIN@", pin)
         for name, template in templates.items()
     }
 
 
 def _contents(commit: str, *, fork_safe: bool, slash_commands: bool) -> dict[str, str]:
     made = workflows(commit, fork_safe=fork_safe, slash_commands=slash_commands)
-    hooks = resources.read_template("init/pre-commit-config.yaml")
+    hooks = loader.read_template("init/pre-commit-config.yaml")
     return {
         **{f".github/workflows/{name}": text for name, text in made.items()},
         ".pre-commit-config.yaml": hooks.replace("@URL@", URL).replace("@REV@", commit),

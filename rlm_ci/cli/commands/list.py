@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 
 from rlm_ci import errors
-from rlm_ci.cli import output
-from rlm_ci.cli.running import ROWS, Runs, took
+from rlm_ci.config.settings import Setting, Settings
+from rlm_ci.console import output
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.publishing import neutral
-from rlm_ci.settings import Setting, Settings
-from rlm_ci.texts import count, printable
+from rlm_ci.pipelines.stored_runs import ROWS, Runs, took
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.runs.listing import Entry
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.runs.find import Entry
 
 SUMMARY = "list the runs, the newest first, or remove old ones"
 USAGE = "[--prune [--older-than AGE]] [OPTION...]"
@@ -70,13 +70,13 @@ def _age(text: str) -> float:
 
 def _removed(removed: list[Entry], as_json: bool) -> str:  # noqa: FBT001 - the form, nothing else
     if as_json:
-        return neutral.record({"removed": [entry.run_id for entry in removed]})
+        return neutralise.record({"removed": [entry.run_id for entry in removed]})
     lines = [entry.run_id for entry in removed]
     return "".join(f"{line}\n" for line in [*lines, f"removed {count(len(removed), 'run')}"])
 
 
 def _json(found: list[Entry], now: float) -> str:
-    return neutral.record({"runs": [_record(entry, now) for entry in found]})
+    return neutralise.record({"runs": [_record(entry, now) for entry in found]})
 
 
 def _record(entry: Entry, now: float) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _text(found: list[Entry], now: float) -> str:
     for row in table:
         cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)]
         lines.append("  ".join([*cells, row[-1]]).rstrip())
-    return "".join(f"{neutral.log(line)}\n" for line in lines)
+    return "".join(f"{neutralise.log(line)}\n" for line in lines)
 
 
 def _cells(entry: Entry, now: float) -> tuple[str, ...]:
@@ -110,6 +110,6 @@ def _cells(entry: Entry, now: float) -> tuple[str, ...]:
     word = entry.standing(now).replace("_", " ")
     if run is None:
         why = entry.problem.what if entry.problem else ""
-        return entry.run_id, entry.task_id, "-", word, "-", neutral.clip(printable(why), 100)
-    told = neutral.clip(neutral.one_line(run.summary or ""), 60)
+        return entry.run_id, entry.task_id, "-", word, "-", neutralise.clip(printable(why), 100)
+    told = neutralise.clip(neutralise.one_line(run.summary or ""), 60)
     return entry.run_id, entry.task_id, printable(run.pipeline_id), word, took(run, now), told

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import checks, errors, files, publishing, pushes
-from rlm_ci.cli import asking, failure, output, overrides, posting, privileged, say
-from rlm_ci.cli.judging import judge, read_templates
-from rlm_ci.cli.slash import CHECK
-from rlm_ci.cli.slash import REVIEW as REVIEWS
-from rlm_ci.findings import CLEAN
-from rlm_ci.redaction import Redactor
-from rlm_ci.runs import FAILED, SUCCEEDED, derived_task_id, is_task_id
-from rlm_ci.runs.run import Run
-from rlm_ci.runs.store import Store
-from rlm_ci.settings import Settings
-from rlm_ci.table import (
+from rlm_ci import checks, errors
+from rlm_ci.change import privileged_events, pushes
+from rlm_ci.cli import failure, say
+from rlm_ci.config.options import (  # fmt: skip
     BUDGET,
     CHANGE,
     COMMON,
@@ -30,18 +22,31 @@ from rlm_ci.table import (
     REVIEW,
     REVIEW_OF_PR,
     WIKI_OF_PR,
-)  # fmt: skip
-from rlm_ci.texts import count
+)
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
+from rlm_ci.judge.judge import judge, read_templates
+from rlm_ci.pull_request import comment_commands, overrides, posting
+from rlm_ci.pull_request.slash_grammar import CHECK
+from rlm_ci.pull_request.slash_grammar import REVIEW as REVIEWS
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report import render
+from rlm_ci.report.findings import CLEAN
+from rlm_ci.runs import FAILED, SUCCEEDED, derived_task_id, is_task_id
+from rlm_ci.runs.run import Run
+from rlm_ci.runs.store import Store
+from rlm_ci.system import files
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.cli.asking import Asked
-    from rlm_ci.cli.judging import Judgement
-    from rlm_ci.findings import Report
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
+    from rlm_ci.judge.judge import Judgement
+    from rlm_ci.pull_request.comment_commands import Asked
+    from rlm_ci.report.findings import Report
 
 SUMMARY = "check a pull request, write the report and post it"
 USAGE = "[--base REF] [--head REF] [--event FILE] [OPTION...]"
@@ -66,15 +71,15 @@ def run(arguments: Arguments) -> int:
         raise UsageError("pr takes no arguments", where="rlm-ci pr", hint=f"rlm-ci pr {USAGE}")
     asked = None
     settings = Settings(PROGRAM, arguments.flags)
-    comment = asking.payload_of(settings)
+    comment = comment_commands.payload_of(settings)
     if comment is not None:
-        asked = asking.asked(settings, comment)
+        asked = comment_commands.asked(settings, comment)
         if asked is None:
             return errors.OK
     output.require_place(settings)
     judgement = _judge(arguments, asked)
     if asked and asked.command.name == REVIEWS:
-        asking.require_model(judgement.settings)
+        comment_commands.require_model(judgement.settings)
     held = _hold(judgement)
     if held is None:
         return _tell(judgement, asked, None).exit_code()
@@ -103,15 +108,15 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     run_id = held.id if held else None
     folder = _folder(judgement, held)
     if settings.fix and held:
-        from rlm_ci.cli import rlm
+        from rlm_ci.cli.commands import rlm
 
         report = rlm.on_change(judgement, held)
-    from rlm_ci.cli import additions
+    from rlm_ci.pull_request import extra_parts
 
     to = posting.destination(settings, report)
     way = posting.Way(settings, asked.way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
-    added = additions.add(judgement, report, held, additions.Wish(to, way, is_asked))
+    added = extra_parts.add(judgement, report, held, extra_parts.Wish(to, way, is_asked))
     way.go_on()
     report = added.report.replace(run_id=run_id)
     in_actions = bool(settings.github.actions)
@@ -119,7 +124,7 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     _rest(held, judgement)
     # What is known is written before GitHub is asked for anything: it may keep us waiting.
     plain = output.rendering(settings).replace(colour=False)
-    _write(paths["report.json"], publishing.render(report, "json", plain), run_id)
+    _write(paths["report.json"], render.render(report, "json", plain), run_id)
     held_back = overrides.held(settings, report, to, way, asked)
     report = overrides.apply(report, held_back)
     if in_actions:
@@ -131,13 +136,13 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
             options = options.replace(templates=read_templates(judgement))
             plain = options.replace(colour=False)
             _rest(held, judgement, options.templates)
-        _write(paths[name], publishing.render(report, renderer, plain), run_id)
+        _write(paths[name], render.render(report, renderer, plain), run_id)
     if in_actions and settings.github.step_summary:
-        summary = publishing.render(report, "summary", plain)
+        summary = render.render(report, "summary", plain)
         files.append(settings.github.step_summary, summary.encode("utf-8", "backslashreplace"))
-    output.emit(publishing.render(report, settings.format, options), settings)
+    output.emit(render.render(report, settings.format, options), settings)
     if in_actions and settings.format == "text" and output.place(settings) is None:
-        output.emit(publishing.render(report, "github", plain), settings)
+        output.emit(render.render(report, "github", plain), settings)
     publication = posting.attempt(
         judgement, report, to, options, way, overrides=held_back, review=added.kept,
         # Other commands than that leave the review out, whose findings are not gone for that.
@@ -145,7 +150,7 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     )  # fmt: skip
     if publication:
         report = report.replace(publication=publication.to_dict())
-        _write(paths["report.json"], publishing.render(report, "json", plain), run_id)
+        _write(paths["report.json"], render.render(report, "json", plain), run_id)
         if in_actions and publication.url:
             posting.write_outputs(settings, {"comment-url": publication.url})
     _keep(held, paths)
@@ -184,7 +189,7 @@ def _judge(arguments: Arguments, asked: Asked | None) -> Judgement:
     github = judgement.settings.github
     if github.actions and asked is None:
         for change in judgement.changes:
-            privileged.refuse_checkout(change, privileged.event_of(github.event_name))
+            privileged_events.refuse_checkout(change, privileged_events.event_of(github.event_name))
     return judgement
 
 

@@ -7,31 +7,35 @@ API, the places of its findings from GitHub's own diff, and every text is made h
 
 from __future__ import annotations
 
-from rlm_ci import changes, errors, triggers
-from rlm_ci.cli import configuration, output, overrides, posting, warn
-from rlm_ci.cli.judging import Judgement, open_repository, read_templates
-from rlm_ci.cli.verify import read_report
+from rlm_ci import errors
+from rlm_ci.change import change_set, trigger
+from rlm_ci.cli import warn
+from rlm_ci.cli.commands.verify import read_report
+from rlm_ci.config.options import CHANGE, COMMON, PROGRAM, PUBLISH
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
 from rlm_ci.errors import ConfigError, RemoteError, UsageError
-from rlm_ci.findings import Subject, Usage
-from rlm_ci.objects import is_object_id
-from rlm_ci.publishing import neutral
-from rlm_ci.publishing.publication import Destination
-from rlm_ci.redaction import Redactor
-from rlm_ci.settings import Settings
-from rlm_ci.table import CHANGE, COMMON, PROGRAM, PUBLISH
-from rlm_ci.texts import count, printable
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.github.posting.outcome import Destination
+from rlm_ci.judge import config_file
+from rlm_ci.judge.judge import Judgement, open_repository, read_templates
+from rlm_ci.pull_request import overrides, posting
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report.findings import Subject, Usage
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.findings import Report
-    from rlm_ci.git import Repository
-    from rlm_ci.patches import Diff
-    from rlm_ci.publishing.github import Client
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
+    from rlm_ci.git.patches import Diff
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.report.findings import Report
 
 SUMMARY = "post a stored report on its pull request"
 USAGE = "REPORT [OPTION...]"
@@ -54,8 +58,8 @@ def run(arguments: Arguments) -> int:
     output.require_text_or_json(settings, "publish")
     report = read_report(arguments.positionals[0], _LIMIT)
     repository = open_repository(settings)
-    ours = changes.from_local(repository, "worktree")
-    for doubt in configuration.apply(settings, ours):
+    ours = change_set.from_local(repository, "worktree")
+    for doubt in config_file.apply(settings, ours):
         warn(doubt)
     if not settings.github.token:
         raise ConfigError(
@@ -77,7 +81,7 @@ def run(arguments: Arguments) -> int:
     if settings.github.actions and publication.url:
         posting.write_outputs(settings, {"comment-url": publication.url})
     if settings.format == "json":
-        output.emit(neutral.record(publication.to_dict()), settings)
+        output.emit(neutralise.record(publication.to_dict()), settings)
     elif publication.url:
         output.emit(f"{publication.url}\n", settings)
     if not publication.ok:
@@ -94,11 +98,11 @@ def _addressed(
 ) -> tuple[Destination, Report, dict[str, Any]]:
     """Where the report goes, the report as far as it may be believed, and the pull request."""
     path = settings.event or (settings.github.actions and settings.github.event_path)
-    payload = triggers.load(path) if path else {}
+    payload = trigger.load(path) if path else {}
     if isinstance(payload.get("workflow_run"), dict):
         return _of_other_job(payload, report, way)
     subject = report.subject
-    told = triggers.pull_request_of(payload, path) if path else None
+    told = trigger.pull_request_of(payload, path) if path else None
     number = told.number if told else subject.pull_request
     # Where this job runs is no matter of the report: its token may reach further than that.
     here = payload.get("repository")
@@ -212,5 +216,5 @@ def _local_diff(repository: Repository, report: Report) -> Callable[[], Diff] | 
     if None in repository.resolve(subject.merge_base, subject.head):
         return None
     return posting.local_diff(
-        changes.from_range(repository, subject.merge_base, subject.head, "REPORT")
+        change_set.from_range(repository, subject.merge_base, subject.head, "REPORT")
     )

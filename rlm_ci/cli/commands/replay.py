@@ -7,25 +7,29 @@ import os
 import shutil
 import stat
 
-from rlm_ci import files, publishing
-from rlm_ci.cli import built_in, output, pipelines, running, say
-from rlm_ci.cli.progress import Progress
-from rlm_ci.cli.work import CALLS
+from rlm_ci.cli import say
+from rlm_ci.config.options import PROGRAM
+from rlm_ci.config.settings import Setting, Settings
+from rlm_ci.console import output
+from rlm_ci.console.progress import Progress
 from rlm_ci.errors import FINDINGS, ConfigError, RlmCiError
-from rlm_ci.runs import folder, pipeline
+from rlm_ci.pipelines import definition, load, stored_runs
+from rlm_ci.report import render
+from rlm_ci.runs import run_folder as folder
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
-from rlm_ci.settings import Setting, Settings
-from rlm_ci.table import PROGRAM
-from rlm_ci.texts import printable
+from rlm_ci.solve import registry
+from rlm_ci.solve.pipeline import CALLS
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.runs.listing import Entry
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.runs.find import Entry
 
 SUMMARY = "repeat a run from its record, without a key or network"
 USAGE = "RUN [--check] [OPTION...]"
@@ -42,15 +46,15 @@ _REPORT_LIMIT = 512 << 20
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*running.ROWS, *_OWN)
+    return (*stored_runs.ROWS, *_OWN)
 
 
 def run(arguments: Arguments) -> int:
-    word = running.one_run(arguments, "replay")
-    table = {row.key: row for row in (*PROGRAM, *running.ROWS, *_OWN)}
+    word = stored_runs.one_run(arguments, "replay")
+    table = {row.key: row for row in (*PROGRAM, *stored_runs.ROWS, *_OWN)}
     options = Settings(table.values(), arguments.flags)
     output.require_place(options)
-    runs = running.Runs(options)
+    runs = stored_runs.Runs(options)
     entry = runs.own(word)
     _require_record(entry)
     folder.require_plain(entry.path)
@@ -71,10 +75,10 @@ def run(arguments: Arguments) -> int:
         begin_alike(entry.path, held)
         progress.say(f"Run: {held.id}, a replay of {entry.run.run_id}")
         record = os.path.join(entry.path, CALLS)
-        work = built_in.make(asked.pipeline_id, settings, runs, progress, record)
+        work = registry.make(asked.pipeline_id, settings, runs, progress, record)
         actions = {asked.pipeline_id: work}
         try:
-            code = pipelines.conduct(held, asked, runs, pipeline.BUILT_IN, actions)
+            code = load.conduct(held, asked, runs, definition.BUILT_IN, actions)
         except RlmCiError as error:
             if not settings.check or work.report is None:
                 raise
@@ -82,7 +86,7 @@ def run(arguments: Arguments) -> int:
             code = error.code
     if work.report is not None:
         options_of = output.rendering(settings)
-        output.emit(publishing.render(work.report, settings.format, options_of), settings)
+        output.emit(render.render(work.report, settings.format, options_of), settings)
     if settings.check:
         return _compare(entry.path, held.path)
     return code
@@ -90,11 +94,11 @@ def run(arguments: Arguments) -> int:
 
 def _require_record(entry: Entry) -> None:
     """Raise ConfigError for a run that has nothing to be replayed from."""
-    if entry.run.pipeline_id not in pipeline.BUILT_IN:
+    if entry.run.pipeline_id not in definition.BUILT_IN:
         raise ConfigError(
             f"a run of {entry.run.pipeline_id} cannot be replayed",
             where=entry.run.run_id,
-            hint=f"replay one of {', '.join(pipeline.BUILT_IN)}",
+            hint=f"replay one of {', '.join(definition.BUILT_IN)}",
         )
     if not os.path.exists(os.path.join(entry.path, CALLS)):
         parent = entry.run.parent_run_id

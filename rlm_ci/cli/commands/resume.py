@@ -5,11 +5,17 @@ from __future__ import annotations
 import shlex
 import time
 
-from rlm_ci import errors, publishing
-from rlm_ci.cli import built_in, outlets, output, pipelines, raising, say, sources
-from rlm_ci.cli.judging import open_repository
-from rlm_ci.cli.progress import Progress
-from rlm_ci.cli.running import (
+from rlm_ci import errors
+from rlm_ci.cli import resume_inputs, resume_outputs, say
+from rlm_ci.cli.commands.wait import code_of
+from rlm_ci.config.options import CORE, PIPELINES
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
+from rlm_ci.console.progress import Progress
+from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.pipelines import budget_increase, load
+from rlm_ci.pipelines.stored_runs import (
     ROWS,
     SANDBOX,
     Runs,
@@ -21,33 +27,31 @@ from rlm_ci.cli.running import (
     tell_way_on,
     way_on,
 )
-from rlm_ci.cli.wait import code_of
-from rlm_ci.cli.work import CALLS
-from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.publishing import neutral
-from rlm_ci.runs.cancellation import end_leftovers
+from rlm_ci.report import render
+from rlm_ci.runs.cancel import end_leftovers
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
-from rlm_ci.settings import Settings
-from rlm_ci.table import CORE, PIPELINES
-from rlm_ci.texts import printable
+from rlm_ci.solve import registry
+from rlm_ci.solve.pipeline import CALLS
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.cli.foreground import Work
-    from rlm_ci.runs.listing import Entry
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
+    from rlm_ci.pipelines.foreground import Work
+    from rlm_ci.runs.find import Entry
     from rlm_ci.runs.manifest import Manifest
-    from rlm_ci.settings import Setting
 
 SUMMARY = "continue an interrupted run, and exit with its code"
 USAGE = "RUN [OPTION...]"
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
-    return (*SANDBOX, *sources.ROWS, *raising.ROWS, *outlets.ROWS, *ROWS)
+    return (*SANDBOX, *resume_inputs.ROWS, *budget_increase.ROWS, *resume_outputs.ROWS, *ROWS)
 
 
 def run(arguments: Arguments) -> int:
@@ -56,7 +60,7 @@ def run(arguments: Arguments) -> int:
     settings = Settings(table.values(), arguments.flags)
     output.require_text_or_json(settings, "resume")
     output.require_place(settings)
-    more = raising.told(settings, arguments.flags)
+    more = budget_increase.told(settings, arguments.flags)
     runs = Runs(settings)
     entry = runs.own(word)
     done: list[Work] = []
@@ -74,31 +78,31 @@ def run(arguments: Arguments) -> int:
             end_leftovers(held.id)
             try:
                 asked = Request.read(entry.path, held.manifest.pipeline_id)
-                known = pipelines.load(settings, open_repository(settings))
-                pipelines.require_same(known, asked)
+                known = load.load(settings, open_repository(settings))
+                load.require_same(known, asked)
                 if more:
-                    raising.require(held.manifest, more, asked, held.path_of(CALLS))
+                    budget_increase.require(held.manifest, more, asked, held.path_of(CALLS))
                     held.raised = True
             except errors.RlmCiError as error:
                 if held.manifest.status == "queued":  # nobody is there to hear of it but its log
                     held.stop(error)
                 raise
             _require_said(held.manifest, asked, settings)
-            outlets.require(held.id, asked, settings, runs.root)
-            sources.require(held, asked, settings, arguments.flags, runs)
-            pipelines.require_leave(known, asked.pipeline_id, settings)
+            resume_outputs.require(held.id, asked, settings, runs.root)
+            resume_inputs.require(held, asked, settings, arguments.flags, runs)
+            load.require_leave(known, asked.pipeline_id, settings)
             with Progress(
                 settings.environ, quiet=settings.quiet, colour=settings.color
             ) as progress:
-                actions = built_in.actions(asked, arguments.flags, runs, progress, done)
+                actions = registry.actions(asked, arguments.flags, runs, progress, done)
                 try:
-                    code = pipelines.conduct(held, asked, runs, known, actions)
+                    code = load.conduct(held, asked, runs, known, actions)
                 except BaseException:
                     tell_way_on(held, progress.say)
                     raise
         entry = entry.replace(manifest=held.manifest)
     if settings.format == "json":
-        output.emit(neutral.record(record(entry)), settings)
+        output.emit(neutralise.record(record(entry)), settings)
     else:
         output.emit(_answers(done, settings) + tell(entry, time.time()), settings)
     return code
@@ -108,7 +112,7 @@ def _answers(done: Sequence[Work], settings: Settings) -> str:
     """What was asked for, as its own command shows it; of a fix nothing more than its end."""
     reports = (work.report for work in done if work.report and work.tells)
     options = output.rendering(settings)
-    return "".join(f"{publishing.render(one, settings.format, options)}\n" for one in reports)
+    return "".join(f"{render.render(one, settings.format, options)}\n" for one in reports)
 
 
 def _nothing_asked(entry: Entry) -> UsageError:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from rlm_ci.cli import foreground, placing
-from rlm_ci.cli.reviewing import Reviewing
-from rlm_ci.cli.running import OUT_DIR, SANDBOX
-from rlm_ci.cli.solving import making
-from rlm_ci.table import BUDGET, CHANGE, COMMON, MODEL, RECURSION, REPORT, REVIEW
+from rlm_ci.cli import folder_argument
+from rlm_ci.config.options import BUDGET, CHANGE, COMMON, MODEL, RECURSION, REPORT, REVIEW
+from rlm_ci.pipelines import foreground
+from rlm_ci.pipelines.repository.job import making
+from rlm_ci.pipelines.stored_runs import OUT_DIR, SANDBOX
+from rlm_ci.review.run import Reviewing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
 
 SUMMARY = "review a repository, a folder, or a change in its context"
 USAGE = "[PATH] [--base REF] [OPTION...]"
@@ -28,7 +29,7 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 
 
 def run(arguments: Arguments) -> int:
-    flags = placing.flags(arguments, PIPELINE, USAGE)
+    flags = folder_argument.flags(arguments, PIPELINE, USAGE)
     return foreground.conduct(PIPELINE, foreground.read(flags), flags, None)
 
 

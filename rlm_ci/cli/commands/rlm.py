@@ -5,25 +5,28 @@ from __future__ import annotations
 import os
 import sys
 
-from rlm_ci import process
-from rlm_ci.cli import configuration, foreground, pipelines, privileged, running, warn
-from rlm_ci.cli.progress import Progress
-from rlm_ci.cli.question import STDIN
-from rlm_ci.cli.work import ITERATIVE, Work, without_runs
+from rlm_ci.ask.run import STDIN
+from rlm_ci.change import privileged_events
+from rlm_ci.cli import warn
+from rlm_ci.config.options import BUDGET, COMMON, LOOP, MODEL, PROGRAM, SYMBOLIC
+from rlm_ci.console.progress import Progress
 from rlm_ci.errors import RlmCiError, UsageError
-from rlm_ci.findings import Part
-from rlm_ci.table import BUDGET, COMMON, LOOP, MODEL, PROGRAM, SYMBOLIC
+from rlm_ci.judge import config_file
+from rlm_ci.pipelines import foreground, load, stored_runs
+from rlm_ci.report.findings import Part
+from rlm_ci.solve.pipeline import ITERATIVE, Work, without_runs
+from rlm_ci.system import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.cli.judging import Judgement
-    from rlm_ci.findings import Report
-    from rlm_ci.git import Repository
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting, Settings
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.judge.judge import Judgement
+    from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
-    from rlm_ci.settings import Setting, Settings
 
 SUMMARY = "fix until green, or answer a question from a long text"
 USAGE = '"GOAL" [OPTION...]'
@@ -66,7 +69,7 @@ def _goal(arguments: Arguments) -> str | None:
 def make(
     settings: Settings,
     repository: Repository,
-    runs: running.Runs,
+    runs: stored_runs.Runs,
     progress: Progress,
     replay: str | None = None,
 ) -> Work:
@@ -75,12 +78,14 @@ def make(
     Raises ConfigError, also where a change's code must not be run at all.
     """
     process.harden()
-    event = privileged.event_of(settings.github.event_name) if settings.github.actions else None
-    for change in pipelines.changes_of(settings, repository):
-        privileged.refuse_execution(change, event, what="a fix loop")
-        for doubt in configuration.apply(settings, change):
+    event = (
+        privileged_events.event_of(settings.github.event_name) if settings.github.actions else None
+    )
+    for change in load.changes_of(settings, repository):
+        privileged_events.refuse_execution(change, event, what="a fix loop")
+        for doubt in config_file.apply(settings, change):
             warn(doubt)
-    chosen = pipelines.load(settings, repository)[PIPELINE]
+    chosen = load.load(settings, repository)[PIPELINE]
     if chosen.inputs:
         source = f"inputs of the pipeline {PIPELINE}, {chosen.source}"
         settings.apply({"loop": dict(chosen.inputs)}, source, PROGRAM)
@@ -110,7 +115,7 @@ def on_change(judgement: Judgement, held: Run) -> Report:
     report = judgement.report
     with Progress(settings.environ, quiet=settings.quiet) as progress:
         try:
-            work = make(settings, judgement.repository, running.Runs(settings), progress)
+            work = make(settings, judgement.repository, stored_runs.Runs(settings), progress)
             work(held, held.redactor.text(settings.fix))
         except RlmCiError as error:
             return report.replace(parts=(*report.parts, Part.from_error(PIPELINE, error)))

@@ -5,28 +5,32 @@ from __future__ import annotations
 import os
 import sys
 
-from rlm_ci import errors, process
-from rlm_ci.cli import COMMANDS, output, pipelines, running
-from rlm_ci.cli.arguments import split_command
-from rlm_ci.cli.judging import open_repository
+from rlm_ci import errors
+from rlm_ci.cli import COMMANDS
+from rlm_ci.config.arguments import split_command
+from rlm_ci.config.options import CORE, PIPELINES
+from rlm_ci.config.settings import Setting, Settings
+from rlm_ci.console import output
 from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
-from rlm_ci.publishing import neutral
-from rlm_ci.runs import derived_task_id, is_task_id, pipeline, require_task_id
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.pipelines import definition, stored_runs
+from rlm_ci.pipelines import load as pipelines_load
+from rlm_ci.pipelines.definition import OWN
+from rlm_ci.runs import derived_task_id, is_task_id, require_task_id
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.inventory import LOG
-from rlm_ci.runs.pipeline import OWN
+from rlm_ci.runs.checksums import LOG
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
-from rlm_ci.settings import Setting, Settings
-from rlm_ci.table import CORE, PIPELINES
+from rlm_ci.system import process
+from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.cli.running import Runs
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.pipelines.stored_runs import Runs
     from rlm_ci.runs.manifest import Manifest
 
 SUMMARY = "start a pipeline in the background"
@@ -54,17 +58,17 @@ _OTHERS = {
 
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
     """Our own, and those of the command that does in the foreground what is to be started."""
-    mine = (*_OWN, *running.SANDBOX, *running.ROWS)
+    mine = (*_OWN, *stored_runs.SANDBOX, *stored_runs.ROWS)
     known = {row.key for row in mine}
     return (*mine, *(row for row in _of_pipeline(argv) if row.key not in known))
 
 
 def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
     try:
-        name, rest = split_command(argv, (*_OWN, *running.SANDBOX, *running.ROWS))
+        name, rest = split_command(argv, (*_OWN, *stored_runs.SANDBOX, *stored_runs.ROWS))
     except UsageError:  # an option of the pipeline before its name; told where it is read
         return ()
-    if name not in pipeline.BUILT_IN or name not in COMMANDS:
+    if name not in definition.BUILT_IN or name not in COMMANDS:
         return ()
     from rlm_ci.cli import load
 
@@ -82,15 +86,15 @@ def run(arguments: Arguments) -> int:
     settings = Settings(table.values(), arguments.flags)
     output.require_text_or_json(settings, "start")
     repository = open_repository(settings)
-    known = pipelines.load(settings, repository)
-    chosen = pipeline.choose(known, name)
-    pipelines.require_leave(known, name, settings)
+    known = pipelines_load.load(settings, repository)
+    chosen = definition.choose(known, name)
+    pipelines_load.require_leave(known, name, settings)
     goal = settings.loop.goal
     flags = {
-        key: value for key, value in arguments.flags.items() if key not in running.OF_A_COMMAND
+        key: value for key, value in arguments.flags.items() if key not in stored_runs.OF_A_COMMAND
     }
     is_own = any(stage.kind == OWN for stage in chosen.stages)
-    needs_goal = any(stage.pipeline == pipeline.WITH_GOAL for stage in chosen.stages)
+    needs_goal = any(stage.pipeline == definition.WITH_GOAL for stage in chosen.stages)
     if is_own and needs_goal and not (goal and goal.strip()):
         raise UsageError(
             "there is no goal", where="rlm-ci start", hint='say it: --goal "make it pass"'
@@ -113,13 +117,13 @@ def run(arguments: Arguments) -> int:
     source = settings.values.get("context.source")  # also that of a variable
     places = {**flags, **({"context.source": source} if source else {})}
     flags |= {key: os.path.abspath(places[key]) for key in _PLACES if key in places}
-    runs = running.Runs(settings)
+    runs = stored_runs.Runs(settings)
     clean = runs.redactor.text
     asked = Request(
         name,
         None if goal is None else clean(goal),
         {key: clean(value) if isinstance(value, str) else value for key, value in flags.items()},
-        pipeline.digest(known, name),
+        definition.digest(known, name),
     )
     begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings), _said(flags))
     try:
@@ -134,9 +138,9 @@ def _placed(arguments: Arguments) -> Arguments:
     """With the folders of a review or a wiki as they are called from anywhere."""
     if not {"recursion.path", "wiki.out", "wiki.site"} & arguments.flags.keys():
         return arguments
-    from rlm_ci.cli import placing
+    from rlm_ci.cli import folder_argument
 
-    return arguments.replace(flags=placing.placed(arguments.flags))
+    return arguments.replace(flags=folder_argument.placed(arguments.flags))
 
 
 def _said(flags: Mapping[str, Any]) -> list[str]:
@@ -234,7 +238,7 @@ def _told(begun: Manifest, settings: Settings) -> str:
         facts = {"run_id": begun.run_id, "task_id": begun.task_id, "status": begun.status}
         facts |= {"pipeline_id": begun.pipeline_id, "artifact_root": begun.artifact_root}
         facts |= {"manifest": place, "log_path": begun.log_path}
-        return neutral.record(facts | {"summary": begun.summary})
+        return neutralise.record(facts | {"summary": begun.summary})
     if settings.quiet:
         return f"{begun.run_id}\n"
     lines = [

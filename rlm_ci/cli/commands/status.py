@@ -7,17 +7,18 @@ import sys
 import time
 
 from rlm_ci import errors
-from rlm_ci.cli import output, write
-from rlm_ci.cli.progress import is_live
-from rlm_ci.cli.recursing import Look
-from rlm_ci.cli.running import ROWS, Runs, facts, one_run, record, tell
+from rlm_ci.cli import write
+from rlm_ci.config.settings import Setting, Settings
+from rlm_ci.console import output
+from rlm_ci.console.progress import is_live
 from rlm_ci.errors import UsageError
-from rlm_ci.publishing import neutral
+from rlm_ci.pipelines.repository.tree_progress import Look
+from rlm_ci.pipelines.stored_runs import ROWS, Runs, facts, one_run, record, tell
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.inventory import EVENTS
-from rlm_ci.runs.journal import replay
-from rlm_ci.settings import Setting, Settings
-from rlm_ci.texts import printable
+from rlm_ci.runs.checksums import EVENTS
+from rlm_ci.runs.journal.journal import replay
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.runs.listing import Entry
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.runs.find import Entry
 
 SUMMARY = "show the status of a run, or follow it to its end"
 USAGE = "RUN [--watch] [OPTION...]"
@@ -58,7 +59,7 @@ def run(arguments: Arguments) -> int:
             )
         _watch(entry, _View.of(settings))
     elif settings.format == "json":
-        output.emit(neutral.record(record(entry)), settings)
+        output.emit(neutralise.record(record(entry)), settings)
     else:
         output.emit(tell(entry, time.time()), settings)
     return errors.OK
@@ -125,7 +126,7 @@ class _Lines(_View):
 
     def show(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> None:  # noqa: ARG002
         for event in new:
-            write(neutral.record(event, 0))
+            write(neutralise.record(event, 0))
 
     def end(self, entry: Entry, new: Sequence[Mapping[str, Any]]) -> None:
         self.show(entry, new, time.time())
@@ -135,7 +136,7 @@ class _Drawn(_View):
     """The run and its last events, drawn over what was drawn before."""
 
     def __init__(self, settings: Settings) -> None:
-        from rlm_ci.cli.screen import Screen
+        from rlm_ci.console.live_screen import Screen
 
         self._screen = Screen(write, colour=settings.color)
         self._look: Look | None = None
@@ -154,15 +155,15 @@ class _Drawn(_View):
         self._screen.leave()
 
     def _facts(self, entry: Entry, new: Sequence[Mapping[str, Any]], now: float) -> list[Text]:
-        from rlm_ci.cli.screen import fact
+        from rlm_ci.console.live_screen import fact
 
         self._last = [*self._last, *(_line(event) for event in new)][-_LAST:]
         self._look = self._look or Look(entry.path, entry.run.pipeline_id)
-        return [fact(name, neutral.log(text)) for name, text in facts(entry, now, self._look)]
+        return [fact(name, neutralise.log(text)) for name, text in facts(entry, now, self._look)]
 
 
 def _plain(lines: Sequence[str]) -> list[Text]:
-    from rlm_ci.cli.screen import fact
+    from rlm_ci.console.live_screen import fact
 
     return [fact("", line) for line in lines]
 
@@ -175,10 +176,10 @@ def _line(event: Mapping[str, Any]) -> str:
     for name in ("title", "text", "tool", "summary", "status_detail"):
         value = payload.get(name)
         if isinstance(value, str) and value:
-            said.append(neutral.clip(neutral.one_line(value), 160))
+            said.append(neutralise.clip(neutralise.one_line(value), 160))
     code = payload.get("exit_code")
     if isinstance(code, int) and code:
         said.append(f"exit {code}")
     stamp = event.get("timestamp")
     clock = stamp[11:19] if isinstance(stamp, str) and manifests.is_time(stamp) else "--:--:--"
-    return neutral.log(printable(f"{clock}  {'  '.join(said)}"))
+    return neutralise.log(printable(f"{clock}  {'  '.join(said)}"))

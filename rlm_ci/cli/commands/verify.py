@@ -10,18 +10,22 @@ from __future__ import annotations
 import json
 import os
 
-from rlm_ci import errors, evidence, files, resources
-from rlm_ci.cli import output, running
-from rlm_ci.cli.judging import open_repository
-from rlm_ci.cli.work import CALLS, SYMBOLIC
+from rlm_ci import errors
+from rlm_ci.change import evidence
+from rlm_ci.config.options import COMMON, CORE
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
-from rlm_ci.findings import INCOMPLETE, NOT_RUN, SCHEMA_VERSION, Report
-from rlm_ci.publishing import neutral
-from rlm_ci.publishing.words import headline
-from rlm_ci.runs import inventory, manifest, request
-from rlm_ci.settings import Settings
-from rlm_ci.table import COMMON, CORE
-from rlm_ci.texts import count, printable
+from rlm_ci.judge.judge import open_repository
+from rlm_ci.pipelines import stored_runs
+from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, SCHEMA_VERSION, Report
+from rlm_ci.report.wording import headline
+from rlm_ci.resources import loader
+from rlm_ci.runs import checksums, manifest, request
+from rlm_ci.solve.pipeline import CALLS, SYMBOLIC
+from rlm_ci.system import files
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -29,13 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.evidence import Checked
-    from rlm_ci.findings import Part
-    from rlm_ci.git import Repository
-    from rlm_ci.recursion.symbolic.exposure import Exposure
-    from rlm_ci.recursion.symbolic.review import Review
-    from rlm_ci.settings import Setting
+    from rlm_ci.ask.verify.answer import Review
+    from rlm_ci.ask.verify.exposure import Exposure
+    from rlm_ci.change.evidence import Checked
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.report.findings import Part
 
 SUMMARY = "check every evidence pointer of a stored report again, offline"
 USAGE = "REPORT|RUN [OPTION...]"
@@ -52,7 +56,7 @@ def run(arguments: Arguments) -> int:
         raise UsageError(
             "verify takes one report or run", where="rlm-ci verify", hint=f"rlm-ci verify {USAGE}"
         )
-    settings = Settings((*CORE, *running.OUT_DIR), arguments.flags)
+    settings = Settings((*CORE, *stored_runs.OUT_DIR), arguments.flags)
     output.require_text_or_json(settings, "verify")
     path, folder = _place(arguments.positionals[0], settings)
     tree = _tree(folder)
@@ -63,9 +67,9 @@ def run(arguments: Arguments) -> int:
     repository = open_repository(settings)
     kept = frozenset(question.review.held if question else ())
     if folder is not None and question is None:
-        from rlm_ci.loop import remains
+        from rlm_ci.workspace import stored_trees
 
-        kept = remains.held(os.path.join(folder, "rlm"), report, repository, settings.environ)
+        kept = stored_trees.held(os.path.join(folder, "rlm"), report, repository, settings.environ)
     checked = evidence.verify(report, repository, kept)
     stored = None if folder is None else _Stored.of(folder, report, repository, settings, tree)
     problems = [*checked.problems, *(question.problems if question else ()), *(tree or ())]
@@ -75,14 +79,14 @@ def run(arguments: Arguments) -> int:
         told = _record(checked, question, problems, notes)
         told |= {} if tree is None else {"journals": list(tree)}
         told |= {} if stored is None else {"files": stored.counts}
-        text = neutral.record(told)
+        text = neutralise.record(told)
     else:
         lines = [*_lines(checked, question, problems, notes)]
         if (verdict := report.verdict()) in (INCOMPLETE, NOT_RUN):
             lines.append(f"the report itself says: {headline(report)} ({verdict})")
         lines += _told_journals(tree)
         lines += [stored.told] if stored else []
-        text = "".join(f"{neutral.log(line)}\n" for line in lines)
+        text = "".join(f"{neutralise.log(line)}\n" for line in lines)
     output.emit(text, settings)
     return errors.FINDINGS if problems else errors.OK
 
@@ -116,29 +120,29 @@ class _Stored(Value):
         tree: Sequence[str] | None,
     ) -> _Stored:
         """What became of the files of a run, and of the runs within."""
-        from rlm_ci.cli import rederiving
+        from rlm_ci.solve import verify_record
 
         run = manifest.read(folder)
         if not run.has_ended:
-            if inventory.tells_an_end(folder):
-                told = f"{inventory.EVENTS} tells of another end of the run"
+            if checksums.tells_an_end(folder):
+                told = f"{checksums.EVENTS} tells of another end of the run"
                 return cls(0, 0, (f"{manifest.NAME}: {told}",), ())
             told = "the run has not ended: its files are not checked yet"
             return cls(0, 0, (), (told,))
-        held = inventory.check(folder, run)
+        held = checksums.check(folder, run)
         problems, derived = [*held.problems], 0
         notes: list[str] = []
         if held.ending and "rests_on" not in held.ending:
             told = "it does not tell the settings of the run, so nothing is made again"
-            problems.append(f"{inventory.EVENTS}: {told}")
+            problems.append(f"{checksums.EVENTS}: {told}")
         elif report is not None and held.ending and not tree:
-            found = rederiving.examine(
+            found = verify_record.examine(
                 folder, run, report, held.ending, repository=repository, today=settings
             )
             problems += found.problems
             notes += found.notes
             derived = found.files
-        for inner in inventory.children(folder):
+        for inner in checksums.children(folder):
             below = os.path.join(folder, inner)
             path = os.path.join(below, "report.json")
             inner_tree = _tree(below) or []
@@ -179,9 +183,9 @@ def _tree(folder: str | None) -> list[str] | None:
     inner = "" if folder is None else os.path.join(folder, "rlm")
     if not inner or not os.path.lexists(os.path.join(inner, "run.json")):
         return None
-    from rlm_ci.recursion import verification
+    from rlm_ci.recursion.journal import verify
 
-    return verification.verify(inner)
+    return verify.verify(inner)
 
 
 def _told_journals(tree: Sequence[str] | None) -> list[str]:
@@ -196,12 +200,12 @@ def _without_report(folder: str, tree: Sequence[str] | None, settings: Settings)
     problems = [*(tree or ()), *stored.problems]
     if settings.format == "json":
         told = {"problems": problems, "files": stored.counts, "notes": list(stored.notes)}
-        text = neutral.record(told if tree is None else {**told, "journals": list(tree)})
+        text = neutralise.record(told if tree is None else {**told, "journals": list(tree)})
     else:
         lines = [*(f"✗ {problem}" for problem in problems), "there is no report"]
         lines += [f"· {note}" for note in stored.notes]
         lines += [*_told_journals(tree), stored.told]
-        text = "".join(f"{neutral.log(line)}\n" for line in lines)
+        text = "".join(f"{neutralise.log(line)}\n" for line in lines)
     output.emit(text, settings)
     return errors.FINDINGS if problems else errors.OK
 
@@ -240,9 +244,9 @@ class _Question(Value):
                     where=printable(path),
                     hint="restore it from a copy",
                 )
-        from rlm_ci.recursion.context import Context
-        from rlm_ci.recursion.symbolic.exposure import examine
-        from rlm_ci.recursion.symbolic.review import review
+        from rlm_ci.ask.verify.answer import review
+        from rlm_ci.ask.verify.exposure import examine
+        from rlm_ci.context.context import Context
 
         with Context.open(context) as opened:
             damage = ""
@@ -306,12 +310,12 @@ def _place(word: str, settings: Settings) -> tuple[str, str | None]:
     """The report that ``word`` names, itself or that of a run, and the run's folder."""
     is_path = os.path.lexists(word) or word.endswith(".json") or os.sep in word
     if not is_path:
-        folder = running.Runs(settings).find(word).path
+        folder = stored_runs.Runs(settings).find(word).path
         return os.path.join(folder, "report.json"), folder
     # The folder of a run, or a file of it, wherever it was copied or moved to.
     folder = word if os.path.isdir(word) else os.path.dirname(word)
     is_ours = os.path.basename(word) in (os.path.basename(folder), manifest.NAME, "report.json")
-    left = (os.path.join(folder, name) for name in (manifest.NAME, inventory.EVENTS))
+    left = (os.path.join(folder, name) for name in (manifest.NAME, checksums.EVENTS))
     if not (is_ours and any(map(os.path.lexists, left))):
         return os.path.join(word, "report.json") if os.path.isdir(word) else word, None
     return os.path.join(folder, "report.json"), folder
@@ -343,7 +347,7 @@ def read_report(path: str, limit: int = _LIMIT) -> Report:
             where=printable(path),
             hint="install a newer rlm-ci",
         )
-    resources.validate(record, "report.schema.json", path)
+    loader.validate(record, "report.schema.json", path)
     try:
         return Report.from_dict(record)
     except ValueError as error:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import time
 
 from rlm_ci import errors
-from rlm_ci.cli import complain, output
-from rlm_ci.cli.running import ROWS, Runs, more_of, one_run, record, tell, way_on
+from rlm_ci.cli import complain
+from rlm_ci.config.settings import Settings
+from rlm_ci.console import output
 from rlm_ci.errors import RlmCiError
-from rlm_ci.publishing import neutral
-from rlm_ci.runs import CANCELLED, SUCCEEDED, listing
-from rlm_ci.settings import Settings
+from rlm_ci.pipelines.stored_runs import ROWS, Runs, more_of, one_run, record, tell, way_on
+from rlm_ci.runs import CANCELLED, SUCCEEDED, find
+from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.runs.listing import Entry
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
+    from rlm_ci.runs.find import Entry
     from rlm_ci.runs.manifest import Manifest
-    from rlm_ci.settings import Setting
 
 SUMMARY = "wait until a run has ended, and exit with its code"
 USAGE = "RUN [OPTION...]"
@@ -34,10 +35,10 @@ def run(arguments: Arguments) -> int:
     settings = Settings(ROWS, arguments.flags)
     output.require_text_or_json(settings, "wait")
     output.require_place(settings)
-    entry = listing.wait_for_end(Runs(settings).find(word))
+    entry = find.wait_for_end(Runs(settings).find(word))
     ended = entry.run
     if settings.format == "json":
-        output.emit(neutral.record(record(entry)), settings)
+        output.emit(neutralise.record(record(entry)), settings)
     elif not settings.quiet:
         output.emit(tell(entry, time.time()), settings)
     if not ended.has_ended:
@@ -58,7 +59,9 @@ def code_of(ended: Manifest) -> int:
 
 def _failed(entry: Entry) -> RlmCiError:
     run = entry.run
-    told = neutral.clip(neutral.one_line(run.summary or f"it ended with {run.exit_code}"), 400)
+    told = neutralise.clip(
+        neutralise.one_line(run.summary or f"it ended with {run.exit_code}"), 400
+    )
     word = "was cancelled" if run.status == CANCELLED else "failed"
     more = more_of(run) if entry.can_be_raised else ""
     hint = f"give it more with {more}" if more else f"see rlm-ci status {run.run_id}"

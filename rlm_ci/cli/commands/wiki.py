@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from rlm_ci.cli import foreground, placing
-from rlm_ci.cli.documenting import Documenting
-from rlm_ci.cli.running import OUT_DIR
-from rlm_ci.cli.solving import making
-from rlm_ci.table import BUDGET, COMMON, MODEL, RECURSION, REPORT, WIKI, WIKI_OF_PR
+from rlm_ci.cli import folder_argument
+from rlm_ci.config.options import BUDGET, COMMON, MODEL, RECURSION, REPORT, WIKI, WIKI_OF_PR
+from rlm_ci.pipelines import foreground
+from rlm_ci.pipelines.repository.job import making
+from rlm_ci.pipelines.stored_runs import OUT_DIR
+from rlm_ci.wiki.run import Documenting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.cli.arguments import Arguments
-    from rlm_ci.settings import Setting
+    from rlm_ci.config.arguments import Arguments
+    from rlm_ci.config.settings import Setting
 
 SUMMARY = "write the wiki of a repository from its sources"
 USAGE = "[PATH] [--out DIR] [--push] [OPTION...]"
@@ -27,7 +28,7 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 
 
 def run(arguments: Arguments) -> int:
-    flags = placing.flags(arguments, PIPELINE, USAGE)
+    flags = folder_argument.flags(arguments, PIPELINE, USAGE)
     return foreground.conduct(PIPELINE, foreground.read(flags), flags, None)
 
 

@@ -10,22 +10,24 @@ import os
 import time
 from contextlib import suppress
 
-from rlm_ci import files
+from rlm_ci.context import index
+from rlm_ci.context.build import digests, gather, sources
+from rlm_ci.context.context import Context
+from rlm_ci.context.index import Head, Index
+from rlm_ci.context.own_files import is_object
+from rlm_ci.context.pointer_map import pointer_map
+from rlm_ci.context.pointers import MAX_CHUNKS, Layout
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.context import Context, gathering, hashing, index, sources
-from rlm_ci.recursion.context.folder import beside
-from rlm_ci.recursion.context.index import Head, Index
-from rlm_ci.recursion.context.own import is_object
-from rlm_ci.recursion.context.pointer_map import pointer_map
-from rlm_ci.recursion.context.pointers import MAX_CHUNKS, Layout
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.system.atomic_folder import beside
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import BinaryIO
 
-    from rlm_ci.recursion.context.gathering import Gathered
+    from rlm_ci.context.build.gather import Gathered
 
 POINTERS = "pointers.md"
 #: More than any source has.
@@ -112,12 +114,12 @@ def _adopt(source: str, folder: str, *, required: bool) -> Context:
         path = os.path.join(temporary, index.SOURCE)
         descriptor = files.open_regular(theirs.source_path, os.O_RDONLY)
         try:
-            gathering.share_or_copy(descriptor, theirs.source_path, path, _ANY, link=True)
-            now = gathering.looks(descriptor)
+            gather.share_or_copy(descriptor, theirs.source_path, path, _ANY, link=True)
+            now = gather.looks(descriptor)
         finally:
             os.close(descriptor)
         if now != (verified["inode"], verified["size"], verified["mtime_ns"]):
-            raise gathering.changed(theirs.source_path)
+            raise gather.changed(theirs.source_path)
         _finish(temporary, theirs.full_index())
     return Context.open(folder)
 
@@ -136,7 +138,7 @@ def _plan(
     A folder is listed here, before anything that might lie in it is made.
     """
     if not isinstance(source, str):
-        return lambda path: gathering.from_stream(source, path, most), 40
+        return lambda path: gather.from_stream(source, path, most), 40
     if "\0" in source:
         raise ConfigError("a path has no NUL", where="source", hint="name a file or a folder")
     if sources.is_glob(source):
@@ -146,8 +148,8 @@ def _plan(
     else:
         digits = sources.blob_digits(os.path.dirname(os.path.realpath(source)), environ)
         name = root.name(source)
-        return lambda path: gathering.from_file(source, name, path, most, link=link), digits
-    return lambda path: gathering.from_listing(listing, path, most), listing.blob_digits
+        return lambda path: gather.from_file(source, name, path, most, link=link), digits
+    return lambda path: gather.from_listing(listing, path, most), listing.blob_digits
 
 
 def _require_possible(layout: Layout) -> None:
@@ -179,18 +181,18 @@ def _hashed(path: str, gathered: Gathered, cut: Layout, blob_digits: int, create
     try:
         descriptor = files.open_regular(path, os.O_RDONLY)
         try:
-            before = gathering.looks(descriptor)
+            before = gather.looks(descriptor)
             layout = cut.replace(size=before[1])
             _require_possible(layout)
-            with suppress(hashing.ShrunkError):
-                found = hashing.digest(descriptor, layout, gathered.files, blob_digits)
-            is_same = gathering.looks(descriptor) == before and gathered.size == layout.size
+            with suppress(digests.ShrunkError):
+                found = digests.digest(descriptor, layout, gathered.files, blob_digits)
+            is_same = gather.looks(descriptor) == before and gathered.size == layout.size
         finally:
             os.close(descriptor)
     except OSError as error:
         raise sources.unreadable(error, path) from None
     if found is None or not is_same:
-        raise gathering.changed(gathered.files[0].path if gathered.files else path)
+        raise gather.changed(gathered.files[0].path if gathered.files else path)
     pieces = gathered.files.known_by(found.blobs)
     object_id = f"sha256:{found.whole}"
     head = Head(object_id, created_at, layout, pieces, gathered.omitted)

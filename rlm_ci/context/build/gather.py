@@ -9,11 +9,11 @@ import errno
 import os
 from collections import Counter
 
-from rlm_ci import files
+from rlm_ci.context.build.file_table import Pieces
+from rlm_ci.context.build.sources import open_listed, unreadable
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.context.pieces import Pieces
-from rlm_ci.recursion.context.sources import open_listed, unreadable
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO, Self
 
-    from rlm_ci.recursion.context.sources import Listing
+    from rlm_ci.context.build.sources import Listing
 
 _BLOCK = 1 << 20
 #: Bytes of one call that copies inside of the kernel.

@@ -11,12 +11,12 @@ import os
 import stat
 from itertools import groupby
 
+from rlm_ci.context.own_files import Own
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.git import Repository, discover
-from rlm_ci.hardening import without_hook
-from rlm_ci.recursion.context.own import Own
-from rlm_ci.recursion.worktree import matches
-from rlm_ci.texts import printable
+from rlm_ci.git.hardening import without_hook
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.system.safe_tree import matches
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

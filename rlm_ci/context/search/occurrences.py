@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.context.pointers import Layout
+    from rlm_ci.context.pointers import Layout
 
     #: Bytes that can be written to, of the kind that the engine searches.
     Text = Any

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 
+from rlm_ci.context.search.occurrences import PLAIN, Tally, Window
+from rlm_ci.context.search.worker_processes import PIECES
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.recursion.context.cores import PIECES
-from rlm_ci.recursion.context.occurrences import PLAIN, Tally, Window
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.context.occurrences import Engine, Text
-    from rlm_ci.recursion.context.pointers import Layout
+    from rlm_ci.context.pointers import Layout
+    from rlm_ci.context.search.occurrences import Engine, Text
 
 #: A needle longer than this is looked for by Python, whose time grows with the text alone; the
 #: faster engine may compare a hostile text with all of the needle at every byte.

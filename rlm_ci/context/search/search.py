@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import installation
+from rlm_ci.context.pointers import Layout
+from rlm_ci.context.search import stringzilla
+from rlm_ci.context.search.occurrences import PLAIN, Engine
+from rlm_ci.context.search.scan import Grain, Scan
+from rlm_ci.context.search.worker_processes import processes, share
 from rlm_ci.errors import StorageError, UnavailableError
-from rlm_ci.recursion.context import vectors
-from rlm_ci.recursion.context.cores import processes, share
-from rlm_ci.recursion.context.occurrences import PLAIN, Engine
-from rlm_ci.recursion.context.pointers import Layout
-from rlm_ci.recursion.context.scan import Grain, Scan
+from rlm_ci.system import installation
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.recursion.context.occurrences import Tally
+    from rlm_ci.context.search.occurrences import Tally
 
 ENGINES = ("auto", "stringzilla", "plain")
 
@@ -109,7 +109,7 @@ def _engine(name: str) -> Engine:
         raise ValueError(f"no search engine {name!r}: there are {', '.join(ENGINES)}")
     if name == "plain":
         return PLAIN
-    fast = vectors.engine()
+    fast = stringzilla.engine()
     if fast is None and name != "auto":
         hint = installation.command("fast")
         raise UnavailableError("stringzilla is not installed", hint=hint)

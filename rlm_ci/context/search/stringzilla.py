@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from rlm_ci.recursion.context.occurrences import Engine
+from rlm_ci.context.search.occurrences import Engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

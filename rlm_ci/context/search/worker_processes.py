@@ -113,7 +113,7 @@ class _Copy:
         """Start it, and put it on the list of those to be ended. Raises OSError."""
         import signal
 
-        from rlm_ci.process import INTERRUPTS
+        from rlm_ci.system.process import INTERRUPTS
 
         self._source, sink = os.pipe()
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
@@ -158,7 +158,7 @@ def _live(work: Callable[[], Any], sink: int, mask: set[Any]) -> NoReturn:
     import gc
     import signal
 
-    from rlm_ci.process import INTERRUPTS
+    from rlm_ci.system.process import INTERRUPTS
 
     code = 1
     gc.disable()

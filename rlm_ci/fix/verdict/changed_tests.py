@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import secrets
 
-from rlm_ci.findings import Finding, Severity
-from rlm_ci.loop import collected, inline_tests
-from rlm_ci.loop.canary import readers
-from rlm_ci.loop.canary.answers import Told
-from rlm_ci.loop.canary.probe import COPIES, Canary
-from rlm_ci.loop.outcomes import FAILED, Index
-from rlm_ci.texts import count, printable
+from rlm_ci.canary import readers
+from rlm_ci.canary.answers import Told
+from rlm_ci.canary.probe import COPIES, Canary
+from rlm_ci.guard import inline_tests
+from rlm_ci.report.findings import Finding, Severity
+from rlm_ci.text.printable import count, printable
+from rlm_ci.validators import test_counts
+from rlm_ci.validators.outcomes import FAILED, Index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rlm_ci.loop.execution import Execution, Plan, Ran
-    from rlm_ci.loop.outcomes import Outcomes
-    from rlm_ci.loop.workspace import Workspace
+    from rlm_ci.fix.verdict.validator_run import Execution, Plan, Ran
     from rlm_ci.runs import Fact
+    from rlm_ci.validators.outcomes import Outcomes
+    from rlm_ci.workspace.workspace import Workspace
 
 #: What fails only where pytest's tests do not see its environment variables.
 ENVIRONMENT = "tamper/environment"
@@ -151,7 +152,7 @@ def _secret() -> dict[str, str]:
 def _told(ran: Ran) -> Told:
     """A run as the canary sees it."""
     ended, said = ran.ended, ran.ended.output.text()
-    counted = collected.parse(said)
+    counted = test_counts.parse(said)
     return Told(
         ran.outcomes,
         said,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.loop import protected
-from rlm_ci.texts import count, printable
+from rlm_ci.guard.protected import by_name
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rlm_ci.loop.protection import Protection
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.guard.protected.protection import Protection
 
 _FAILS = "passes in the working copy and fails in a fresh one, which has no files that git ignores"
 _NAME = 200
@@ -35,7 +35,7 @@ def put_back(
     kind = protection.kind_of(paths[0])
     if not kind:
         return f"the tests in {printable(paths[0])[:_NAME]}{more} as before"
-    way = "; --allow-test-edits keeps the edit" if kind in protected.OF_TESTS else ""
+    way = "; --allow-test-edits keeps the edit" if kind in by_name.OF_TESTS else ""
     return f"{printable(paths[0])[:_NAME]}{more} as before (protected: {kind}{way})"
 
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from rlm_ci import files
 from rlm_ci.errors import UnavailableError
-from rlm_ci.loop import reporting, tamper
-from rlm_ci.loop import validator as validation
-from rlm_ci.loop.cell import KEEP
-from rlm_ci.loop.journalled import ended_of, record_of
-from rlm_ci.loop.snapshot import dependency_folders
-from rlm_ci.loop.transcript import transcribe
+from rlm_ci.fix.sandboxed_commands import KEEP
+from rlm_ci.fix.step_records import ended_of, record_of
+from rlm_ci.guard import guard
+from rlm_ci.system import files
+from rlm_ci.system.transcript import transcribe
+from rlm_ci.validators import test_reports
+from rlm_ci.validators import validator as validation
 from rlm_ci.values import Value
+from rlm_ci.workspace.snapshot import dependency_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.loop.cell import Cell
-    from rlm_ci.loop.checkout import Checkout
-    from rlm_ci.loop.command import Command
-    from rlm_ci.loop.engine import Terms
-    from rlm_ci.loop.outcomes import Outcomes
-    from rlm_ci.loop.protection import Protection
-    from rlm_ci.process import Clipped, Ended
+    from rlm_ci.fix.loop import Terms
+    from rlm_ci.fix.sandboxed_commands import Cell
+    from rlm_ci.guard.protected.protection import Protection
     from rlm_ci.runs import Fact
     from rlm_ci.runs.clock import Clock
     from rlm_ci.sandbox import Mount
+    from rlm_ci.system.command_line import Command
+    from rlm_ci.system.process import Clipped, Ended
+    from rlm_ci.validators.outcomes import Outcomes
+    from rlm_ci.workspace.checkout import Checkout
 
 #: Where a setup says what to install.
 SETUP = "loop.setup"
@@ -169,7 +170,7 @@ class Execution:
         lines = [one for one in told.get("reported", ()) if isinstance(one, str)]
         return Ran(
             ended,
-            reporting.read(printed(ended.output), lines, str(told.get("root", ""))),
+            test_reports.read(printed(ended.output), lines, str(told.get("root", ""))),
             tuple(map(str, told.get("written", ()))),
             tuple(map(str, told.get("missing", ()))),
             bool(lines),
@@ -194,19 +195,19 @@ class Execution:
         with files.scratch("rlm-ci-") as folder:
             if self.reporter:
                 plugin = self.reporter == PLUGIN
-                env = reporting.environment(
+                env = test_reports.environment(
                     folder, root, cell.env, plugin=plugin, short=short, hide=hide
                 )
-                extra = reporting.mounts(folder) if cell.sandbox.isolated and plugin else ()
+                extra = test_reports.mounts(folder) if cell.sandbox.isolated and plugin else ()
             ended = cell.command(argv, timeout, copy, env=env, extra=extra, keep=keep)
-            return record_of(ended) | {"reported": reporting.collect(folder), "root": root}
+            return record_of(ended) | {"reported": test_reports.collect(folder), "root": root}
 
     def _rewrote(self, before: str, after: str) -> tuple[str, ...]:
         """The protected paths that differ from one tree to the other."""
         if before == after:
             return ()
         space = self._cell.workspace
-        return tamper.rewritten(
+        return guard.rewritten(
             space.entries(before),
             space.entries(after),
             space,

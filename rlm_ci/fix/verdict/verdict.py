@@ -5,30 +5,32 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 
-from rlm_ci import files
 from rlm_ci.errors import UnavailableError
-from rlm_ci.loop import collected, fresh, inline_tests, outcomes, reporting
-from rlm_ci.loop import validator as validation
-from rlm_ci.loop.differences import LIMIT
-from rlm_ci.loop.engine import Judged
-from rlm_ci.loop.execution import PLUGIN, PRINTED, SETUP, Execution
-from rlm_ci.loop.probing import Probing
-from rlm_ci.loop.protection import Protection
-from rlm_ci.texts import printable
+from rlm_ci.fix.loop import Judged
+from rlm_ci.fix.verdict import fresh_tree as fresh
+from rlm_ci.fix.verdict.changed_tests import Probing
+from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, SETUP, Execution
+from rlm_ci.guard import inline_tests
+from rlm_ci.guard.protected.protection import Protection
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import outcomes, test_counts, test_reports
+from rlm_ci.validators import validator as validation
+from rlm_ci.workspace.tree_diff import LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rlm_ci.findings import Finding
-    from rlm_ci.loop.cell import Cell
-    from rlm_ci.loop.collected import Collected
-    from rlm_ci.loop.execution import Plan, Ran
-    from rlm_ci.loop.validator import Validator, Verdict
-    from rlm_ci.process import Ended
-    from rlm_ci.redaction import Redactor
+    from rlm_ci.fix.sandboxed_commands import Cell
+    from rlm_ci.fix.verdict.validator_run import Plan, Ran
+    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.report.findings import Finding
     from rlm_ci.runs import Fact
     from rlm_ci.runs.clock import Clock
+    from rlm_ci.system.process import Ended
+    from rlm_ci.validators.test_counts import Collected
+    from rlm_ci.validators.validator import Validator, Verdict
 
 _SAID = 200
 #: Bytes of the name of a file; file systems allow 255, and a new one is written beside it first.
@@ -137,7 +139,7 @@ class Judge:
         their tests, or all is well without any, no later run has variables for it.
         """
         ran = self._ran
-        if ran is not None and reporting.refused(ran.ended.output.text()):
+        if ran is not None and test_reports.refused(ran.ended.output.text()):
             self._runs.reporter = PRINTED
             verdict = self._validate("0", "0-without-plugin")
             ran = self._ran
@@ -244,7 +246,7 @@ class Judge:
             else:
                 first = not self.iteration
                 self._ran = self._runs.in_copy("validator", place, argv, self.tree(), first=first)
-            self.collected = collected.parse(self._ran.ended.output.text())
+            self.collected = test_counts.parse(self._ran.ended.output.text())
             self._tell_setup()
             return self._ran.ended
 

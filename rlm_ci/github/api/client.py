@@ -21,9 +21,9 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
 
-from rlm_ci.publishing.answers import AttemptError, decoded, failure, graphql_data
-from rlm_ci.publishing.refusals import RefusedError, UnreachableError, record
-from rlm_ci.texts import printable
+from rlm_ci.github.api.errors import RefusedError, UnreachableError, record
+from rlm_ci.github.api.responses import AttemptError, decoded, failure, graphql_data
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

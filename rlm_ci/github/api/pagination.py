@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.publishing.refusals import UnreachableError, record, rows, text
+from rlm_ci.github.api.errors import UnreachableError, record, rows, text
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from rlm_ci.publishing.github import Client
+    from rlm_ci.github.api.client import Client
 
 #: Pages of a hundred rows each.
 _MOST = 50

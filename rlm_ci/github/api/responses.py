@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 
-from rlm_ci.publishing.refusals import RefusedError, UnreachableError
-from rlm_ci.texts import printable
+from rlm_ci.github.api.errors import RefusedError, UnreachableError
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

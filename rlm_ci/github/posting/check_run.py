@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import CLEAN, FINDINGS, Severity
-from rlm_ci.publishing import neutral, words
-from rlm_ci.publishing.refusals import UnreachableError, record, text
-from rlm_ci.texts import encodable
+from rlm_ci.github.api.errors import UnreachableError, record, text
+from rlm_ci.report import wording
+from rlm_ci.report.findings import CLEAN, FINDINGS, Severity
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.findings import Finding, Report
-    from rlm_ci.publishing.github import Client
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.report.findings import Finding, Report
 
 NAME = "rlm-ci"
 #: GitHub takes no more annotations in one request, and no longer texts.
@@ -40,9 +41,9 @@ def post(
     """
     path = f"/repos/{repository}/check-runs"
     annotations, left = _annotations(report, most)
-    title = words.verdict_line(report)
+    title = wording.verdict_line(report)
     if left:
-        title = f"{title} ({words.count(left, 'finding')} not annotated)"
+        title = f"{title} ({wording.count(left, 'finding')} not annotated)"
     output = {"title": title[:255], "summary": summary}
     body = {
         "name": NAME,
@@ -101,7 +102,7 @@ def conclusion(report: Report, unfinished: str) -> str:
 
 def _annotations(report: Report, most: int) -> tuple[list[dict[str, Any]], int]:
     """Those of the findings that a line of the head can carry, and how many were left out."""
-    live = [one for one in words.worst_first(report.findings) if one.suppression is None]
+    live = [one for one in wording.worst_first(report.findings) if one.suppression is None]
     able = [one for one in live if _is_placed(one)]
     return [_annotation(one) for one in able[:most]], len(live) - len(able[:most])
 
@@ -120,9 +121,9 @@ def _annotation(finding: Finding) -> dict[str, Any]:
         "start_line": start,
         "end_line": max(start, place.line_end or start),
         "annotation_level": _level(finding.severity),
-        "title": neutral.clip(finding.rule, 255),
-        "message": neutral.clip(
-            "\n".join(neutral.one_line(text) for text in texts if text), _LONGEST_MESSAGE
+        "title": neutralise.clip(finding.rule, 255),
+        "message": neutralise.clip(
+            "\n".join(neutralise.one_line(text) for text in texts if text), _LONGEST_MESSAGE
         ),
     }
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rlm_ci.findings import Usage
+    from rlm_ci.report.findings import Usage
 
 _VERSION = 1
 _OPENS, _CLOSES = "<!-- rlm-ci:report", " -->"

@@ -7,15 +7,15 @@ of it where that should change.
 
 from __future__ import annotations
 
-from rlm_ci.publishing import checkpoint
-from rlm_ci.publishing.refusals import UnreachableError, record, rows, text
-from rlm_ci.publishing.threads import author_of, bare
+from rlm_ci.github.api.errors import UnreachableError, record, rows, text
+from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting.review_threads import author_of, bare
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.publishing.github import Client
-    from rlm_ci.publishing.publication import Destination
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.posting.outcome import Destination
 
 #: Edits that are looked at, the last ones.
 _EDITS = 30

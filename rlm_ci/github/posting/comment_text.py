@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from rlm_ci import resources
-from rlm_ci.publishing import neutral, suggestions, words
-from rlm_ci.publishing.comment import Markdown
-from rlm_ci.publishing.links import Links
-from rlm_ci.publishing.options import Options
-from rlm_ci.publishing.renderers.markdown import ROOM
-from rlm_ci.publishing.view import SEVERITY_ICONS
+from rlm_ci.report import suggestions, wording
+from rlm_ci.report.formats.markdown import ROOM
+from rlm_ci.report.links import Links
+from rlm_ci.report.markdown_report import Markdown
+from rlm_ci.report.render_options import Options
+from rlm_ci.report.view import SEVERITY_ICONS
+from rlm_ci.resources import loader
+from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.findings import Location, Subject
-    from rlm_ci.publishing.placement import Placed
+    from rlm_ci.github.posting.placement import Placed
+    from rlm_ci.report.findings import Location, Subject
 
 _TEMPLATE = "review.md.j2"
 _OPENS, _CLOSES = "<!-- rlm-ci:finding ", " -->"
@@ -55,7 +56,7 @@ class Remarks:
     def __init__(self, subject: Subject, options: Options | None = None) -> None:
         options = options or Options()
         self._links = Links(subject, options.server_url)
-        self._template = resources.load_template(_TEMPLATE, overrides=options.templates)
+        self._template = loader.load_template(_TEMPLATE, overrides=options.templates)
         self._surface = Markdown()
 
     def body(self, placed: Placed, fingerprint: str) -> str:
@@ -69,7 +70,7 @@ class Remarks:
             raise ValueError("a fingerprint is 32 hex digits")
         for length in _LENGTHS:
             text = self._template(self._view(placed, length)).strip("\n")
-            body = f"{first}\n{neutral.document(text)}\n"
+            body = f"{first}\n{neutralise.document(text)}\n"
             if ROOM.has(body):
                 return body
         return f"{first}\n{_CUT}\n"
@@ -91,7 +92,7 @@ class Remarks:
             "suggestion": suggestions.block(placed.suggestion or "") if offered else None,
             "fix": self._fix(finding.suggested_fix, length),
             "reason": self._text(placed.reason, length),
-            "lines": words.spoken_lines(spot) if spot else "",
+            "lines": wording.spoken_lines(spot) if spot else "",
             "url": self._links.place(spot) if spot else None,
             "removed": bool(spot and spot.side == "old"),
             "places": [self._place(one) for one in more],
@@ -99,10 +100,10 @@ class Remarks:
         }
 
     def _code(self, name: str) -> str:
-        return self._surface.code(neutral.clip(name, 120))
+        return self._surface.code(neutralise.clip(name, 120))
 
     def _text(self, text: str, length: int) -> str:
-        return self._surface.text(neutral.clip(text, length))
+        return self._surface.text(neutralise.clip(text, length))
 
     def _fix(self, fix: str | None, length: int) -> str | None:
         """A fix that nobody can apply with a click: code to read, or advice."""
@@ -113,9 +114,9 @@ class Remarks:
             return self._text(fix, length)
         if not code:
             return "Delete these lines."
-        return neutral.fence(neutral.clip(code.removesuffix("\n"), length))
+        return neutralise.fence(neutralise.clip(code.removesuffix("\n"), length))
 
     def _place(self, place: Location) -> dict[str, Any]:
-        lines = words.lines(place)
+        lines = wording.lines(place)
         path = f"{place.path}:{lines}" if lines else place.path
         return {"path": self._surface.code(path), "url": self._links.place(place)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import Severity
-from rlm_ci.publishing.placement import Caps
+from rlm_ci.github.posting.placement import Caps
+from rlm_ci.report.findings import Severity
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -7,17 +7,17 @@ the reason, in words of ours only.
 
 from __future__ import annotations
 
-from rlm_ci.findings import Severity
-from rlm_ci.publishing import suggestions, words
-from rlm_ci.texts import encodable
+from rlm_ci.report import suggestions, wording
+from rlm_ci.report.findings import Severity
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rlm_ci.findings import Finding, Location
-    from rlm_ci.patches import Diff, FileDiff, Hunk
+    from rlm_ci.git.patches import Diff, FileDiff, Hunk
+    from rlm_ci.report.findings import Finding, Location
 
 #: Where a finding goes.
 INLINE, FILE, SUMMARY = "inline", "file", "summary"
@@ -132,7 +132,7 @@ def _fitting(file: FileDiff, spot: Location) -> Hunk | str:
     hunk = file.hunk_from(spot.side, start)
     first, last = hunk.span(spot.side) if hunk else (end + 1, end + 1)
     if hunk is None or end < first:
-        told = words.spoken_lines(spot)
+        told = wording.spoken_lines(spot)
         return f"{told} {'is' if start == end else 'are'} outside of the diff"
     if first <= start and end <= last:
         return hunk
@@ -190,11 +190,11 @@ def _capped(placed: list[Placed], caps: Caps) -> list[Placed]:
             continue
         on_file = used.get(one.path, 0)
         if total >= caps.comments:
-            over = f"more than {words.count(caps.comments, 'review comment')}"
+            over = f"more than {wording.count(caps.comments, 'review comment')}"
         elif on_file >= caps.per_file:
-            over = f"more than {words.count(caps.per_file, 'comment')} on this file"
+            over = f"more than {wording.count(caps.per_file, 'comment')} on this file"
         elif one.where == FILE and whole >= caps.whole_files:
-            over = f"more than {words.count(caps.whole_files, 'comment')} on whole files"
+            over = f"more than {wording.count(caps.whole_files, 'comment')} on whole files"
         else:
             total, whole = total + 1, whole + (one.where == FILE)
             used[one.path] = on_file + 1

@@ -6,17 +6,18 @@ to the repository may edit a bot's comment, and then it is not ours any more.
 
 from __future__ import annotations
 
-from rlm_ci.publishing import checkpoint, pages
-from rlm_ci.publishing.refusals import record, text
-from rlm_ci.publishing.threads import author_of, bare
+from rlm_ci.github.api import pagination
+from rlm_ci.github.api.errors import record, text
+from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting.review_threads import author_of, bare
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.publishing.checkpoint import Checkpoint
-    from rlm_ci.publishing.github import Client
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.posting.checkpoint import Checkpoint
 
 _FIELDS = """\
 body
@@ -40,7 +41,7 @@ def read(client: Client, repository: str, number: int) -> Earlier:
     """Raises RefusedError or UnreachableError."""
     login = ""
     found: list[dict[str, Any]] = []
-    told = pages.read(client, repository, number, "comments", fields=_FIELDS, what="comments")
+    told = pagination.read(client, repository, number, "comments", fields=_FIELDS, what="comments")
     for page in told:
         login = page.login
         for one in map(record, page.rows):

@@ -6,15 +6,14 @@ other reason, leaves the others alone, and the publication says so.
 
 from __future__ import annotations
 
-from rlm_ci import patches, publishing
 from rlm_ci.errors import RemoteError, RlmCiError
-from rlm_ci.findings import CLEAN, FINDINGS, fingerprints
-from rlm_ci.objects import is_object_id
-from rlm_ci.publishing import check_run, checkpoint, history, threads
-from rlm_ci.publishing.checkpoint import Checkpoint
-from rlm_ci.publishing.options import Options
-from rlm_ci.publishing.placement import FILE, INLINE, SUMMARY, place
-from rlm_ci.publishing.publication import (
+from rlm_ci.git import patches
+from rlm_ci.git.objects import is_object_id
+from rlm_ci.github.api.errors import RefusedError, UnreachableError, record
+from rlm_ci.github.posting import check_run, checkpoint, comment_history, review_threads
+from rlm_ci.github.posting.checkpoint import Checkpoint
+from rlm_ci.github.posting.comment_text import Remarks
+from rlm_ci.github.posting.outcome import (
     FAILED,
     NONE,
     POSTED,
@@ -25,24 +24,26 @@ from rlm_ci.publishing.publication import (
     Publication,
     Wishes,
 )
-from rlm_ci.publishing.refusals import RefusedError, UnreachableError, record
-from rlm_ci.publishing.remarks import Remarks
-from rlm_ci.publishing.review import Review
-from rlm_ci.publishing.sticky import Sticky
-from rlm_ci.texts import count, printable
+from rlm_ci.github.posting.placement import FILE, INLINE, SUMMARY, place
+from rlm_ci.github.posting.review_comments import Review
+from rlm_ci.github.posting.summary_comment import Sticky
+from rlm_ci.report import render
+from rlm_ci.report.findings import CLEAN, FINDINGS, fingerprints
+from rlm_ci.report.render_options import Options
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Report
-    from rlm_ci.patches import Diff
-    from rlm_ci.publishing.checkpoint import Override
-    from rlm_ci.publishing.github import Client
-    from rlm_ci.publishing.placement import Placed
-    from rlm_ci.publishing.sticky import Comment
-    from rlm_ci.publishing.threads import Thread
+    from rlm_ci.git.patches import Diff
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.posting.checkpoint import Override
+    from rlm_ci.github.posting.placement import Placed
+    from rlm_ci.github.posting.review_threads import Thread
+    from rlm_ci.github.posting.summary_comment import Comment
+    from rlm_ci.report.findings import Report
 
 #: GitHub lists no more files of a pull request.
 _LISTED = 3000
@@ -159,7 +160,7 @@ class Publisher:
             return FAILED
 
     def _review(self, notes: list[str]) -> str:
-        look = threads.read(self._client, self._to.repository, self._to.number)
+        look = review_threads.read(self._client, self._to.repository, self._to.number)
         self._author, known = look.login, look.threads
         found = self._report.findings
         marks = fingerprints(found)
@@ -193,7 +194,7 @@ class Publisher:
         return POSTED if new else SKIPPED
 
     def _look(self) -> Sequence[Thread]:
-        return threads.read(self._client, self._to.repository, self._to.number).threads
+        return review_threads.read(self._client, self._to.repository, self._to.number).threads
 
     def _diff(self) -> Diff:
         """That of our own clone; where it cannot be read, GitHub's."""
@@ -225,7 +226,7 @@ class Publisher:
 
     def _summary(self, notes: Sequence[str], *, alone: bool) -> tuple[str, str | None]:
         """``alone`` when no check run has a copy of it, by which another run could put it back."""
-        self._author = self._author or threads.viewer(self._client)
+        self._author = self._author or review_threads.viewer(self._client)
         sticky = Sticky(self._client, self._to.repository, self._to.number, self._author)
 
         def head() -> str:
@@ -245,8 +246,8 @@ class Publisher:
     def _settle(self, notes: Sequence[str], *, threads_too: bool) -> None:
         """Look once more, for a run at the same time: nothing twice, and the newer head wins."""
         if threads_too:
-            look = threads.read(self._client, self._to.repository, self._to.number)
-            threads.remove_duplicates(self._client, look.threads)
+            look = review_threads.read(self._client, self._to.repository, self._to.number)
+            review_threads.remove_duplicates(self._client, look.threads)
             head = look.head
         else:
             self._look_at_pull()
@@ -281,12 +282,12 @@ class Publisher:
                 words = self._body(last, notes)
             self._kept = sticky.restore(kept, words)
 
-    def _look_back(self, sticky: Sticky) -> tuple[history.Look, Comment | None]:
+    def _look_back(self, sticky: Sticky) -> tuple[comment_history.Look, Comment | None]:
         """The newest head, and the comment as it is, with its earlier texts if GitHub has them."""
         kept = self._kept
         if kept is not None and kept.node:
             try:
-                look = history.read(self._client, self._to, kept.node, self._author)
+                look = comment_history.read(self._client, self._to, kept.node, self._author)
                 if look.body is not None:
                     return look, kept.replace(body=look.body, last=checkpoint.read(look.body))
             except RefusedError as refused:
@@ -297,9 +298,9 @@ class Publisher:
         if found is not None and kept is not None and found.id != kept.id:
             self._kept = found  # ours was folded into it
             return self._look_back(sticky)
-        return history.Look(self._current), found
+        return comment_history.Look(self._current), found
 
-    def _words_of(self, look: history.Look, ours: Checkpoint) -> str:
+    def _words_of(self, look: comment_history.Look, ours: Checkpoint) -> str:
         """The summary of the newest head, with what we spent; empty for none."""
         words = look.words_of(look.head)
         last = checkpoint.read(words)
@@ -325,7 +326,7 @@ class Publisher:
         self._alert = f"This is about {self._to.head[:12]}, and {told}."
 
     def _body(self, state: Checkpoint, notes: Sequence[str], *, in_bytes: bool = False) -> str:
-        return publishing.render(
+        return render.render(
             self._report,
             "markdown",
             self._options,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from rlm_ci.publishing import threads
-from rlm_ci.publishing.placement import FILE, INLINE, SUMMARY, VALID, classify, without_invalid
-from rlm_ci.publishing.refusals import RefusedError
-from rlm_ci.texts import count
+from rlm_ci.github.api.errors import RefusedError
+from rlm_ci.github.posting import review_threads
+from rlm_ci.github.posting.placement import FILE, INLINE, SUMMARY, VALID, classify, without_invalid
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from rlm_ci.patches import Diff
-    from rlm_ci.publishing.github import Client
-    from rlm_ci.publishing.placement import Placed
-    from rlm_ci.publishing.remarks import Remarks
-    from rlm_ci.publishing.threads import Thread
+    from rlm_ci.git.patches import Diff
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.posting.comment_text import Remarks
+    from rlm_ci.github.posting.placement import Placed
+    from rlm_ci.github.posting.review_threads import Thread
 
 #: The statuses with which GitHub refuses what it was sent, rather than who sent it.
 _UNFIT = 422
@@ -163,7 +163,7 @@ class Review:
             for one in known
             if not one.resolved and not one.answered and one.fingerprint not in present
         ]
-        threads.close(self._client, gone)
+        review_threads.close(self._client, gone)
 
 
 def _shift(one: Placed, reason: str) -> Placed:

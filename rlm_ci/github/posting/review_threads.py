@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.publishing import pages, remarks
-from rlm_ci.publishing.refusals import RefusedError, UnreachableError, record, rows, text
+from rlm_ci.github.api import pagination
+from rlm_ci.github.api.errors import RefusedError, UnreachableError, record, rows, text
+from rlm_ci.github.posting import comment_text
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.publishing.github import Client
+    from rlm_ci.github.api.client import Client
 
 #: Mutations in one request, so that none of them takes GitHub too long.
 _BATCH = 50
@@ -65,7 +66,7 @@ def read(client: Client, repository: str, number: int) -> Look:
     """Raises RefusedError or UnreachableError."""
     login = head = ""
     found: list[Thread] = []
-    told = pages.read(
+    told = pagination.read(
         client, repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
     )
     for page in told:
@@ -82,7 +83,7 @@ def _ours(node: dict[str, Any], login: str) -> Thread | None:
     if not nodes or authors[0] != bare(login):
         return None
     first = nodes[0]
-    fingerprint = remarks.read_marker(text(first.get("body")))
+    fingerprint = comment_text.read_marker(text(first.get("body")))
     if fingerprint is None:
         return None
     thread, comment = text(node.get("id")), text(first.get("id"))

@@ -8,9 +8,9 @@ back (see ``history``).
 
 from __future__ import annotations
 
-from rlm_ci.publishing import checkpoint
-from rlm_ci.publishing.publication import POSTED, SKIPPED, UPDATED
-from rlm_ci.publishing.refusals import RefusedError, UnreachableError
+from rlm_ci.github.api.errors import RefusedError, UnreachableError
+from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting.outcome import POSTED, SKIPPED, UPDATED
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rlm_ci.publishing.checkpoint import Checkpoint
-    from rlm_ci.publishing.github import Client
+    from rlm_ci.github.api.client import Client
+    from rlm_ci.github.posting.checkpoint import Checkpoint
 
 #: What a comment may be gone with: deleted, or never ours to see.
 _GONE = (404, 410)

@@ -11,7 +11,8 @@ import sys
 from fnmatch import translate
 from functools import cache
 
-from rlm_ci.loop import lookalikes, testnames
+from rlm_ci.validators import test_file_names
+from rlm_ci.workspace import lookalike_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,9 +195,9 @@ def kind_of(path: str, homes: Container[str] = ("",)) -> str:
 
     ``homes`` are the folders with a manifest, and the root, as "".
     """
-    if lookalikes.place_of_git(path) is not None:
+    if lookalike_names.place_of_git(path) is not None:
         return GIT
-    *folders, name = lookalikes.plain(path).split("/")
+    *folders, name = lookalike_names.plain(path).split("/")
     if folders and _FOLDERS.get(folders[0].lower()) == CI:
         return CI
     kinds = [_FOLDERS.get(folder.lower(), "") for folder in folders]
@@ -225,7 +226,7 @@ def is_manifest(path: str) -> bool:
 
 def is_run_by_name(path: str, homes: Container[str] = ("",)) -> bool:
     """Whether a file that is new is run or obeyed because of its name; ``homes`` as above."""
-    folder, _, name = lookalikes.plain(path).rpartition("/")
+    folder, _, name = lookalike_names.plain(path).rpartition("/")
     return folder in homes and _run_by_name().match(name.lower()) is not None
 
 
@@ -254,7 +255,7 @@ def shadowed(path: str, known: Collection[str] = ()) -> str:
     if name == "__init__" and folders:
         name = folders.pop()
     place = "/".join((*folders, name))
-    while folders and (folders[0] in _ROOTS or testnames.is_folder(folders[0])):
+    while folders and (folders[0] in _ROOTS or test_file_names.is_folder(folders[0])):
         folders = folders[1:]
     if folders or not (name in _TAKEN or name in _STANDARD or _PLUGIN.match(name)):
         return ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from rlm_ci.config.settings import parse_config
 from rlm_ci.errors import ConfigError
-from rlm_ci.loop import repairs
-from rlm_ci.settings import parse_config
-from rlm_ci.texts import printable
+from rlm_ci.guard.protected import broken_config
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _readings(read: Read, old: bytes, names: list[str]) -> list[Mapping[str, Any
     try:
         return [read(old)]
     except _BROKEN:
-        return [_repaired(read, side, names) for side in repairs.sides(old)]
+        return [_repaired(read, side, names) for side in broken_config.sides(old)]
 
 
 def _repaired(read: Read, text: str, names: list[str]) -> Mapping[str, Any]:
@@ -125,13 +125,13 @@ def _repaired(read: Read, text: str, names: list[str]) -> Mapping[str, Any]:
         return read(text.encode())
     except _BROKEN:
         if read is _json:
-            return read(repairs.json(text).encode())
+            return read(broken_config.json(text).encode())
     kept = []
-    for head, part in repairs.parts(text):
+    for head, part in broken_config.parts(text):
         try:
             read(part.encode())
         except _BROKEN:
-            if repairs.decides(head, part, names):
+            if broken_config.decides(head, part, names):
                 raise
         else:
             kept.append(part)

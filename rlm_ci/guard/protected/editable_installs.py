@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from glob import glob
 
-from rlm_ci import files
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from rlm_ci.loop import commanded, protected, sections, silencing, testnames, vendored
-from rlm_ci.loop.outcomes import Outcome, Outcomes
+from rlm_ci.guard import lint_silencing
+from rlm_ci.guard.protected import by_name, command_files, config_sections
+from rlm_ci.guard.protected import vendored_folders as vendored
+from rlm_ci.validators import test_file_names
+from rlm_ci.validators.outcomes import Outcome, Outcomes
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
 
     Read = Callable[[Iterable[str]], list[bytes | None]]
 
@@ -84,16 +87,16 @@ class Protection(Value):
             contents = read(wanted) if wanted else []
             return [(one or b"").decode("utf-8", "surrogateescape") for one in contents]
 
-        named = commanded.named(command, files)
+        named = command_files.named(command, files)
         names = {path for word in _WORD.findall(command) for path in _LISTS.get(word, ())}
         lists = [path for path in files if path.rpartition("/")[2] in names] if names else []
         lists = sorted(lists, key=lambda path: (path.count("/"), path))[:_MOST_LISTS]
         run = "\n".join((command, *texts((*lists, *sorted(named)))))
-        homes = {path.rpartition("/")[0] for path in files if protected.is_manifest(path)}
+        homes = {path.rpartition("/")[0] for path in files if by_name.is_manifest(path)}
         told = cls(
             scripts=named,
             homes=frozenset(("", *homes)),
-            heeded=silencing.tools(_WORD.findall(run), (run, *texts(_FLOORS))),
+            heeded=lint_silencing.tools(_WORD.findall(run), (run, *texts(_FLOORS))),
             vendored=vendored.folders(files),
             in_source=any("includeSource" in text for text in texts(filter(_VITEST.search, files))),
         )
@@ -105,14 +108,16 @@ class Protection(Value):
         languages = {_language(path) for path in tests} - {_UNTOLD}
         told = frozenset(languages) if outcomes.complete else frozenset[str]()
         named = {
-            path for path in entries if _language(path) not in told and testnames.is_file(path)
+            path
+            for path in entries
+            if _language(path) not in told and test_file_names.is_file(path)
         }
         return self.replace(
             tests=tests,
             opened=frozenset(
                 path
                 for path in outcomes.opened
-                if path in entries and not sections.is_sectioned(path)
+                if path in entries and not config_sections.is_sectioned(path)
             ),
             told=told,
             folders=tuple(_folders(entries, tests | named, self.homes)),
@@ -121,14 +126,14 @@ class Protection(Value):
 
     def kind_of(self, path: str) -> str:
         """The kind of a protected file, or "" for one that is source like any other."""
-        kind = protected.kind_of(path, self.homes)
+        kind = by_name.kind_of(path, self.homes)
         if not kind and path.startswith(self.vendored):
-            kind = protected.DEPENDENCY
-        if kind in protected.OF_REPOSITORY and path.startswith((*self.folders, *self.beside)):
-            return protected.TESTS
+            kind = by_name.DEPENDENCY
+        if kind in by_name.OF_REPOSITORY and path.startswith((*self.folders, *self.beside)):
+            return by_name.TESTS
         if not kind and path in self.scripts:
-            return protected.HOOKS
-        return kind or (protected.TESTS if self._is_test(path) else "")
+            return by_name.HOOKS
+        return kind or (by_name.TESTS if self._is_test(path) else "")
 
     def is_of_tests(self, path: str, *, new: bool = False) -> bool:
         """Whether an edit of a file is left out of the result, and kept apart.
@@ -136,7 +141,7 @@ class Protection(Value):
         Where the file is ``new``, only one that tests are run with: a new test stays.
         """
         kind = self.kind_of(path)
-        return kind == protected.HOOKS or (kind == protected.TESTS and not new)
+        return kind == by_name.HOOKS or (kind == by_name.TESTS and not new)
 
     def is_protected(self, path: str, *, allow_test_edits: bool = False) -> bool:
         """Whether the last verdict is taken with this file as the snapshot has it.
@@ -145,7 +150,7 @@ class Protection(Value):
         old ones alone decide, unless test edits are allowed.
         """
         kind = self.kind_of(path)
-        return bool(kind) and not (allow_test_edits and kind in protected.OF_TESTS)
+        return bool(kind) and not (allow_test_edits and kind in by_name.OF_TESTS)
 
     def _is_test(self, path: str) -> bool:
         if path in self.opened or (path in self.tests and not self._is_source(path)):
@@ -155,11 +160,11 @@ class Protection(Value):
             return True
         if path.startswith(self.beside):
             return True
-        return language not in self.told and testnames.is_file(path)
+        return language not in self.told and test_file_names.is_file(path)
 
     def _is_source(self, path: str) -> bool:
         """Whether a file that holds tests is one of the product, which has them beside the code."""
-        if testnames.is_file(path):
+        if test_file_names.is_file(path):
             return False
         if path.endswith(".rs"):
             return not _RUST.fullmatch(path)
@@ -184,7 +189,7 @@ def holding(outcomes: Outcomes, files: Collection[str]) -> frozenset[str]:
             if path in files:
                 found.add(path)
             elif path in folders:  # of a package
-                found.update(filter(testnames.is_file, folders[path]))
+                found.update(filter(test_file_names.is_file, folders[path]))
             else:
                 found.update(_module(path, stems))
     return frozenset(found)
@@ -192,7 +197,7 @@ def holding(outcomes: Outcomes, files: Collection[str]) -> frozenset[str]:
 
 def _is_of_source(one: Outcome) -> bool:
     """Whether pytest names an example in the documentation of a module, and no test."""
-    if not one.place.endswith(".py") or testnames.is_file(one.place):
+    if not one.place.endswith(".py") or test_file_names.is_file(one.place):
         return False
     module = one.place.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
     return "." in one.name or one.name == module
@@ -225,7 +230,7 @@ def _folders(
         is_test = path in tests
         if is_test or (_language(path) in languages and name not in _BARE):
             for at, part in enumerate(outer, 1):
-                if testnames.is_folder(part):
+                if test_file_names.is_folder(part):
                     folder = "/".join((*outer[:at], ""))
                     code[folder] += 1
                     held[folder] += is_test

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop import protected
+from rlm_ci.guard.protected import by_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def folders(paths: Iterable[str]) -> tuple[str, ...]:
         if at + 1 < len(outer):
             is_kept = _SIGN.fullmatch(name) is not None
         else:
-            is_kept = protected.kind_of(path) == protected.DEPENDENCY
+            is_kept = by_name.kind_of(path) == by_name.DEPENDENCY
         if is_kept:
             found["/".join((*outer[: at + 1], ""))] = None
     return tuple(found)

@@ -10,9 +10,9 @@ import ast
 import re
 from collections import Counter
 
-from rlm_ci.loop import statements
-from rlm_ci.loop.canary import rust
-from rlm_ci.loop.canary.forms import UnreadableError
+from rlm_ci.canary.forms import UnreadableError
+from rlm_ci.canary.rust import reader
+from rlm_ci.guard.weakened_tests import statements
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ def grade(path: str, old: str, new: str) -> Iterable[Weakening]:
 def _inline(path: str, text: str) -> str:
     """A source of Rust with nothing but its tests in it, each in its line."""
     try:
-        tests = rust.tests(path, text)
+        tests = reader.tests(path, text)
     except UnreadableError:
         return ""
     kept = {line for one in tests for line in range(one.line, one.end + 1)}

@@ -18,15 +18,16 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from rlm_ci import installation
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
-from rlm_ci.models import SpentError, answers, refusals
-from rlm_ci.models.composed import ONCE, Composed, unicode_only
-from rlm_ci.models.endpoint import DEFAULT_URL, checked_key, checked_url
-from rlm_ci.models.refusals import RefusedError
-from rlm_ci.models.wire import OverError, Wire, proxy_error
-from rlm_ci.redaction import Redactor
-from rlm_ci.texts import printable
+from rlm_ci.models import SpentError
+from rlm_ci.models.openai import errors, responses
+from rlm_ci.models.openai.endpoint import DEFAULT_URL, checked_key, checked_url
+from rlm_ci.models.openai.errors import RefusedError
+from rlm_ci.models.openai.request_body import ONCE, Composed, unicode_only
+from rlm_ci.models.openai.transport import OverError, Wire, proxy_error
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.system import installation
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
@@ -154,8 +155,8 @@ class OpenAIModel(Closing):
                 pieces = self._pieces(got)
                 if _is_stream(got):
                     progress = self._progress or _nobody
-                    return answers.streamed(pieces, request.model, progress, self._limit)
-                return answers.whole(answers.parse(b"".join(pieces)), request.model)
+                    return responses.streamed(pieces, request.model, progress, self._limit)
+                return responses.whole(responses.parse(b"".join(pieces)), request.model)
         except OverError:
             raise SpentError(
                 f"the answer was not whole after {max(0.0, end - began):.3g} seconds",
@@ -331,13 +332,13 @@ class OpenAIModel(Closing):
                 data += piece
                 if len(data) > _ERROR_LIMIT:
                     break
-        if status in refusals.GAVE_UP:
+        if status in errors.GAVE_UP:
             raise SpentError(
                 f"a gateway on the way gave up waiting ({status})",
                 hint="resume the run; if it stays so, lower models.max_completion_tokens",
                 again=True,
             )
-        raise refusals.read(status, data[:_ERROR_LIMIT], response.headers)
+        raise errors.read(status, data[:_ERROR_LIMIT], response.headers)
 
     def _wait(self, refused: RefusedError, attempt: int, deadline: float) -> float | None:
         """How many seconds to wait before asking again; None for not at all."""
@@ -355,7 +356,7 @@ class OpenAIModel(Closing):
         self, refused: RefusedError, request: Request, attempts: int, deadline: float
     ) -> RemoteError:
         """A refusal in our words: what, where, and what to do about it."""
-        what, hint = refusals.explained(refused, request.model)
+        what, hint = errors.explained(refused, request.model)
         if refused.status == HTTPStatus.NOT_FOUND and (known := self._known_models(deadline)):
             near = difflib.get_close_matches(request.model, known, 5, 0) or known[:5]
             hint = f"{len(known)} are known there, such as {', '.join(near)}"
@@ -370,7 +371,7 @@ class OpenAIModel(Closing):
         end = min(self._clock() + self._patience.connect, deadline)
         try:
             with self._sent("/models", end) as got:
-                value = answers.parse(b"".join(self._pieces(got)))
+                value = responses.parse(b"".join(self._pieces(got)))
         except (RemoteError, RefusedError, OverError):
             return []
         rows = value.get("data")

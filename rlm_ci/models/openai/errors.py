@@ -7,8 +7,8 @@ import time
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
-from rlm_ci.models import answers
-from rlm_ci.texts import printable
+from rlm_ci.models.openai import responses
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> RefusedError:
         str(error.get(key) or "") if isinstance(error, dict) else ""
         for key in ("code", "type", "param")
     )
-    message = answers.message_of(value)
+    message = responses.message_of(value)
     if value is None and not data.lstrip().startswith(b"<"):
         message = data.decode("utf-8", "replace").strip()
     spent = {code, kind} & _NO_MONEY

@@ -10,7 +10,7 @@ import json
 
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import Completion, SpentError, Usage
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 
-from rlm_ci import installation
 from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.system import installation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci import errors
 from rlm_ci.errors import LimitError, RlmCiError
-from rlm_ci.texts import encodable, printable
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ import os
 from contextlib import contextmanager
 from decimal import Decimal
 
-from rlm_ci import files
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.models import Completion, failures, shapes
-from rlm_ci.models.ledger import Charge, Spent
-from rlm_ci.runs.journal import replay
-from rlm_ci.texts import printable
+from rlm_ci.models import Completion
+from rlm_ci.models.budget import Charge, Spent
+from rlm_ci.models.record import errors, fact_schemas
+from rlm_ci.runs.journal.journal import replay
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Facts:
         if span is None:
             return None
         with self.shaping(identity[0]):
-            return failures.from_dict(self._load(span)["error"])
+            return errors.from_dict(self._load(span)["error"])
 
     @contextmanager
     def shaping(self, place: str) -> Iterator[None]:
@@ -142,14 +143,14 @@ class Facts:
             if kind == "intent":
                 self._open[identity] = self._open.get(identity, 0) + 1
             elif kind == "failed":
-                shapes.require("failed", record["error"])
+                fact_schemas.require("failed", record["error"])
                 self._open.pop(identity, None)
                 self._failed[identity] = span
                 if record["charge"] is not None:
-                    shapes.require("charge", record["charge"])
+                    fact_schemas.require("charge", record["charge"])
                     self.charge(Charge.from_dict(record["charge"]))
             elif kind == "fact" and isinstance(record["value"], dict):
-                shapes.require(record["kind"], record["value"])
+                fact_schemas.require(record["kind"], record["value"])
                 self._open.pop(identity, None)
                 self._failed.pop(identity, None)
                 self._spans.setdefault(identity, span)

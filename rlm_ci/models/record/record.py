@@ -14,10 +14,11 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError, StorageError
-from rlm_ci.models import Completion, SpentError, failures, turns
-from rlm_ci.models.facts import COMPLETION, VERSION, Facts
-from rlm_ci.runs.journal import Journal
-from rlm_ci.texts import encodable, printable
+from rlm_ci.models import Completion, SpentError, concurrency
+from rlm_ci.models.record import errors
+from rlm_ci.models.record.index import COMPLETION, VERSION, Facts
+from rlm_ci.runs.journal.journal import Journal
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Model, Request
-    from rlm_ci.models.facts import Identity
-    from rlm_ci.models.ledger import Charge, Ledger, Spent
+    from rlm_ci.models.budget import Charge, Ledger, Spent
+    from rlm_ci.models.record.index import Identity
 
     Shaped = TypeVar("Shaped")
     #: Makes a fact; it calls what it is given when it begins in earnest.
@@ -181,7 +182,7 @@ class Record(Closing):
         tries = _TRIES
         while True:
             tries -= 1
-            turns.take()  # before anything is held that another might wait for in its own
+            concurrency.take()  # before anything is held that another might wait for in its own
             try:
                 value = self._fact(COMPLETION, identity, produce)
                 with self._facts.shaping(place):
@@ -255,7 +256,7 @@ class Record(Closing):
             failed = {
                 **intent,
                 "type": "failed",
-                "error": failures.to_dict(cause, self._redact),
+                "error": errors.to_dict(cause, self._redact),
                 "charge": None if charge is None else charge.to_dict(),
             }
             journal.append(failed, durable=charge is not None)
@@ -264,7 +265,7 @@ class Record(Closing):
                     self._facts.charge(charge)
             raise
         if kind == COMPLETION:
-            turns.give()
+            concurrency.give()
             with self._lock:
                 self.calls += 1
         kept: dict[str, Any] = _told(dict(value), self._redact)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import files, installation
-from rlm_ci.cli import failure, scope
-from rlm_ci.cli.addressing import address
-from rlm_ci.cli.gateway import Gateway, provider_of
-from rlm_ci.cli.terms import Agreed, Done
+from rlm_ci.cli import failure
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.findings import NOT_RUN, Part, Report, Severity, Usage
 from rlm_ci.models import Request
-from rlm_ci.recursion import journals, overview
-from rlm_ci.recursion.journals import Journals
+from rlm_ci.models.gateway import Gateway, provider_of
+from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository.scheduler_choice import address
+from rlm_ci.pipelines.repository.terms import Agreed, Done
+from rlm_ci.recursion.journal import journal, run_json
+from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.solver import RLM, Budget, Constraints
-from rlm_ci.recursion.tree import Shape
+from rlm_ci.recursion.split.tree import Shape
+from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity, Usage
 from rlm_ci.runs.clock import Clock
-from rlm_ci.texts import count
+from rlm_ci.system import files, installation
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from typing import Any
 
-    from rlm_ci.cli.scope import Scope
-    from rlm_ci.cli.solving import Solving
-    from rlm_ci.cli.terms import Plan
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Completion, Message
-    from rlm_ci.models.recorded import Record
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.repository.job import Solving
+    from rlm_ci.pipelines.repository.scope import Scope
+    from rlm_ci.pipelines.repository.terms import Plan
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Ask
     from rlm_ci.runs.run import Run
@@ -76,10 +77,10 @@ class Attempt:
             done = Done(run, agreed, corpus, None, self._usage(), _refuse)
             return done.report(work.without(part, done), level)
         plan = work.plan(run, self._record, agreed, corpus)
-        folder = os.path.dirname(run.path_of("rlm", overview.NAME))
+        folder = os.path.dirname(run.path_of("rlm", run_json.NAME))
         result = self._result(agreed, plan, folder) if plan.corpus.files else None
         if result is not None:
-            self.goes_on = any(_word(why) in journals.AGAIN for _, why in result.uncovered)
+            self.goes_on = any(_word(why) in journal.AGAIN for _, why in result.uncovered)
         self._step("writing the results")
         outputs: list[tuple[str, str]] = []
 
@@ -92,7 +93,7 @@ class Attempt:
             return path
 
         report = work.conclude(Done(run, agreed, corpus, result, self._usage(), write))
-        overview.index(folder, outputs)
+        run_json.index(folder, outputs)
         return report
 
     def _result(self, agreed: Agreed, plan: Plan, folder: str) -> NodeResult:
@@ -189,7 +190,7 @@ class Attempt:
         if place is None or self._all.replay:
             return None
         try:
-            from rlm_ci.recursion.cluster import Cluster
+            from rlm_ci.recursion.dask_pool import Cluster
         except ModuleNotFoundError as error:
             raise UnavailableError(
                 f"a cluster needs the library {error.name}, which is not installed",

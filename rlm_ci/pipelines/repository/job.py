@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from rlm_ci import files, process, publishing
-from rlm_ci.cli import output, scope, warn
-from rlm_ci.cli.addressing import address
-from rlm_ci.cli.exploring import Attempt
-from rlm_ci.cli.gateway import earlier
-from rlm_ci.cli.work import without_runs
-from rlm_ci.models.recorded import FILE, Record
-from rlm_ci.publishing import neutral
-from rlm_ci.redaction import Redactor
+from rlm_ci.cli import warn
+from rlm_ci.console import output
+from rlm_ci.models.gateway import earlier
+from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.pipelines.repository import scope
+from rlm_ci.pipelines.repository.attempt import Attempt
+from rlm_ci.pipelines.repository.scheduler_choice import address
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED
+from rlm_ci.solve.pipeline import without_runs
+from rlm_ci.system import files, process
+from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, TypeVar
 
-    from rlm_ci.cli.progress import Progress
-    from rlm_ci.cli.running import Runs
-    from rlm_ci.cli.scope import Scope
-    from rlm_ci.cli.terms import Agreed, Done, Plan
-    from rlm_ci.findings import Part, Report
-    from rlm_ci.git import Repository
-    from rlm_ci.publishing import Options
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.console.progress import Progress
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.pipelines.repository.scope import Scope
+    from rlm_ci.pipelines.repository.terms import Agreed, Done, Plan
+    from rlm_ci.pipelines.stored_runs import Runs
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.report.findings import Part, Report
+    from rlm_ci.report.render import Options
     from rlm_ci.runs.run import Run
-    from rlm_ci.settings import Settings
 
     Kind = TypeVar("Kind", bound="Solving")
 
@@ -133,18 +136,19 @@ class Solving(ABC):
 def _rendered(report: Report, renderer: str, options: Options) -> Iterable[bytes]:
     """A report as a file; as JSON it is as large as all that a wiki cites."""
     if renderer == "json":
-        return (piece.encode("ascii") for piece in neutral.record_pieces(report.outline()))
-    return [publishing.render(report, renderer, options).encode("utf-8", "backslashreplace")]
+        return (piece.encode("ascii") for piece in neutralise.record_pieces(report.outline()))
+    return [render.render(report, renderer, options).encode("utf-8", "backslashreplace")]
 
 
 def _prepare(settings: Settings, repository: Repository) -> None:
     """Apply the configuration that a run here obeys. Raises ConfigError."""
-    from rlm_ci.cli import configuration, pipelines
+    from rlm_ci.judge import config_file
+    from rlm_ci.pipelines import load
 
     process.harden()
     scope.require_tree(repository)
-    for change in pipelines.changes_of(settings, repository):
-        for doubt in configuration.apply(settings, change):
+    for change in load.changes_of(settings, repository):
+        for doubt in config_file.apply(settings, change):
             warn(doubt)
     address(settings)
 

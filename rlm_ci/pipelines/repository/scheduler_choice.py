@@ -8,7 +8,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.settings import Settings
+    from rlm_ci.config.settings import Settings
 
 
 class Address(Value):

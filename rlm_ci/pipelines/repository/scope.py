@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci import changes, complaints
-from rlm_ci.cli import pipelines, privileged
-from rlm_ci.cli.judging import repository_name
+from rlm_ci.change import change_set, privileged_events
 from rlm_ci.errors import ConfigError, UsageError
-from rlm_ci.findings import INCOMPLETE, Subject
-from rlm_ci.recursion import corpus as corpora
-from rlm_ci.recursion.corpus import Rules
-from rlm_ci.texts import printable
+from rlm_ci.git import errors
+from rlm_ci.judge.judge import repository_name
+from rlm_ci.pipelines import load
+from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.recursion.corpus.corpus import Rules
+from rlm_ci.report.findings import INCOMPLETE, Subject
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Part
-    from rlm_ci.git import Repository
-    from rlm_ci.recursion.corpus import Corpus
-    from rlm_ci.settings import Settings
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.report.findings import Part
 
 
 class Scope(Value):
@@ -80,7 +81,7 @@ def select(settings: Settings, repository: Repository) -> Scope:
             where="--worktree",
             hint=f"leave one of {flag} and --worktree out",
         )
-    found = pipelines.changes_of(settings, repository)
+    found = load.changes_of(settings, repository)
     about = {
         **looks(settings),
         "under": inside(settings, repository),
@@ -89,7 +90,7 @@ def select(settings: Settings, repository: Repository) -> Scope:
     }
     head = repository.head_commit() if repository.git_dir else None
     if wanted and not base:  # the whole of that commit
-        head = changes.require(repository, wanted, "head", settings.sources["head"])
+        head = change_set.require(repository, wanted, "head", settings.sources["head"])
     if base:
         change = found[0]
         return Scope(
@@ -138,15 +139,15 @@ def corpus(here: Scope, repository: Repository, own: Sequence[str]) -> Corpus:
 
 def require_tree(repository: Repository) -> None:
     """Raise ConfigError in a bare repository: it has nothing to look at, nor a place for runs."""
-    if repository.git_dir is None and complaints.is_bare(repository.root):
-        raise complaints.no_repository(repository.root)
+    if repository.git_dir is None and errors.is_bare(repository.root):
+        raise errors.no_repository(repository.root)
 
 
-def change_of(here: Scope, repository: Repository) -> changes.ChangeSet | None:
+def change_of(here: Scope, repository: Repository) -> change_set.ChangeSet | None:
     """The change that is reviewed, if it is one."""
     if here.base is None:
         return None
-    return changes.ChangeSet(
+    return change_set.ChangeSet(
         repository, "range", base=here.base, head=here.head, merge_base=here.merge_base
     )
 
@@ -172,14 +173,14 @@ def _is_under(path: str, under: str) -> bool:
 
 
 def from_outside(
-    settings: Settings, found: Sequence[changes.ChangeSet], *, is_asked: bool = False
+    settings: Settings, found: Sequence[change_set.ChangeSet], *, is_asked: bool = False
 ) -> str:
     """Why no model may read what is judged here.
 
     ``is_asked`` by a person who may write: then it is no matter what has started this job.
     """
     github = settings.github
-    event = privileged.event_of(github.event_name) if github.actions else None
+    event = privileged_events.event_of(github.event_name) if github.actions else None
     if event and not is_asked:
         return f"{event} can be started by a stranger, with this job's secrets"
     if any(change.pull_request and change.pull_request.from_fork for change in found):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlm_ci.cli.scope import Scope
-from rlm_ci.findings import Coverage, Evidence, Report
+from rlm_ci.pipelines.repository.scope import Scope
+from rlm_ci.report.findings import Coverage, Evidence, Report
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Part, Severity, Usage
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.recursion.objective import Objective
+    from rlm_ci.report.findings import Part, Severity, Usage
     from rlm_ci.runs.run import Run
 
 

@@ -6,17 +6,17 @@ import os
 from itertools import groupby
 
 from rlm_ci.errors import RlmCiError
-from rlm_ci.models.recorded import FILE, Record
-from rlm_ci.publishing import neutral
+from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.runs import request
 from rlm_ci.runs.request import Request
-from rlm_ci.texts import count, printable
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.recursion.progress import Progress, Watch
+    from rlm_ci.recursion.journal.progress import Progress, Watch
 
 _RUN = ("rlm", "run.json")
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
@@ -41,7 +41,7 @@ class Look:
         if self._watch is None:
             if not os.path.lexists(os.path.join(self._folder, *_RUN)):
                 return None
-            from rlm_ci.recursion.progress import Watch
+            from rlm_ci.recursion.journal.progress import Watch
 
             self._watch = Watch(os.path.join(self._folder, _RUN[0]))
         try:
@@ -84,7 +84,8 @@ class Look:
         for message, number in found.errors:
             facts.append(("error", f"{number:,} × {message}"))
         return [
-            (name, neutral.clip(neutral.one_line(printable(text)), _WIDE)) for name, text in facts
+            (name, neutralise.clip(neutralise.one_line(printable(text)), _WIDE))
+            for name, text in facts
         ]
 
     def _spent(self) -> dict[str, Any]:

@@ -12,22 +12,22 @@ import stat
 from functools import partial
 from hashlib import sha256
 
-from rlm_ci import files as opened
-from rlm_ci import tracked
+from rlm_ci.context.own_files import Own
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.git import Repository
-from rlm_ci.objects import parse_closed, parse_tree
-from rlm_ci.recursion import eligibility as why
-from rlm_ci.recursion.context.own import Own
-from rlm_ci.recursion.worktree import LITTER
-from rlm_ci.texts import printable
+from rlm_ci.git import tracked
+from rlm_ci.git.objects import parse_closed, parse_tree
+from rlm_ci.git.repository import Repository
+from rlm_ci.recursion.corpus import eligibility as why
+from rlm_ci.system import files as opened
+from rlm_ci.system.safe_tree import LITTER
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
 
     Read = Callable[[Sequence["File"]], list[bytes]]
     Omitted = dict[str, str]

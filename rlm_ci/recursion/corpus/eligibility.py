@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 
-from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.globs import LOCK_FILES, matcher
+from rlm_ci.system import files
+from rlm_ci.text.globs import LOCK_FILES, matcher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.git import Repository
-    from rlm_ci.recursion.corpus import Rules
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.recursion.corpus.corpus import Rules
 
 #: The words that a reason begins with.
 LINK = "link"

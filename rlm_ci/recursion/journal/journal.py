@@ -16,10 +16,17 @@ import time
 from array import array
 from itertools import accumulate
 
-from rlm_ci import files, process
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.recursion import coverage, earlier, gathering, hiding, lines, recovery
+from rlm_ci.recursion import coverage
+from rlm_ci.recursion.journal import (
+    inherited_results,
+    previous_sessions,
+    record_lines,
+    recovery,
+    redact_results,
+)
 from rlm_ci.recursion.nodes import CANCELLED, NodeResult, Traced
+from rlm_ci.system import files, process
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
@@ -27,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final, Self
 
-    from rlm_ci.recursion.earlier import Earlier
-    from rlm_ci.recursion.lines import Error, Halves
-    from rlm_ci.recursion.tree import Part
-    from rlm_ci.redaction import Redactor
+    from rlm_ci.recursion.journal.previous_sessions import Earlier
+    from rlm_ci.recursion.journal.record_lines import Error, Halves
+    from rlm_ci.recursion.split.tree import Part
+    from rlm_ci.redaction.redactor import Redactor
 
 #: Not every system tells a file's data from what is known of it.
 _sync_data: Final = getattr(os, "fdatasync", os.fsync)
@@ -83,14 +90,14 @@ class Journals(Closing):
         self._known: dict[int, tuple[str, tuple[Traced, ...]]] = {}
         #: What those results have besides that may be passed on; and, of those of this process
         #: that refer to the results of children, the numbers of these.
-        self._given: dict[int, gathering.Given] = {}
+        self._given: dict[int, inherited_results.Given] = {}
         self._below: dict[int, array[int]] = {}
         #: Where each result begins, and the end of the last; those of this process behind it.
         self._starts = array("q", (*before.starts, found.ends[0]))
         before.starts = array("q")
         self._failure: OSError | None = None
         self._redactor: Redactor | None = None
-        self._named = lines.named("", "")
+        self._named = record_lines.named("", "")
         self._due = time.monotonic() + _PAUSE
         #: An event that others may join, and its nodes.
         self._event = ""
@@ -104,10 +111,10 @@ class Journals(Closing):
         StorageError.
         """
         files.make_folder(folder, 0o700)
-        before, found = earlier.read(folder)
+        before, found = previous_sessions.read(folder)
         if found.cut:  # among what was read are records that are gone now
             cut = found.cut
-            before, found = earlier.read(folder)
+            before, found = previous_sessions.read(folder)
             found = found.replace(cut=cut)
         before.settle(folder)
         journals = cls(folder, found, before, sync=sync)
@@ -133,7 +140,7 @@ class Journals(Closing):
 
         Raises DamagedError, StorageError.
         """
-        before, found = earlier.read(folder)
+        before, found = previous_sessions.read(folder)
         journals = cls(folder, found, before, sync=False)
         path = os.path.join(folder, recovery.RESULTS)
         try:
@@ -150,7 +157,7 @@ class Journals(Closing):
 
     def is_ended(self, identifier: str) -> bool:
         """Whether it was written down that this node has come to its end."""
-        return bool(self._before.states.get(identifier, 0) & earlier.ENDED)
+        return bool(self._before.states.get(identifier, 0) & previous_sessions.ENDED)
 
     def is_known(self, identifier: str) -> bool:
         return identifier in self._before.states
@@ -159,20 +166,22 @@ class Journals(Closing):
         """What was decided of a node by an earlier process: kind, reason, confidence."""
         state = self._before.states.get(identifier, 0)
         return (
-            self._before.decisions[state // earlier.DECIDED - 1]
-            if state >= earlier.DECIDED
+            self._before.decisions[state // previous_sessions.DECIDED - 1]
+            if state >= previous_sessions.DECIDED
             else None
         )
 
     def counts(self) -> tuple[int, int, int, int]:
         """From before: nodes, those that were completed, those that failed, the largest depth."""
         states = self._before.states
-        ended = sum(1 for state in states.values() if state & earlier.ENDED)
+        ended = sum(1 for state in states.values() if state & previous_sessions.ENDED)
         return len(states), ended, 0, self._before.deepest
 
     def active(self) -> list[str]:
         """The nodes of earlier processes that have not come to their end."""
-        return [one for one, state in self._before.states.items() if not state & earlier.ENDED]
+        return [
+            one for one, state in self._before.states.items() if not state & previous_sessions.ENDED
+        ]
 
     def cancel(self, identifiers: Sequence[str]) -> None:
         """Write down that these are given up, and the run with them."""
@@ -184,10 +193,10 @@ class Journals(Closing):
 
     def of(self, run_id: str, objective: str) -> None:
         """Say of which run the nodes are that follow, and what is asked of them."""
-        self._named = lines.named(run_id, objective)
+        self._named = record_lines.named(run_id, objective)
 
     def queued(self, identifier: str, parent: str | None, depth: int, part: Part) -> None:
-        self._waiting[1].append(lines.queued(identifier, parent, depth, part, self._named))
+        self._waiting[1].append(record_lines.queued(identifier, parent, depth, part, self._named))
 
     def running(
         self,
@@ -196,13 +205,13 @@ class Journals(Closing):
         children: Sequence[str] = (),
         attempt: int = 1,
     ) -> None:
-        self._waiting[1].append(lines.running(identifier, decision, children, attempt))
+        self._waiting[1].append(record_lines.running(identifier, decision, children, attempt))
 
     def ended(self, identifier: str, status: str, errors: Sequence[Error] = ()) -> None:
-        halves = lines.ended(identifier, status, errors)
+        halves = record_lines.ended(identifier, status, errors)
         if errors and self._redactor is not None:
             told = [(code, self._redactor.text(text), again) for code, text, again in errors]
-            halves = lines.ended(identifier, status, told)
+            halves = record_lines.ended(identifier, status, told)
         self._waiting[1].append(halves)
 
     def event(self, name: str, identifiers: Sequence[str] = ()) -> None:
@@ -218,7 +227,7 @@ class Journals(Closing):
     def _tell(self) -> None:
         if self._event:
             at = int(time.time() * 1000)
-            self._waiting[2].append(lines.event(self._event, self._nodes, at))
+            self._waiting[2].append(record_lines.event(self._event, self._nodes, at))
             self._event, self._nodes = "", []
 
     def result(self, result: NodeResult, children: Sequence[int] = ()) -> int:
@@ -228,15 +237,17 @@ class Journals(Closing):
         TypeError or ValueError for one that is no JSON.
         """
         waiting = self._waiting[0]
-        is_plain = lines.is_plain(result)
+        is_plain = record_lines.is_plain(result)
         known = [self._known[one] for one in children if one in self._known]
         findings = [one for _, some in known for one in some]
         places = {id(one): place for place, one in enumerate(findings)} if result.findings else {}
         halves, refers = (
-            (lines.plain(result), False) if is_plain else self._halves(result, children, places)
+            (record_lines.plain(result), False)
+            if is_plain
+            else self._halves(result, children, places)
         )
         if self._redactor is not None and self._is_telling(halves):
-            result = hiding.without_secrets(result, self._redactor)
+            result = redact_results.without_secrets(result, self._redactor)
             halves, refers = self._halves(result, children, places)
             is_plain = False
         waiting.append(halves)
@@ -259,12 +270,12 @@ class Journals(Closing):
     ) -> tuple[Halves, bool]:
         """A result as it is written, and whether it refers to those of its children."""
         given = [self._given[one] for one in children if one in self._given]
-        own, gathered = gathering.own(result, given) if given else (result, ())
+        own, gathered = inherited_results.own(result, given) if given else (result, ())
         of = [
             self._known[one][0] if one in self._known else self._given[one].node_id
             for one in self._meant(children)
         ]
-        return lines.result(own, of, places, gathered), bool(places or gathered)
+        return record_lines.result(own, of, places, gathered), bool(places or gathered)
 
     def _meant(self, children: Sequence[int]) -> list[int]:
         """Those of the results that have something to refer to."""
@@ -283,7 +294,7 @@ class Journals(Closing):
         for number, one in zip(numbers, found, strict=True):
             if one.findings:
                 self._known[number] = one.node_id, one.findings
-            given = gathering.Given(one) if one.data or one.uncovered else None
+            given = inherited_results.Given(one) if one.data or one.uncovered else None
             if given:
                 self._given[number] = given
         return found
@@ -308,7 +319,9 @@ class Journals(Closing):
                     found[place] = NodeResult.from_dict(told, some)
                     if data and told.get("gathered"):
                         below = self._read(self._children(number, told), findings=False)
-                        found[place] = gathering.whole(found[place], told["gathered"], below)
+                        found[place] = inherited_results.whole(
+                            found[place], told["gathered"], below
+                        )
             return found
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
             raise DamagedError(
@@ -352,13 +365,13 @@ class Journals(Closing):
     def _body(self, number: int) -> bytes:
         written = len(self._starts) - 1
         if number >= written:
-            return lines.text_of(self._waiting[0][number - written]).encode("ascii")
+            return record_lines.text_of(self._waiting[0][number - written]).encode("ascii")
         start = self._starts[number]
         try:
             line = os.pread(self._descriptors[0], self._starts[number + 1] - start, start)
         except OSError as error:
             raise files.storage_error(error, self.folder) from None
-        return lines.body_of(line)
+        return record_lines.body_of(line)
 
     # ── the disk ──
 
@@ -398,7 +411,7 @@ class Journals(Closing):
         self._due = now + max(_PAUSE, (now - begun) * _RATIO)
 
     def _write(self, place: int, halves: list[Halves]) -> None:
-        data, lengths = lines.written(halves, self.seq + 1)
+        data, lengths = record_lines.written(halves, self.seq + 1)
         descriptor = self._descriptors[place]
         view = memoryview(data)
         while view:

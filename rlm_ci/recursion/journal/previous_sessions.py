@@ -7,7 +7,8 @@ from array import array
 from itertools import compress, count
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.recursion import coverage, recovery, skimming
+from rlm_ci.recursion import coverage
+from rlm_ci.recursion.journal import quick_read, recovery
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, PARTIAL
 
 TYPE_CHECKING = False
@@ -84,7 +85,7 @@ class Earlier:
 
     def skim_results(self, lines: bytes, bodies: list[bytes]) -> bool:
         """As ``results``, where all of them are whole."""
-        found = skimming.results(lines, bodies)
+        found = quick_read.results(lines, bodies)
         if found is None:
             return False
         first = self._count
@@ -100,7 +101,7 @@ class Earlier:
 
     def skim_nodes(self, lines: bytes, bodies: list[bytes]) -> bool:
         """As ``nodes``, where nothing went wrong with any."""
-        found = skimming.nodes(lines, bodies)
+        found = quick_read.nodes(lines, bodies)
         if found is None:
             return False
         identifiers, heads = found
@@ -116,7 +117,7 @@ class Earlier:
         running = frozenset(head for head, state in meant.items() if state == _RUNNING)
         begun = compress(count(), map(running.__contains__, heads))
         for at in [at for at in begun if states[identifiers[at]] == _RUNNING]:
-            told = skimming.decided(bodies[at])
+            told = quick_read.decided(bodies[at])
             if told is None:
                 return False
             states[identifiers[at]] = KNOWN | self._decision(*told)
@@ -124,12 +125,12 @@ class Earlier:
 
     def _meant(self, head: bytes) -> int | None:
         """The state of a node by what a record of it begins with; None: there is no telling."""
-        if head == skimming.ENDED:
+        if head == quick_read.ENDED:
             return KNOWN | ENDED
-        if head.startswith(skimming.RUNNING):
+        if head.startswith(quick_read.RUNNING):
             return _RUNNING
-        depth, comma, _ = head[len(skimming.QUEUED) :].partition(b",")
-        if not head.startswith(skimming.QUEUED) or not comma:
+        depth, comma, _ = head[len(quick_read.QUEUED) :].partition(b",")
+        if not head.startswith(quick_read.QUEUED) or not comma:
             return None
         self.deepest = max(self.deepest, int(depth))
         return KNOWN
@@ -181,7 +182,7 @@ def read(folder: str) -> tuple[Earlier, recovery.Found]:
         recovery.Scan(os.path.join(folder, recovery.NODES)),
         recovery.Scan(os.path.join(folder, recovery.QUEUE)),
     )
-    results.read(before.results, before.skim_results, skimming.whole)
+    results.read(before.results, before.skim_results, quick_read.whole)
     nodes.read(before.nodes, before.skim_nodes)
     queue.read(None, lambda *_: True)
     before.starts = results.starts

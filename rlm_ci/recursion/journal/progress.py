@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from rlm_ci.recursion import overview, recovery
+from rlm_ci.recursion.journal import recovery, run_json
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_GROUP, SPLIT, scope_of
-from rlm_ci.texts import count
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ class Watch:
         self._current = ""
 
     def look(self) -> Progress | None:
-        head = overview.read(self._folder)
+        head = run_json.read(self._folder)
         if head is None:
             return None
         scan = recovery.Scan(os.path.join(self._folder, recovery.NODES), self._offset, self._last)

@@ -15,7 +15,7 @@ from struct import Struct
 from zlib import crc32
 
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
-from rlm_ci.texts import encodable
+from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from rlm_ci.recursion.nodes import Traced
-    from rlm_ci.recursion.tree import Part
+    from rlm_ci.recursion.split.tree import Part
 
     Halves = tuple[str, str]
     Named = tuple[str, str]

@@ -15,10 +15,10 @@ from itertools import accumulate, islice, repeat
 from operator import add, lt
 from zlib import crc32
 
-from rlm_ci import files
 from rlm_ci.errors import DamagedError
-from rlm_ci.recursion import skimming
-from rlm_ci.runs import records
+from rlm_ci.recursion.journal import quick_read
+from rlm_ci.runs.journal import record_format
+from rlm_ci.system import files
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ class Scan:
         self,
         take: Take | None = None,
         skim: Skim | None = None,
-        numbers: Callable[[bytes], list[int]] = skimming.numbers,
+        numbers: Callable[[bytes], list[int]] = quick_read.numbers,
     ) -> None:
         """Hand over all records, some at a time.
 
@@ -104,14 +104,14 @@ class Scan:
         skim: Skim | None,
         numbers: Callable[[bytes], list[int]],
     ) -> None:
-        bodies = records.bodies(lines) if skim is not None else None
+        bodies = record_format.bodies(lines) if skim is not None else None
         if skim is not None and bodies is not None:
             some = numbers(lines)
             if len(some) == len(bodies) and self._rises(some) and skim(lines, bodies):
                 self._add(some, map(len, bodies), _FRAME)
                 self.offset += len(lines)
                 return
-        found = records.from_any_lines(lines)
+        found = record_format.from_any_lines(lines)
         some = [record["seq"] for record in found] if found else []
         if found is None or not self._rises(some):
             found = self._one_by_one(lines)
@@ -138,8 +138,8 @@ class Scan:
         last, offset = self._last, self.offset
         for line in lines.split(b"\n")[:-1]:
             try:
-                record = records.from_line(line, None)
-            except records.FlawError as flaw:
+                record = record_format.from_line(line, None)
+            except record_format.FlawError as flaw:
                 self._refuse(len(self.numbers) + len(found) + 1, offset, str(flaw))
             if record["seq"] <= last:
                 self._refuse(

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.recursion.nodes import NodeResult, Traced
-    from rlm_ci.redaction import Redactor
+    from rlm_ci.redaction.redactor import Redactor
 
 
 def without_secrets(result: NodeResult, redactor: Redactor) -> NodeResult:

@@ -10,19 +10,19 @@ import json
 import os
 import time
 
-from rlm_ci import files
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.recursion import journals
+from rlm_ci.recursion.journal import journal
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, RUNNING
 from rlm_ci.runs.manifest import timestamp
-from rlm_ci.texts import encodable, printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Final, Self
 
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Objective
     from rlm_ci.recursion.solver import Budget, Constraints
@@ -84,7 +84,7 @@ class Overview:
         self._deepest: int = progress["max_depth_seen"]
 
     @classmethod
-    def begin(cls, store: journals.Journals, head: Mapping[str, Any], name: str) -> Self:
+    def begin(cls, store: journal.Journals, head: Mapping[str, Any], name: str) -> Self:
         """Write that it begins, or goes on. Raises ConfigError where it was another run."""
         before = read(store.folder)
         # As JSON gives it back: a list where there was a tuple.
@@ -120,7 +120,7 @@ class Overview:
         }
         overview = cls(store.folder, record)
         if store.resumed:
-            store.event(journals.RUN_RESUMED)
+            store.event(journal.RUN_RESUMED)
         overview.write(store.seq)
         return overview
 
@@ -196,7 +196,7 @@ def cancel(folder: str) -> int:
     record = read(folder)
     if record is None:
         return 0
-    with journals.Journals.open(folder) as store:
+    with journal.Journals.open(folder) as store:
         active = store.active()
         store.cancel(active)
         seq = store.seq

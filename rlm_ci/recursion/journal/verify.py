@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from rlm_ci import resources
 from rlm_ci.errors import RlmCiError
-from rlm_ci.recursion import gathering, overview, recovery
+from rlm_ci.recursion.journal import inherited_results, recovery, run_json
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_SLICE, LEAF, SPLIT, scope_of
-from rlm_ci.texts import printable
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ def verify(folder: str) -> list[str]:
     """
     checked = _Checked()
     try:
-        head = overview.read(folder)
+        head = run_json.read(folder)
     except RlmCiError as error:
         return [printable(str(error))]
     if head is None:
-        return [f"{overview.NAME} is missing"]
-    checked.add(overview.NAME, resources.misfit(head, "run.schema.json"))
+        return [f"{run_json.NAME} is missing"]
+    checked.add(run_json.NAME, loader.misfit(head, "run.schema.json"))
     takes = (checked.results, checked.nodes, checked.queue)
     scans = [recovery.Scan(os.path.join(folder, name)) for name in recovery.NAMES]
     for scan, take in zip(scans, takes, strict=True):
@@ -57,7 +57,7 @@ def verify(folder: str) -> list[str]:
 
 
 def _held(checked: _Checked, name: str, take: Take) -> Callable[..., None]:
-    told = resources.misfits(_SCHEMAS[name])
+    told = loader.misfits(_SCHEMAS[name])
 
     def taken(found: list[dict[str, Any]]) -> None:
         for record in found:
@@ -111,7 +111,7 @@ class _Checked:
                 self.add(where, f"its children have {known} findings, and no number {traced}")
         self._findings[identifier] = len(findings)
         for name in record.get("gathered", ()):
-            if not gathering.has(record, name):
+            if not inherited_results.has(record, name):
                 where = f"{recovery.RESULTS}: record {record['seq']}"
                 self.add(where, f"it has no list {name}")
 

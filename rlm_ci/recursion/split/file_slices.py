@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.recursion.corpus.corpus import Corpus
 
     Slice = tuple[int, int, int]  # first line, last line, bytes
 
@@ -61,7 +61,7 @@ class Lines:
     def _opened(self, file: int) -> Sequence[int]:
         """The offset of each line of a file, and its length behind them."""
         if file != self._file:
-            from rlm_ci.recursion.syntax.borders import borders
+            from rlm_ci.source.cut_points import borders
 
             one = self._corpus.files[file]
             content = self._corpus.read((one,))[0]

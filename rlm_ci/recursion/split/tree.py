@@ -12,15 +12,15 @@ from hashlib import sha256
 from itertools import accumulate
 
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO, Node, Scope
-from rlm_ci.recursion.slices import Lines
-from rlm_ci.texts import encodable
+from rlm_ci.recursion.split.file_slices import Lines
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.recursion.corpus import Corpus, File
+    from rlm_ci.recursion.corpus.corpus import Corpus, File
 
     #: kind, path, first, last, line_start, line_end, size
     Part = tuple[str, str, int, int, int, int, int]

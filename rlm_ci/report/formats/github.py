@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import INCOMPLETE, NOT_RUN, Severity
-from rlm_ci.publishing import neutral, words
-from rlm_ci.texts import encodable
+from rlm_ci.report import wording
+from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Severity
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.findings import Finding, Report
-    from rlm_ci.publishing.options import Options
+    from rlm_ci.report.findings import Finding, Report
+    from rlm_ci.report.render_options import Options
 
 #: The runner shows no more of a level from one step.
 MOST = 10
@@ -24,9 +25,9 @@ def render(report: Report, _options: Options) -> str:
         if part.state is not None:  # one cause, one annotation, however many parts it stopped
             stopped.setdefault((part.state, part.summary), []).append(part.id)
     for (state, cause), parts in stopped.items():
-        title = f"{words.join(parts)} {_LABELS.get(state, state)}"
-        levels["error"].append(neutral.command("error", {"title": title}, _cut(cause)))
-    for finding in words.worst_first(report.findings):
+        title = f"{wording.join(parts)} {_LABELS.get(state, state)}"
+        levels["error"].append(neutralise.command("error", {"title": title}, _cut(cause)))
+    for finding in wording.worst_first(report.findings):
         if finding.suppression is not None:  # nobody shall stumble over it in the diff
             continue
         level = _level(finding)
@@ -36,10 +37,10 @@ def render(report: Report, _options: Options) -> str:
     room = {"error": MOST, "warning": MOST, "notice": MOST - 1 if crowded else MOST}
     left = {name: len(commands) - room[name] for name, commands in levels.items()}
     lines = [line for name, commands in levels.items() for line in commands[: room[name]]]
-    told = [words.count(number, name) for name, number in left.items() if number > 0]
+    told = [wording.count(number, name) for name, number in left.items() if number > 0]
     if told:
         text = f"{', '.join(told)} more: see the job summary or report.json"
-        lines.append(neutral.command("notice", {"title": "rlm-ci"}, text))
+        lines.append(neutralise.command("notice", {"title": "rlm-ci"}, text))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -60,9 +61,9 @@ def _annotation(level: str, finding: Finding) -> str:
     message = [_cut(finding.message)]
     if finding.hint:
         message.append(_cut(finding.hint))
-    title = neutral.clip(finding.rule, 120)
-    return neutral.command(level, {**properties, "title": title}, *message)
+    title = neutralise.clip(finding.rule, 120)
+    return neutralise.command(level, {**properties, "title": title}, *message)
 
 
 def _cut(text: str) -> str:
-    return neutral.clip(text, 1000)
+    return neutralise.clip(text, 1000)

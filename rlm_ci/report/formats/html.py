@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from rlm_ci import resources
-from rlm_ci.publishing import neutral, words
-from rlm_ci.publishing.view import PAGE, View
-from rlm_ci.texts import printable
+from rlm_ci.report import wording
+from rlm_ci.report.view import PAGE, View
+from rlm_ci.resources import loader
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.findings import Location, Report
-    from rlm_ci.publishing.options import Options
+    from rlm_ci.report.findings import Location, Report
+    from rlm_ci.report.render_options import Options
 
-_MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", words.OFF: "–",
-          words.UNSEEN: "–"}  # fmt: skip
+_MARKS = {"clean": "✓", "findings": "✗", "not_run": "!", "incomplete": "!", wording.OFF: "–",
+          wording.UNSEEN: "–"}  # fmt: skip
 
 
 class Html:
@@ -26,7 +27,7 @@ class Html:
     """
 
     def text(self, text: str) -> list[dict[str, Any]]:
-        pieces = neutral.segments(neutral.one_line(text))
+        pieces = neutralise.segments(neutralise.one_line(text))
         return [{"code": code, "text": piece} for code, piece in pieces]
 
     cell = text
@@ -50,8 +51,8 @@ class Html:
 
 def render(report: Report, options: Options) -> str:
     view = View(report, Html(), options.server_url)
-    page = resources.load_template("report.html.j2", overrides=options.templates, autoescape=True)
-    variables = {**view.build(PAGE), "marks": _MARKS, "parts_off": words.OFF}
+    page = loader.load_template("report.html.j2", overrides=options.templates, autoescape=True)
+    variables = {**view.build(PAGE), "marks": _MARKS, "parts_off": wording.OFF}
     # Written as entities, a browser sees the same and the log of a step no command.
     lines = page(variables).replace("##[", "##&#91;").split("\n")
     return "\n".join(

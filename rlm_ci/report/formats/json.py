@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rlm_ci.publishing import neutral
+from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.findings import Report
-    from rlm_ci.publishing.options import Options
+    from rlm_ci.report.findings import Report
+    from rlm_ci.report.render_options import Options
 
 
 def render(report: Report, _options: Options) -> str:
-    return neutral.record(report.outline())
+    return neutralise.record(report.outline())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rlm_ci.publishing import comment
-from rlm_ci.publishing.comment import Room
+from rlm_ci.report import markdown_report
+from rlm_ci.report.markdown_report import Room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.findings import Report
-    from rlm_ci.publishing.options import Options
+    from rlm_ci.report.findings import Report
+    from rlm_ci.report.render_options import Options
 
 #: GitHub refuses a comment of more than 65,536 characters, and does not say what one is: we
 #: count UTF-16 units, which are never fewer than code points.
@@ -20,4 +20,4 @@ _ROOM_IN_BYTES = Room(65_535, lambda text: len(text.encode()))
 
 def render(report: Report, options: Options) -> str:
     room = _ROOM_IN_BYTES if options.in_bytes else ROOM
-    return comment.render(report, options, "comment.md.j2", room)
+    return markdown_report.render(report, options, "comment.md.j2", room)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from itertools import repeat
 
 from rlm_ci import __version__
-from rlm_ci.findings import FINDINGS, Severity, fingerprints
-from rlm_ci.publishing import neutral, words
-from rlm_ci.publishing.links import Links, quote_path
-from rlm_ci.texts import encodable, printable
+from rlm_ci.report import wording
+from rlm_ci.report.findings import FINDINGS, Severity, fingerprints
+from rlm_ci.report.links import Links, quote_path
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.findings import Finding, Location, Report
-    from rlm_ci.publishing.options import Options
+    from rlm_ci.report.findings import Finding, Location, Report
+    from rlm_ci.report.render_options import Options
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -62,7 +63,7 @@ def render(report: Report, options: Options) -> str:
                 "mappedTo": {"uriBaseId": _TOP},
             }
         ]
-    return neutral.record({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, depth=4)
+    return neutralise.record({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, depth=4)
 
 
 def _level(severity: Severity) -> str:
@@ -123,7 +124,7 @@ def _location(place: Location | None) -> dict[str, Any]:
         }
     artifact = {"uri": quote_path(place.path), "uriBaseId": _TOP}
     if place.side == "old":  # lines of another version would mark the wrong ones of this
-        where = f"{words.spoken_lines(place) or 'the file'} before the change"
+        where = f"{wording.spoken_lines(place) or 'the file'} before the change"
         physical = {"artifactLocation": artifact, "region": {"startLine": 1}}
         return {"physicalLocation": physical, "message": {"text": where}}
     start = place.line_start or 1  # GitHub wants a line of a whole file too
@@ -140,20 +141,20 @@ def _invocation(report: Report, left: int, suppressed: int) -> dict[str, Any]:
     told = [
         {
             "level": "error",
-            "message": {"text": _message(words.result(part, report.fail_level))},
+            "message": {"text": _message(wording.result(part, report.fail_level))},
             "descriptor": {"id": printable(part.id)},
         }
         for part in report.parts
         if part.state is not None
     ]
     if left:
-        text = f"{words.count(left, 'result')} more than a run may hold; all are in report.json"
+        text = f"{wording.count(left, 'result')} more than a run may hold; all are in report.json"
         told.append({"level": "warning", "message": {"text": text}})
     if suppressed:
-        text = f"{words.count(suppressed, 'suppressed finding')} left out; all are in report.json"
+        text = f"{wording.count(suppressed, 'suppressed finding')} left out; all are in report.json"
         told.append({"level": "note", "message": {"text": text}})
     if report.verdict() not in ("clean", FINDINGS) and not told:
-        told.append({"level": "error", "message": {"text": words.headline(report)}})
+        told.append({"level": "error", "message": {"text": wording.headline(report)}})
     broken = any(item["level"] == "error" for item in told)
     return {
         "executionSuccessful": not broken,
@@ -164,9 +165,9 @@ def _invocation(report: Report, left: int, suppressed: int) -> dict[str, Any]:
 
 def _message(text: str) -> str:
     """Text that is not taken for a link, a placeholder or a mention by whoever shows it."""
-    shown = neutral.one_line(text)
+    shown = neutralise.one_line(text)
     if "](" in shown:
         shown = shown.replace("[", "\\[").replace("]", "\\]")
     if "{" in shown:
         shown = shown.replace("{", "{{").replace("}", "}}")
-    return neutral.clip(shown.replace("@", f"@{neutral.GAP}"), 5000) or "(no text)"
+    return neutralise.clip(shown.replace("@", f"@{neutralise.GAP}"), 5000) or "(no text)"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from rlm_ci.publishing import comment
-from rlm_ci.publishing.comment import Room
+from rlm_ci.report import markdown_report
+from rlm_ci.report.markdown_report import Room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.findings import Report
-    from rlm_ci.publishing.options import Options
+    from rlm_ci.report.findings import Report
+    from rlm_ci.report.render_options import Options
 
 #: A step whose summary passes 1 MiB loses all of it; others may have written there before.
 ROOM = Room(1_000_000, lambda text: len(text.encode()))
 
 
 def render(report: Report, options: Options) -> str:
-    return comment.render(report, options, "comment.md.j2", ROOM)
+    return markdown_report.render(report, options, "comment.md.j2", ROOM)

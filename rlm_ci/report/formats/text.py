@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import CLEAN, FINDINGS, Severity
-from rlm_ci.publishing import neutral, words
-from rlm_ci.texts import printable
+from rlm_ci.report import wording
+from rlm_ci.report.findings import CLEAN, FINDINGS, Severity
+from rlm_ci.text import neutralise
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.findings import Document, Finding, Location, Part, Report
-    from rlm_ci.publishing.options import Options
+    from rlm_ci.report.findings import Document, Finding, Location, Part, Report
+    from rlm_ci.report.render_options import Options
 
 _RED, _GREEN, _YELLOW, _BLUE, _DIM, _BOLD = "31", "32", "33", "34", "2", "1"
 _MARKS = {
     CLEAN: ("✓", _GREEN),
     FINDINGS: ("✗", _RED),
-    words.OFF: ("–", _DIM),
-    words.UNSEEN: ("–", _YELLOW),
+    wording.OFF: ("–", _DIM),
+    wording.UNSEEN: ("–", _YELLOW),
 }
 _UNJUDGED = ("!", _YELLOW)
 _SEVERITIES = {
@@ -33,7 +34,7 @@ _PLACES = 12
 
 def render(report: Report, options: Options) -> str:
     lines = list(_Sheet(report, options).lines())
-    return "".join(f"{neutral.log(line)}\n" for line in lines)
+    return "".join(f"{neutralise.log(line)}\n" for line in lines)
 
 
 class _Sheet:
@@ -54,7 +55,7 @@ class _Sheet:
                 yield from (printable(line) for line in part.block.rstrip("\n").split("\n"))
                 yield ""
                 continue
-            findings = words.worst_first(part.findings)
+            findings = wording.worst_first(part.findings)
             if quiet or not self._options.verbose:  # one line counts the others
                 findings = [one for one in findings if one.suppression is None]
             for finding, following in zip(findings, [*findings[1:], None]):  # noqa: B905
@@ -62,12 +63,12 @@ class _Sheet:
         names = max((_cells(printable(part.id)) for part in report.parts), default=0)
         above = ""
         for part in report.parts:
-            result = words.result(part, report.fail_level)
-            if ignored := words.ignored(part.metrics):
+            result = wording.result(part, report.fail_level)
+            if ignored := wording.ignored(part.metrics):
                 result = f"{result}; {ignored}"
             if not quiet or part.state is not None:
                 again = part.state is not None and result == above
-                told = f"{words.LABELS.get(part.state or '', '')}, as above" if again else result
+                told = f"{wording.LABELS.get(part.state or '', '')}, as above" if again else result
                 yield from self._part(part, names, told)
             above = result
         if self._options.verbose:
@@ -78,9 +79,9 @@ class _Sheet:
         if not quiet:
             yield ""
             yield from self._advice()
-            yield from self._wrap(words.remarks(self._report, beside_line=True), "  ")
+            yield from self._wrap(wording.remarks(self._report, beside_line=True), "  ")
         # Quiet is what is as it was meant to be: a result that is not applied is not.
-        if not quiet or words.tone(self._report) != self._report.verdict():
+        if not quiet or wording.tone(self._report) != self._report.verdict():
             yield self._verdict()
 
     def _document(self, document: Document) -> Iterator[str]:
@@ -94,12 +95,12 @@ class _Sheet:
             yield f"{self._ink('also' if number else 'from', _DIM)} {_position(place)}"
             yield from self._quote(place)
         if len(places) > most:
-            yield self._ink(f"and {words.count(len(places) - most, 'more place')}", _DIM)
+            yield self._ink(f"and {wording.count(len(places) - most, 'more place')}", _DIM)
         yield ""
 
     def _finding(self, finding: Finding, following: Finding | None) -> Iterator[str]:
         place = finding.evidence[0] if finding.evidence else None
-        where = _position(place) if place else words.whole(self._report)
+        where = _position(place) if place else wording.whole(self._report)
         label, colour = finding.severity.label, _SEVERITIES.get(finding.severity, _DIM)
         if finding.suppression is not None:
             label, colour = f"{label}, suppressed", _DIM
@@ -131,14 +132,14 @@ class _Sheet:
             yield self._ink(f"    {'':>{digits}} │ … {len(quoted) - most} more", _DIM)
 
     def _part(self, part: Part, names: int, result: str) -> Iterator[str]:
-        state = words.state(part, self._report.fail_level)
+        state = wording.state(part, self._report.fail_level)
         mark, colour = _MARKS.get(state, _UNJUDGED)
         name = printable(part.id)
         head = f"{mark} {name}{' ' * (names - _cells(name))}  "
         wrapped = list(self._wrap(result, " " * (names + 4)))
         first = wrapped[0].lstrip() if wrapped else ""
         inked = f"{self._ink(mark, colour)}{head[1:]}"
-        if state == words.OFF:
+        if state == wording.OFF:
             inked, first = self._ink(head, _DIM), self._ink(first, _DIM)
         yield f"{inked}{first}".rstrip()
         yield from wrapped[1:]
@@ -147,12 +148,12 @@ class _Sheet:
         omitted = self._report.coverage.omitted
         if omitted:
             yield ""
-            yield f"Not looked at: {words.count(len(omitted), 'file')}"
-        for path, others, reason in words.gathered(omitted):
+            yield f"Not looked at: {wording.count(len(omitted), 'file')}"
+        for path, others, reason in wording.gathered(omitted):
             yield from self._wrap(f"{printable(path)}{others}: {reason}", "  ")
 
     def _advice(self) -> Iterator[str]:
-        advice = words.advice(self._report)
+        advice = wording.advice(self._report)
         if advice is None:
             return
         told, lines = advice
@@ -161,8 +162,10 @@ class _Sheet:
         yield ""
 
     def _verdict(self) -> str:
-        mark, colour = _MARKS.get(words.tone(self._report), _UNJUDGED)
-        headline = printable(words.not_applied(self._report) or words.verdict_line(self._report))
+        mark, colour = _MARKS.get(wording.tone(self._report), _UNJUDGED)
+        headline = printable(
+            wording.not_applied(self._report) or wording.verdict_line(self._report)
+        )
         return self._ink(f"{mark} {headline}", _BOLD, colour)
 
     def _wrap(self, text: str, indent: str, lead: str = "") -> Iterator[str]:
@@ -171,7 +174,7 @@ class _Sheet:
         line, used = "", 0
         room = self._width - len(hanging)
         before = indent + lead
-        for word in neutral.one_line(text).split(" "):
+        for word in neutralise.one_line(text).split(" "):
             cells = _cells(word)
             if line and used + 1 + cells > room:
                 yield before + line
@@ -194,7 +197,7 @@ def _same_hint(finding: Finding, following: Finding) -> bool:
 
 def _position(place: Location) -> str:
     """``path:3-5``, which terminals and editors know how to open."""
-    lines = words.lines(place)
+    lines = wording.lines(place)
     before = " (before the change)" if place.side == "old" else ""
     return f"{printable(place.path)}{f':{lines}' if lines else ''}{before}"
 

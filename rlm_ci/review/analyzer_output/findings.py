@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.evidence import REJECTED, anchor
-from rlm_ci.findings import Finding, Location, Severity
-from rlm_ci.recursion.review import ruff, sarif
+from rlm_ci.change.evidence import REJECTED, anchor
+from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.review.analyzers import ruff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.recursion.nodes import Text
-    from rlm_ci.recursion.review.programs import Analyzer
-    from rlm_ci.recursion.review.sarif import Result
+    from rlm_ci.review.analyzer_output.sarif import Result, Spot
+    from rlm_ci.review.analyzers.programs import Analyzer
 
 _LEVELS = {
     "error": Severity.HIGH, "warning": Severity.MEDIUM, "note": Severity.LOW, "none": Severity.INFO,
@@ -64,7 +64,7 @@ def finding(
     )
 
 
-def _place(spot: sarif.Spot, texts: Sequence[Text]) -> Location | None:
+def _place(spot: Spot, texts: Sequence[Text]) -> Location | None:
     text = texts[spot.text]
     shift = text.line_start - 1
     start, end = spot.line_start, spot.line_end

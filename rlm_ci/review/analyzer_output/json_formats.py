@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.recursion.review import sarif
-from rlm_ci.recursion.review.sarif import Printout, Result, SarifError, Spot
-from rlm_ci.texts import printable
+from rlm_ci.review.analyzer_output import sarif
+from rlm_ci.review.analyzer_output.sarif import Printout, Result, SarifError, Spot
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

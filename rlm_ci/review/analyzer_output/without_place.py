@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import Severity
-from rlm_ci.texts import count
+from rlm_ci.report.findings import Severity
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.recursion.review.sarif import Result
+    from rlm_ci.review.analyzer_output.sarif import Result
 
 #: Characters of what the first of them says.
 _SAID = 200

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from time import monotonic
 
-from rlm_ci.recursion.review.confinement import BrokenError, UnableError
-from rlm_ci.recursion.review.scratch import Given
-from rlm_ci.texts import printable
+from rlm_ci.review.analyzers.sandboxed import BrokenError, UnableError
+from rlm_ci.review.analyzers.scratch_folder import Given
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.recursion.review.execution import Heard
+    from rlm_ci.review.analyzers.execution import Heard
 
     #: Runs an analyzer over some files, for so many seconds. Raises BrokenError.
     Run = Callable[[Sequence[Given], float], Heard]

@@ -10,16 +10,16 @@ import errno
 import os
 from contextlib import suppress
 
-from rlm_ci import files
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.review.scratch import configures
+from rlm_ci.review.analyzers.scratch_folder import configures
+from rlm_ci.system import files
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from rlm_ci.git import Repository
+    from rlm_ci.git.repository import Repository
 
 #: Bytes of a file that is taken, and of those that are read at once.
 _LARGEST = 16 << 20

@@ -10,14 +10,15 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 
-from rlm_ci import files, process
 from rlm_ci.errors import RlmCiError
-from rlm_ci.recursion.review import confinement, formats, ruff, sarif
-from rlm_ci.recursion.review.confinement import BrokenError, UnableError, too_much, too_slow
-from rlm_ci.recursion.review.programs import environment, locate
-from rlm_ci.recursion.review.sarif import Printout, Result, Spot
-from rlm_ci.recursion.review.scratch import Given, Scratch, mark, plain
+from rlm_ci.review.analyzer_output import json_formats, sarif
+from rlm_ci.review.analyzer_output.sarif import Printout, Result, Spot
+from rlm_ci.review.analyzers import ruff, sandboxed
+from rlm_ci.review.analyzers.programs import environment, locate
+from rlm_ci.review.analyzers.sandboxed import BrokenError, UnableError, too_much, too_slow
+from rlm_ci.review.analyzers.scratch_folder import Given, Scratch, mark, plain
 from rlm_ci.sandbox import Mount
+from rlm_ci.system import files, process
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.review.programs import Analyzer
-    from rlm_ci.recursion.review.scratch import Held
+    from rlm_ci.review.analyzers.programs import Analyzer
+    from rlm_ci.review.analyzers.scratch_folder import Held
 
 #: Bytes of all the names in one command.
 _NAMES = 96 << 10
@@ -140,7 +141,7 @@ def _batches(command: Sequence[str], held: Sequence[Held]) -> Iterator[list[Held
 def _printed(argv: Sequence[str], seconds: float, stdin: bytes = b"") -> bytes:
     """What ruff prints."""
     ended = process.run(
-        argv, env=environment(), stdin=stdin, timeout=seconds, limit=confinement.PRINTED
+        argv, env=environment(), stdin=stdin, timeout=seconds, limit=sandboxed.PRINTED
     )
     if ended.timed_out:
         raise too_slow(seconds)
@@ -153,7 +154,7 @@ def _confined(
     analyzer: Analyzer, scratch: Scratch, held: Sequence[Held], seconds: float
 ) -> Printout:
     """What an analyzer of a configuration prints, or leaves where it was told to."""
-    printed = confinement.run(
+    printed = sandboxed.run(
         _filled(analyzer.command, scratch, held),
         analyzer.sandbox,
         cwd=scratch.root if analyzer.settings else scratch.empty,
@@ -165,12 +166,12 @@ def _confined(
         network=analyzer.network,
         seconds=seconds,
     )
-    written = confinement.read(scratch.printout)
+    written = sandboxed.read(scratch.printout)
     files.clear(scratch.printout)
-    is_fine = analyzer.format == formats.SARIF or printed.returncode in (0, 1)
+    is_fine = analyzer.format == json_formats.SARIF or printed.returncode in (0, 1)
     data = written or printed.data if is_fine else b""
     data = _log(data, printed.said, printed.returncode)
-    return formats.read(analyzer.format, data, scratch.find)
+    return json_formats.read(analyzer.format, data, scratch.find)
 
 
 def _filled(command: Sequence[str], scratch: Scratch, held: Sequence[Held]) -> tuple[str, ...]:

@@ -14,19 +14,20 @@ from concurrent.futures import ThreadPoolExecutor
 from shutil import which
 from urllib.parse import unquote
 
-from rlm_ci import files
-from rlm_ci.globs import matcher
-from rlm_ci.recursion.review import checkouts, confinement, formats
-from rlm_ci.recursion.review.bisection import by_halves
-from rlm_ci.recursion.review.confinement import BrokenError, UnableError
-from rlm_ci.recursion.review.execution import Heard
-from rlm_ci.recursion.review.programs import Analyzer, search_path
-from rlm_ci.recursion.review.sarif import Printout, SarifError
-from rlm_ci.recursion.review.scratch import Given, mark
-from rlm_ci.recursion.review.tools import TOOLS, Tool
-from rlm_ci.recursion.workers import cores
+from rlm_ci.recursion.process_pool import cores
+from rlm_ci.review.analyzer_output import json_formats
+from rlm_ci.review.analyzer_output.sarif import Printout, SarifError
+from rlm_ci.review.analyzers import checkouts, sandboxed
+from rlm_ci.review.analyzers.bisection import by_halves
+from rlm_ci.review.analyzers.execution import Heard
+from rlm_ci.review.analyzers.known_tools import TOOLS, Tool
+from rlm_ci.review.analyzers.programs import Analyzer, search_path
+from rlm_ci.review.analyzers.sandboxed import BrokenError, UnableError
+from rlm_ci.review.analyzers.scratch_folder import Given, mark
 from rlm_ci.sandbox import Limits, Mount
-from rlm_ci.texts import count, printable
+from rlm_ci.system import files
+from rlm_ci.text.globs import matcher
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.review.checkouts import Tree
-    from rlm_ci.recursion.review.confinement import Printed
-    from rlm_ci.recursion.review.sarif import Result
+    from rlm_ci.review.analyzer_output.sarif import Result
+    from rlm_ci.review.analyzers.checkouts import Tree
+    from rlm_ci.review.analyzers.sandboxed import Printed
 
 #: What the setting says for them.
 AUTO = "auto"
@@ -261,7 +262,7 @@ def _printout(tool: Tool, program: str, place: Place, tree: Tree, site: _Site) -
     printed = _run(tool, tool.command, program, place, site)
     if tool.second and printed.returncode and not printed.data.strip():
         printed = _run(tool, tool.second, program, place, site)
-    printout = formats.read(tool.format, printed.data, find) if printed.data.strip() else None
+    printout = json_formats.read(tool.format, printed.data, find) if printed.data.strip() else None
     fine = (0, 101) if tool.name == "clippy" else (0, 1)
     if printed.returncode == 0 and printout is None:
         return Printout((), 0)
@@ -275,7 +276,7 @@ def _printout(tool: Tool, program: str, place: Place, tree: Tree, site: _Site) -
 
 
 def _run(tool: Tool, command: Sequence[str], program: str, place: Place, site: _Site) -> Printed:
-    is_isolated = confinement.available(place.sandbox) != "none"
+    is_isolated = sandboxed.available(place.sandbox) != "none"
     folder = site.folder
     mounts = [Mount(folder, place.root if is_isolated else folder, writable=True)]
     for name in place.dependencies:
@@ -292,7 +293,7 @@ def _run(tool: Tool, command: Sequence[str], program: str, place: Place, site: _
     if tool.python:
         known = (os.path.join(place.root, name, "bin", "python") for name in place.dependencies)
         words[:0] = [f"{tool.python}={one}" for one in known if os.path.isfile(one)][:1]
-    return confinement.run(
+    return sandboxed.run(
         (first, *words),
         place.sandbox,
         cwd=place.root if is_isolated else folder,

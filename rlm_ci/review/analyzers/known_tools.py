@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from rlm_ci.recursion.review.formats import SARIF
+from rlm_ci.review.analyzer_output.json_formats import SARIF
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

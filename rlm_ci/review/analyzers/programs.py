@@ -7,10 +7,10 @@ import re
 import sys
 from functools import lru_cache
 
-from rlm_ci import process
-from rlm_ci.recursion.review import ruff
-from rlm_ci.settings import environment as ours
-from rlm_ci.texts import printable
+from rlm_ci.config.settings import environment as ours
+from rlm_ci.review.analyzers import ruff
+from rlm_ci.system import process
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from itertools import accumulate
 
-from rlm_ci.findings import Severity
+from rlm_ci.report.findings import Severity
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False

@@ -11,21 +11,21 @@ import os
 import re
 from posixpath import dirname, join, normpath
 
-from rlm_ci import process
+from rlm_ci.config.settings import parse_config
 from rlm_ci.errors import ConfigError
-from rlm_ci.recursion.review import ruff
-from rlm_ci.recursion.review.programs import environment, locate
-from rlm_ci.recursion.review.scratch import Given, Scratch, plain
-from rlm_ci.settings import parse_config
-from rlm_ci.texts import printable
+from rlm_ci.review.analyzers import ruff
+from rlm_ci.review.analyzers.programs import environment, locate
+from rlm_ci.review.analyzers.scratch_folder import Given, Scratch, plain
+from rlm_ci.system import process
+from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Finding
     from rlm_ci.recursion.nodes import Text
+    from rlm_ci.report.findings import Finding
 
     #: The contents of files, None for each that is not there.
     Read = Callable[[Sequence[str]], Sequence[bytes | None]]

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from rlm_ci.evidence import REJECTED
-from rlm_ci.findings import Evidence, Finding
-from rlm_ci.globs import matcher
-from rlm_ci.recursion.review import placeless, results, ruff, sarif
-from rlm_ci.recursion.review.bisection import by_halves
-from rlm_ci.recursion.review.execution import run
-from rlm_ci.recursion.review.scratch import Given, configures, mark
-from rlm_ci.recursion.review.windows import name
-from rlm_ci.recursion.syntax.languages import language
+from rlm_ci.change.evidence import REJECTED
+from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.report.findings import Evidence, Finding
+from rlm_ci.review.analyzer_output import findings as analyzer_output_findings
+from rlm_ci.review.analyzer_output import sarif, without_place
+from rlm_ci.review.analyzers import ruff
+from rlm_ci.review.analyzers.bisection import by_halves
+from rlm_ci.review.analyzers.execution import run
+from rlm_ci.review.analyzers.scratch_folder import Given, configures, mark
+from rlm_ci.source.languages import language
+from rlm_ci.text.globs import matcher
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rlm_ci.recursion.nodes import Task, Text
-    from rlm_ci.recursion.review.programs import Analyzer
-    from rlm_ci.recursion.review.sarif import Result
+    from rlm_ci.review.analyzer_output.sarif import Result
+    from rlm_ci.review.analyzers.programs import Analyzer
 
 #: The rule of a finding on a file that cannot be parsed.
 SYNTAX = f"review/{ruff.NAME}-{ruff.SYNTAX}"
@@ -73,17 +75,21 @@ def analyse(
         found = list(zip(printout.results, silenced, strict=True))
         if analyzer.rules:
             found += [(one, None) for one in _undecodable(texts, given)]
-        lost = [one for one in printout.placeless if results.domain(analyzer, one) in domains]
+        lost = [
+            one
+            for one in printout.placeless
+            if analyzer_output_findings.domain(analyzer, one) in domains
+        ]
         for result, quiet in found:
-            finding = results.finding(analyzer, result, texts, domains, quiet)
+            finding = analyzer_output_findings.finding(analyzer, result, texts, domains, quiet)
             if finding == REJECTED:
                 rejected += 1
                 lost.append(result)
             elif isinstance(finding, Finding):
                 verified += len(finding.evidence)
                 findings.append(finding)
-        notes += placeless.note(analyzer.name, lost)
-        why_more = placeless.grave(lost, partial(results.most, analyzer))
+        notes += without_place.note(analyzer.name, lost)
+        why_more = without_place.grave(lost, partial(analyzer_output_findings.most, analyzer))
         failed += [(analyzer.name, given[0].path, why) for why in why_more]
     return Analysis(
         tuple(_first_errors(findings)),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from rlm_ci import files, sandbox
+from rlm_ci import sandbox
+from rlm_ci.config.settings import environment
 from rlm_ci.errors import RlmCiError
-from rlm_ci.recursion.review.programs import search_path
+from rlm_ci.review.analyzers.programs import search_path
 from rlm_ci.sandbox import Limits, Mount
-from rlm_ci.settings import environment
+from rlm_ci.system import files
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

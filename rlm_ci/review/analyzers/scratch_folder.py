@@ -13,7 +13,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
-from rlm_ci import files
+from rlm_ci.system import files
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False

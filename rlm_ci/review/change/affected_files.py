@@ -9,9 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlm_ci.recursion.corpus import Corpus
-    from rlm_ci.recursion.syntax import Outline
-    from rlm_ci.recursion.syntax.graph import Graph
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.source import Outline
+    from rlm_ci.source.import_graph import Graph
 
 #: Hexadecimal digits of a mark. Who writes a file can try contents for as long as he likes, so
 #: that two of one mark must be out of reach.
@@ -45,7 +45,7 @@ class Vicinity:
 
     @cached_property
     def _outlines(self) -> list[Outline]:
-        from rlm_ci.recursion.syntax.reading import outline
+        from rlm_ci.source.outline import outline
 
         files = self._corpus.files
         contents = self._corpus.read(files)
@@ -53,6 +53,6 @@ class Vicinity:
 
     @cached_property
     def _graph(self) -> Graph:
-        from rlm_ci.recursion.syntax.graph import Graph
+        from rlm_ci.source.import_graph import Graph
 
         return Graph.of(self._outlines, [*self._oids])

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rlm_ci.evidence import anchor
-from rlm_ci.findings import KNOWN, UNTOUCHED, Location, Severity
+from rlm_ci.change.evidence import anchor
 from rlm_ci.recursion.nodes import FILE_GROUP, Node, Scope, Task, Text
-from rlm_ci.recursion.review import analyzers, ruff
-from rlm_ci.recursion.review.identity import marks
-from rlm_ci.recursion.review.touched import is_touched, overlaps, removed_lines
+from rlm_ci.report.findings import KNOWN, UNTOUCHED, Location, Severity
+from rlm_ci.review.analyzers import ruff, run
+from rlm_ci.review.change.changed_lines import is_touched, overlaps, removed_lines
+from rlm_ci.review.change.finding_identity import marks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.findings import Finding
-    from rlm_ci.recursion.review.programs import Analyzer
-    from rlm_ci.recursion.review.touched import Ranges
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.review.analyzers.programs import Analyzer
+    from rlm_ci.review.change.changed_lines import Ranges
 
 _UNDEFINED = f"review/{ruff.NAME}-f821"
 #: So many files are looked at in one go.
@@ -42,13 +42,13 @@ class _Side:
         self, oids: Mapping[str, str], domains: Sequence[str]
     ) -> Iterator[tuple[str, list[tuple[Finding, str]], list[str]]]:
         """For each path that can be read: what is found, with its mark, and who failed on it."""
-        wanted = sorted(analyzers.known(self._analyzers, sorted(oids)) | _scripts(oids))
+        wanted = sorted(run.known(self._analyzers, sorted(oids)) | _scripts(oids))
         for at in range(0, len(wanted), _BATCH):
             texts = self._texts({path: oids[path] for path in wanted[at : at + _BATCH]})
             if not texts:
                 continue
             node = Node.of(("", None, 0, Scope.of((FILE_GROUP, "", 0, len(texts), None, None))))
-            done = analyzers.analyse(Task(node, texts, {}), self._analyzers, domains)
+            done = run.analyse(Task(node, texts, {}), self._analyzers, domains)
             found: dict[str, list[tuple[Finding, str]]] = {one.path: [] for one in texts}
             for pair in zip(done.findings, marks(done.findings, texts), strict=True):
                 found[pair[0].evidence[0].path].append(pair)
@@ -101,7 +101,7 @@ def at_base(
         if one.status[:1] == "D":
             moved[one.path] = Counter(everything)
             continue
-        is_broken = any(finding.rule == analyzers.SYNTAX for finding, _ in told)
+        is_broken = any(finding.rule == run.SYNTAX for finding, _ in told)
         found[one.path] = sorted(everything)
         names[one.path] = sorted({f.message for f, _ in told if f.rule == _UNDEFINED})
         unknown[one.path] = sorted({*failed, *([ruff.NAME] if is_broken else [])})

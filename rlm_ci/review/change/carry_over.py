@@ -7,10 +7,10 @@ its mark still and the lines say what they said, and one that does not hold make
 
 from __future__ import annotations
 
-from rlm_ci.evidence import VERIFIED, anchor
-from rlm_ci.findings import Evidence, Finding, Location, Severity
-from rlm_ci.recursion.review.vicinity import DIGITS
-from rlm_ci.texts import encodable
+from rlm_ci.change.evidence import VERIFIED, anchor
+from rlm_ci.report.findings import Evidence, Finding, Location, Severity
+from rlm_ci.review.change.affected_files import DIGITS
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -6,17 +6,17 @@ does not fail the run.
 
 from __future__ import annotations
 
-from rlm_ci.findings import UNTOUCHED
-from rlm_ci.recursion.review import ruff
-from rlm_ci.recursion.syntax.languages import language
+from rlm_ci.report.findings import UNTOUCHED
+from rlm_ci.review.analyzers import ruff
+from rlm_ci.source.languages import language
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.findings import Finding, Location
-    from rlm_ci.patches import Hunk
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.git.patches import Hunk
+    from rlm_ci.report.findings import Finding, Location
 
     #: For each changed path the first and last lines of what it changes, in order.
     Ranges = Mapping[str, Sequence[Sequence[int]]]

@@ -13,14 +13,15 @@ import re
 from bisect import bisect_left
 from hashlib import sha256
 
-from rlm_ci.recursion.syntax import python, reading
+from rlm_ci.source import outline as source_outline
+from rlm_ci.source.python import outline as python_outline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlm_ci.findings import Finding
     from rlm_ci.recursion.nodes import Text
+    from rlm_ci.report.findings import Finding
 
 _NUMBER = re.compile(r"\d+")
 #: Where a statement holds others.
@@ -51,11 +52,11 @@ class _File:
         # A file may have as many findings as lines: what they share is made once.
         self._bodies: dict[ast.AST, tuple[list[ast.stmt], list[int]]] = {}
         self._written: dict[ast.AST, str | None] = {}
-        if reading.language_of(path, content) == "Python":
-            source = python.utf8(content)
-            self._module = None if source is None else python.parsed(source)
+        if source_outline.language_of(path, content) == "Python":
+            source = python_outline.utf8(content)
+            self._module = None if source is None else python_outline.parsed(source)
         else:
-            outline = reading.outline(path, content)
+            outline = source_outline.outline(path, content)
             self._heads = {one.line_start: one.name for one in reversed(outline.symbols)}
 
     def about(self, line: int | None, quote: str) -> str:
@@ -74,12 +75,12 @@ class _File:
         while True:
             body, ends = self._body(node)
             at = bisect_left(ends, line)
-            if at == len(body) or python.first_line(body[at]) > line:
+            if at == len(body) or python_outline.first_line(body[at]) > line:
                 break
             node = body[at]
             if isinstance(node, _DEFINITIONS):
                 names.append(node.name)
-        if isinstance(node, ast.Module) or (body and line > python.first_line(body[0])):
+        if isinstance(node, ast.Module) or (body and line > python_outline.first_line(body[0])):
             return None
         if isinstance(node, _DEFINITIONS):
             return f"definition {'.'.join(names)}"

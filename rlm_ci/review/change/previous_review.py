@@ -6,25 +6,25 @@ everything is looked at, and it is said why.
 
 from __future__ import annotations
 
-from rlm_ci.cli import posting
 from rlm_ci.errors import RlmCiError, UnavailableError
-from rlm_ci.publishing import checkpoint
-from rlm_ci.publishing.checkpoint import Checkpoint
-from rlm_ci.publishing.publication import NONE
-from rlm_ci.recursion.objectives.review import DOMAINS
-from rlm_ci.recursion.review import onward
-from rlm_ci.recursion.review.onward import Onward
-from rlm_ci.texts import count
+from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting.checkpoint import Checkpoint
+from rlm_ci.github.posting.outcome import NONE
+from rlm_ci.pull_request import posting
+from rlm_ci.review.change import carry_over
+from rlm_ci.review.change.carry_over import Onward
+from rlm_ci.review.objective import DOMAINS
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.changes import ChangeSet
-    from rlm_ci.cli.posting import Way
-    from rlm_ci.publishing.publication import Destination
-    from rlm_ci.recursion.corpus import Corpus
-    from rlm_ci.recursion.review.onward import Kept
-    from rlm_ci.recursion.review.vicinity import Vicinity
-    from rlm_ci.settings import Settings
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.pull_request.posting import Way
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.review.change.affected_files import Vicinity
+    from rlm_ci.review.change.carry_over import Kept
 
 
 class Before:
@@ -70,10 +70,10 @@ class Before:
 
     def _last(self, to: Destination) -> tuple[Checkpoint | None, str]:
         """The checkpoint of the last run, or why there is none."""
-        from rlm_ci.publishing import earlier
+        from rlm_ci.github.posting import previous_run
 
         try:
-            found = earlier.read(self._way.client(), to.repository, to.number)
+            found = previous_run.read(self._way.client(), to.repository, to.number)
         except UnavailableError as error:  # posting cannot do without it either, and says so
             return None, str(error)
         except RlmCiError as error:
@@ -93,10 +93,10 @@ def _read(text: str, source: str, terms: str) -> Kept | str:
     """What a review has left, or why nothing can be gone on from."""
     if not text:
         return "the last run had no review by a model that looked at everything"
-    if text in (onward.TOO_MUCH, checkpoint.NO_ROOM):
+    if text in (carry_over.TOO_MUCH, checkpoint.NO_ROOM):
         return "the last review found more than the summary comment can keep"
     try:
-        kept = onward.unpack(text, source, DOMAINS)
+        kept = carry_over.unpack(text, source, DOMAINS)
     except ValueError:
         return "what the last review left cannot be read"
     if kept.terms != terms:
@@ -107,12 +107,12 @@ def _read(text: str, source: str, terms: str) -> Kept | str:
 def _gone_on(since: str, why: str, kept: Kept, corpus: Corpus, vicinity: Vicinity) -> Onward:
     known = {file.path: file for file in corpus.files}
     new = [path for path in known if vicinity.mark(path) not in kept.marks]
-    asked = onward.stale(kept.claims, new, known.keys())
+    asked = carry_over.stale(kept.claims, new, known.keys())
     told = {place.path for one in kept.claims for place in one.places} & known.keys() - asked
     files = [known[path] for path in sorted(told)]
     pairs = zip(files, corpus.read(files) if files else (), strict=True)
     contents = {file.path: (file.oid, content) for file, content in pairs}
-    claims, counts = onward.opened(kept.claims, asked, known.keys(), contents)
+    claims, counts = carry_over.opened(kept.claims, asked, known.keys(), contents)
     if counts.rejected:
         lost = f"{count(counts.rejected, 'place')} that the last review names"
         return Onward(f"{lost} cannot be found again", is_doubt=True, is_kept=True, counts=counts)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci import resources
 from rlm_ci.errors import LimitError
-from rlm_ci.findings import Evidence, Finding, Severity
-from rlm_ci.line_references import marked
+from rlm_ci.models.json_question import REPAIR, ask_object
 from rlm_ci.recursion.nodes import Traced
-from rlm_ci.recursion.review.finder import is_said, source_of
-from rlm_ci.recursion.review.questions import REPAIR, ask_object
-from rlm_ci.recursion.review.windows import LEAST, fence, name
-from rlm_ci.texts import clip, printable
+from rlm_ci.recursion.prompt_windows import LEAST, fence, name
+from rlm_ci.report.findings import Evidence, Finding, Severity
+from rlm_ci.resources import loader
+from rlm_ci.review.model.finder import is_said, source_of
+from rlm_ci.text.line_references import marked
+from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ def draw(ask: Ask, found: Sequence[Traced]) -> Drawn:
     """Ask what ``found`` shows together. Raises RemoteError."""
     if len(found) < 2:
         return Drawn()
-    render = resources.load_template(_TEMPLATE)
+    render = loader.load_template(_TEMPLATE)
     told: dict[str, Any] = {"fence": fence(""), "listing": ""}
     room = ask.max_bytes - len(render(told).encode()) - REPAIR
     lines: list[str] = []

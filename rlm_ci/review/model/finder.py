@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci import resources
+from rlm_ci.agents.builtin.quoting import said_of
+from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, Anchored, anchor
 from rlm_ci.errors import LimitError
-from rlm_ci.evidence import REANCHORED, REJECTED, VERIFIED, Anchored, anchor
-from rlm_ci.findings import Evidence, Finding, Location, Severity
-from rlm_ci.recursion.quoting import said_of
-from rlm_ci.recursion.review.questions import REPAIR, ask_object
-from rlm_ci.recursion.review.windows import LEAST, fence, name, windows
-from rlm_ci.texts import clip, count, encodable
+from rlm_ci.models.json_question import REPAIR, ask_object
+from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
+from rlm_ci.report.findings import Evidence, Finding, Location, Severity
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import clip, count, encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.nodes import Text
     from rlm_ci.recursion.objective import Ask
-    from rlm_ci.recursion.review.windows import Ranges, Window
+    from rlm_ci.recursion.prompt_windows import Ranges, Window
 
 _TEMPLATE = "prompts/review.md.j2"
 _SCHEMA = "review-claim.schema.json"
@@ -54,7 +54,7 @@ def look(
 
     No rule of a model begins with one of the names ``analyzers``, which have their own.
     """
-    render = resources.load_template(_TEMPLATE)
+    render = loader.load_template(_TEMPLATE)
     told = {
         "domains": ", ".join(domains),
         "example": domains[0],
@@ -102,7 +102,7 @@ def _misfit(answer: Mapping[str, Any]) -> str:
 
 def _out_of_form(claim: Mapping[str, Any]) -> str:
     """What is wrong with one claim, "" where nothing is."""
-    wrong = resources.misfit(claim, _SCHEMA)
+    wrong = loader.misfit(claim, _SCHEMA)
     return wrong or ("" if is_said(claim["message"]) else "message must be a text")
 
 

@@ -5,12 +5,12 @@ Whoever looks is shown the claim and the lines, and nothing of how the claim cam
 
 from __future__ import annotations
 
-from rlm_ci import resources
+from rlm_ci.agents.builtin.quoting import said_of
 from rlm_ci.errors import LimitError
-from rlm_ci.recursion.quoting import said_of
-from rlm_ci.recursion.review.questions import REPAIR, ask_object
-from rlm_ci.recursion.review.windows import fence, name, numbered
-from rlm_ci.texts import printable
+from rlm_ci.models.json_question import REPAIR, ask_object
+from rlm_ci.recursion.prompt_windows import fence, name, numbered
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Finding, Severity
     from rlm_ci.recursion.nodes import Text
     from rlm_ci.recursion.objective import Ask
+    from rlm_ci.report.findings import Finding, Severity
 
 UPHELD = "upheld"
 REFUTED = "refuted"
@@ -84,7 +84,7 @@ def weigh(
 
 
 def _look(ask: Ask, place: str, finding: Finding, texts: Sequence[Text]) -> tuple[str, str]:
-    render = resources.load_template(_TEMPLATE)
+    render = loader.load_template(_TEMPLATE)
     primary = finding.evidence[0]
     told: dict[str, Any] = {
         "severity": finding.severity.label,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import Severity
-from rlm_ci.recursion.review.dedup import without_count
+from rlm_ci.report.findings import Severity
+from rlm_ci.review.results.merge import without_count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.findings import Finding
+    from rlm_ci.report.findings import Finding
 
 #: What a finding weighs by its severity: forty trifles are no grave fault.
 _WEIGHTS = {
@@ -42,7 +42,7 @@ class Cluster(Value):
     accepted: int
 
     def to_dict(self) -> dict[str, Any]:
-        from rlm_ci.texts import encodable
+        from rlm_ci.text.printable import encodable
 
         return {
             "id": self.id,

@@ -10,18 +10,18 @@ import json
 from collections.abc import Iterator
 from json.encoder import encode_basestring_ascii as quoted
 
-from rlm_ci.findings import Severity, fingerprints
-from rlm_ci.recursion.review.refuting import VERDICTS
-from rlm_ci.texts import encodable, printable
+from rlm_ci.report.findings import Severity, fingerprints
+from rlm_ci.review.model.refute import VERDICTS
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Finding, Report
     from rlm_ci.recursion.nodes import NodeResult
-    from rlm_ci.recursion.review.clusters import Cluster
+    from rlm_ci.report.findings import Finding, Report
+    from rlm_ci.review.results.clusters import Cluster
 
 #: GitLab's words for severities.
 _GITLAB = {

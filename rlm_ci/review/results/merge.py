@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from rlm_ci.findings import Location, Severity
 from rlm_ci.recursion.nodes import Traced
-from rlm_ci.suppressions import inline
+from rlm_ci.report.findings import Location, Severity
+from rlm_ci.report.suppressions import inline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rlm_ci.findings import Finding
+    from rlm_ci.report.findings import Finding
 
 #: How much of the shorter text's words must be shared: at the same lines and in the same domain,
 #: at overlapping lines, and across domains.

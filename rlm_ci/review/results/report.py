@@ -8,27 +8,28 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from rlm_ci import resources
-from rlm_ci.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity
-from rlm_ci.markdown import code, fence, prose
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
-from rlm_ci.recursion.review import analyzers, lists
-from rlm_ci.recursion.review.architecture import DOMAIN as ARCHITECTURE
-from rlm_ci.recursion.review.clusters import clusters
-from rlm_ci.recursion.review.dedup import rank, without_count
-from rlm_ci.recursion.review.programs import Analyzer
-from rlm_ci.recursion.review.refuting import VERDICTS
-from rlm_ci.texts import count, printable
+from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity
+from rlm_ci.resources import loader
+from rlm_ci.review.analyzers import run
+from rlm_ci.review.analyzers.programs import Analyzer
+from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
+from rlm_ci.review.model.refute import VERDICTS
+from rlm_ci.review.results import json_lists
+from rlm_ci.review.results.clusters import clusters
+from rlm_ci.review.results.merge import rank, without_count
+from rlm_ci.text.markdown import code, fence, prose
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.findings import Finding, Location, Report
     from rlm_ci.recursion.nodes import NodeResult
-    from rlm_ci.recursion.review.clusters import Cluster
+    from rlm_ci.report.findings import Finding, Location, Report
+    from rlm_ci.review.results.clusters import Cluster
 
     #: The address of a place, None where there is none.
     Link = Callable[[Location], str | None]
@@ -99,7 +100,7 @@ def unseen(
     """
     if model is not None:
         return ()
-    known = analyzers.known([Analyzer.from_dict(row) for row in options["analyzers"]], paths)
+    known = run.known([Analyzer.from_dict(row) for row in options["analyzers"]], paths)
     known |= frozenset(result.data.get("scripts", ()) if result else ())
     return tuple((path, NOBODY) for path in paths if path not in known)
 
@@ -149,16 +150,18 @@ def artifacts(
     order = sorted(range(len(ours)), key=lambda at: rank(ours[at]))
     findings = [ours[at] for at in order]
     groups = clusters(findings)
-    told = list(zip(findings, lists.marks(findings), [lineage[at] for at in order], strict=True))
+    told = list(
+        zip(findings, json_lists.marks(findings), [lineage[at] for at in order], strict=True)
+    )
     result = result.replace(
         notes=tuple(map(mask, result.notes)),
         uncovered=tuple((mask(path), mask(why)) for path, why in result.uncovered),
     )
     return {
         "report.md": (_page(result, report, findings, groups, title, link=link),),
-        "findings.json": lists.findings(result, report, told, groups),
-        "clusters.json": lists.clusters(groups),
-        "codequality.json": lists.code_quality(told),
+        "findings.json": json_lists.findings(result, report, told, groups),
+        "clusters.json": json_lists.clusters(groups),
+        "codequality.json": json_lists.code_quality(told),
         "review.sarif": map(sarif, (report,)),
     }
 
@@ -196,7 +199,7 @@ def _page(
     minor = [one for one in open_ones if one.severity < Severity.MEDIUM]
     own = next(one for one in report.parts if one.id == PART)
     levels = [(level, sum(one.severity == level for one in open_ones)) for level in Severity]
-    render = resources.load_template("review/report.md.j2")
+    render = loader.load_template("review/report.md.j2")
     groups = [one for one in groups if one.accepted < len(one.members)]
     return render({
         "title": prose(title),
@@ -285,7 +288,7 @@ def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
     for (severity, rule), some in groups.items():
         messages = {without_count(one.message) for one in some}
         by_path: dict[str, list[str]] = {}
-        for one in sorted(some, key=lists.as_reported):
+        for one in sorted(some, key=json_lists.as_reported):
             path = one.evidence[0].path
             places = ", ".join(
                 _lines(place, link) if place.path == path else _place(place, link)

@@ -14,9 +14,9 @@ import os
 import threading
 from zlib import crc32
 
-from rlm_ci import files
 from rlm_ci.errors import DamagedError, StorageError
-from rlm_ci.runs import records
+from rlm_ci.runs.journal import record_format
+from rlm_ci.system import files
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
@@ -102,7 +102,7 @@ class Journal(Closing):
                 self._refuse()
             last, size = self._written
             whole["seq"] = seq = last + 1
-            line = records.to_line(whole)
+            line = record_format.to_line(whole)
             length = len(line)
             try:
                 count = os.write(self._descriptor, line)
@@ -230,12 +230,12 @@ class _Scan:
             cut = block.rfind(b"\n") + 1
             if not cut:
                 pieces.append(block)
-                if len(pieces) * _BLOCK > records.LIMIT + _BLOCK:
-                    self._refuse(f"it has no end within {records.LIMIT:,} bytes")
+                if len(pieces) * _BLOCK > record_format.LIMIT + _BLOCK:
+                    self._refuse(f"it has no end within {record_format.LIMIT:,} bytes")
                 continue
             lines = b"".join((*pieces, block[:cut]))
             pieces = [block[cut:]]
-            found = records.from_lines(lines, self.seq + 1)
+            found = record_format.from_lines(lines, self.seq + 1)
             if found is None:
                 yield from self._one_by_one(lines)
             else:
@@ -253,8 +253,8 @@ class _Scan:
     def _one_by_one(self, lines: bytes) -> Iterator[list[dict[str, Any]]]:
         for line in lines.split(b"\n")[:-1]:
             try:
-                record = records.from_line(line, self.seq + 1)
-            except records.FlawError as flaw:
+                record = record_format.from_line(line, self.seq + 1)
+            except record_format.FlawError as flaw:
                 self._refuse(str(flaw))
             self.seq += 1
             self.offset += len(line) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.recursion.syntax.walking import Dialect, Note, Scope, Walk
+from rlm_ci.source.grammar_walk import Dialect, Note, Scope, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci import grammars
-from rlm_ci.recursion.syntax.walking import Dialect, Scope, Walk, namespace
+from rlm_ci.source import grammars
+from rlm_ci.source.grammar_walk import Dialect, Scope, Walk, namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from rlm_ci.recursion.syntax.walking import Note
+    from rlm_ci.source.grammar_walk import Note
 
 _TYPES = {
     "class_declaration": "class", "interface_declaration": "interface",

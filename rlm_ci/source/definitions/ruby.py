@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci import grammars
-from rlm_ci.recursion.syntax.walking import Dialect, Scope, Walk
+from rlm_ci.source import grammars
+from rlm_ci.source.grammar_walk import Dialect, Scope, Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from rlm_ci.recursion.syntax.walking import Note
+    from rlm_ci.source.grammar_walk import Note
 
 _ACCESS = {"private", "protected", "public", "module_function"}
 _MARKED = tuple(f"{word} " for word in sorted(_ACCESS))

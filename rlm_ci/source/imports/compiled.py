@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.recursion.syntax.imports import NOWHERE, Found
-from rlm_ci.recursion.syntax.imports.places import ancestors, folder_of, joined, nearest, resolved
+from rlm_ci.source.imports import NOWHERE, Found
+from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from rlm_ci.recursion.syntax import Import
-    from rlm_ci.recursion.syntax.imports.places import Places
+    from rlm_ci.source import Import
+    from rlm_ci.source.imports.file_lookup import Places
 
 #: Headers of C that have no suffix in C++ either way, or one that says nothing.
 _C_HEADERS_WRITTEN = (

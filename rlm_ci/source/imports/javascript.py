@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.syntax.imports import NOWHERE, Found
-from rlm_ci.recursion.syntax.imports.places import (
-    ancestors,
-    folder_of,
-    joined,
-    nearest,
-    resolved,
-)
+from rlm_ci.source.imports import NOWHERE, Found
+from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rlm_ci.recursion.syntax import Import
-    from rlm_ci.recursion.syntax.imports.places import Places
+    from rlm_ci.source import Import
+    from rlm_ci.source.imports.file_lookup import Places
 
 _SUFFIXES = (
     ".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue",

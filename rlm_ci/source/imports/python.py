@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.syntax.imports import NOWHERE, Found
-from rlm_ci.recursion.syntax.imports.library import ALWAYS, is_standard
-from rlm_ci.recursion.syntax.imports.places import ancestors, folder_of, joined, nearest
-from rlm_ci.recursion.syntax.trials import is_trial
+from rlm_ci.source.imports import NOWHERE, Found
+from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest
+from rlm_ci.source.imports.python_stdlib import ALWAYS, is_standard
+from rlm_ci.source.test_files import is_trial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.recursion.syntax import Import
-    from rlm_ci.recursion.syntax.imports.places import Places
+    from rlm_ci.source import Import
+    from rlm_ci.source.imports.file_lookup import Places
 
 #: Folders that stand on the path of Python by custom.
 _CUSTOMARY = ("src", "lib", "python", "tests", "test")

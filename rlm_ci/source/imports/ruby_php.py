@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.syntax.imports import NOWHERE, Found
-from rlm_ci.recursion.syntax.imports.places import folder_of, resolved
+from rlm_ci.source.imports import NOWHERE, Found
+from rlm_ci.source.imports.file_lookup import folder_of, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.recursion.syntax import Import
-    from rlm_ci.recursion.syntax.imports.places import Places
+    from rlm_ci.source import Import
+    from rlm_ci.source.imports.file_lookup import Places
 
 _RUBY_WRITTEN = (
     "English abbrev base64 benchmark bigdecimal bundler cgi coverage csv date delegate digest drb "

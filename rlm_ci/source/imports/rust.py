@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.syntax.imports import NOWHERE, Found
-from rlm_ci.recursion.syntax.imports.places import ancestors, folder_of, joined, nearest
+from rlm_ci.source.imports import NOWHERE, Found
+from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined, nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rlm_ci.recursion.syntax import Import, Outline
-    from rlm_ci.recursion.syntax.imports.places import Places
+    from rlm_ci.source import Import, Outline
+    from rlm_ci.source.imports.file_lookup import Places
 
 #: Folders of a crate in which each file is a crate of its own, or the module of one.
 _CRATES_BY_FILE = frozenset({"tests", "examples", "benches", "bin"})

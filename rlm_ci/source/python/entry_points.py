@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.recursion.syntax import Entry
-from rlm_ci.recursion.syntax.python_statements import is_guard
-from rlm_ci.recursion.syntax.wording import clipped
+from rlm_ci.source import Entry
+from rlm_ci.source.python.statements import is_guard
+from rlm_ci.source.signatures import clipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import re
 import warnings
 from bisect import bisect_left
 
-from rlm_ci.recursion.syntax import PARSED, Import, Outline, Symbol
-from rlm_ci.recursion.syntax.python_entries import entries
-from rlm_ci.recursion.syntax.python_statements import DEFINITIONS, Names, every, exported, ranked
-from rlm_ci.recursion.syntax.wording import clipped, folded, line_count, paragraph
+from rlm_ci.source import PARSED, Import, Outline, Symbol
+from rlm_ci.source.python.entry_points import entries
+from rlm_ci.source.python.statements import DEFINITIONS, Names, every, exported, ranked
+from rlm_ci.source.signatures import clipped, folded, line_count, paragraph
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from rlm_ci.loop.outcomes import PASSED, Outcomes, merged
-from rlm_ci.loop.outputs._line_patterns import TABLE
-from rlm_ci.loop.outputs._printout import MOST_FINDINGS, Printout, Tally
+from rlm_ci.validators.outcomes import PASSED, Outcomes, merged
+from rlm_ci.validators.parsers._line_patterns import TABLE
+from rlm_ci.validators.parsers._output import MOST_FINDINGS, Printout, Tally
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
-    from rlm_ci.findings import Finding
-    from rlm_ci.loop.outcomes import Outcome
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.validators.outcomes import Outcome
 
 #: Tests of one runner that are read.
 _MOST_OUTCOMES = 50_000
@@ -76,7 +76,7 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
     whose counts are not of tests tells by ``names_all`` whether it is. What a failing test of
     pytest printed is left out: it may be the run of another runner.
     """
-    from rlm_ci.loop.outputs import pytest
+    from rlm_ci.validators.parsers import pytest
 
     lines = tuple(lines)
     whole = Printout(lines, root, lambda _path: True)

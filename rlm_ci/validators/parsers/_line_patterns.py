@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.findings import Severity
-from rlm_ci.loop.outputs._printout import Tally, finding
+from rlm_ci.report.findings import Severity
+from rlm_ci.validators.parsers._output import Tally, finding
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rlm_ci.findings import Finding
-    from rlm_ci.loop.outputs._printout import Printout
+    from rlm_ci.report.findings import Finding
+    from rlm_ci.validators.parsers._output import Printout
 
 _MYPY = r"(?P<path>[^\s:][^:]*\.(?:py|pyi|ipynb)):(?P<line>\d+)(?::\d+)*: error: "
 _MYPY_CODE = r"\[(?P<code>[a-z][a-z-]{1,40})\]"

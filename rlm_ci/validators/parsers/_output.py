@@ -6,16 +6,16 @@ import posixpath
 import re
 from itertools import pairwise
 
-from rlm_ci.findings import Finding, Location
-from rlm_ci.loop.outputs._rules import RULES
-from rlm_ci.texts import printable
+from rlm_ci.report.findings import Finding, Location
+from rlm_ci.text.printable import printable
+from rlm_ci.validators.parsers._rules import RULES
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rlm_ci.findings import Severity
+    from rlm_ci.report.findings import Severity
 
 #: Characters of a line that parsers see, findings of one parser, characters of one message.
 LONGEST_LINE = 2000

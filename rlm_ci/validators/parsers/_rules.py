@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import Severity
+from rlm_ci.report.findings import Severity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rlm_ci.rules import Rule
+    from rlm_ci.report.rules import Rule
 
 
 def _rule(finds: str, example: str, fix: str = "Mend the code until the test passes.") -> Rule:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.loop.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.loop.outputs._printout import Outline, Tally, blocks, finding, frame, sentence
+from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
+from rlm_ci.validators.parsers._output import Outline, Tally, blocks, finding, frame, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.findings import Finding, Location
-    from rlm_ci.loop.outputs._printout import Printout
+    from rlm_ci.report.findings import Finding, Location
+    from rlm_ci.validators.parsers._output import Printout
 
 TOOL = "mocha"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 
-from rlm_ci.recursion.syntax.manifests import crates, go_modules
+from rlm_ci.source.manifests import crates, go_modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlm_ci.recursion.wiki.facts import Saying
+    from rlm_ci.wiki.facts.file_facts import Saying
 
     Found = Iterator[tuple[str, int]]
 
@@ -31,7 +31,7 @@ def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
 
     Where a line holds more than one, the name has to do.
     """
-    from rlm_ci.recursion.wiki.facts import Saying
+    from rlm_ci.wiki.facts.file_facts import Saying
 
     name = path.rpartition("/")[2]
     reader = _READERS.get(name) if name != "setup.py" else lambda _: _from_setup(content)
@@ -70,7 +70,7 @@ def _written(package: str, lines: Sequence[str], number: int, numbers: Sequence[
 
 def _from_setup(content: bytes) -> Found:
     """What ``setup.py`` writes out: ``install_requires``, and ``extras_require``."""
-    from rlm_ci.recursion.wiki.setup_script import requirements
+    from rlm_ci.wiki.facts.setup_py import requirements
 
     for text, number in requirements(content):
         match = _REQUIREMENT.match(text)
@@ -91,7 +91,7 @@ _NAMES = {
 def project(path: str, content: bytes) -> str:
     """The name that a manifest at the top gives its project, "" where it does not say."""
     if path == "setup.py":
-        from rlm_ci.recursion.wiki.setup_script import named
+        from rlm_ci.wiki.facts.setup_py import named
 
         name = named(content)
         return name if _PROJECT.fullmatch(name) else ""

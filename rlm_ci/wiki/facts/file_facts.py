@@ -7,22 +7,22 @@ import re
 import zlib
 from base64 import b64decode, b64encode
 
-from rlm_ci.recursion.syntax import Outline
-from rlm_ci.recursion.wiki.declarations import declared, project
-from rlm_ci.recursion.wiki.notes import Note
-from rlm_ci.recursion.wiki.other_notes import other_notes
-from rlm_ci.recursion.wiki.paths import is_test
-from rlm_ci.recursion.wiki.python_notes import python_notes
-from rlm_ci.recursion.wiki.readme import heading, introduction, is_readme
-from rlm_ci.redaction import SIGN, Redactor
+from rlm_ci.redaction.redactor import SIGN, Redactor
+from rlm_ci.source import Outline
 from rlm_ci.values import Row
+from rlm_ci.wiki.facts.dependencies import declared, project
+from rlm_ci.wiki.facts.note import Note
+from rlm_ci.wiki.facts.other_notes import other_notes
+from rlm_ci.wiki.facts.python_notes import python_notes
+from rlm_ci.wiki.facts.readme import heading, introduction, is_readme
+from rlm_ci.wiki.pages.paths import is_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.syntax import Symbol
+    from rlm_ci.source import Symbol
 
     Mask = Callable[[str], str]
 
@@ -139,7 +139,7 @@ _PRIVATE_KEY = re.compile(
 
 
 def _facts(path: str, content: bytes) -> Facts:
-    from rlm_ci.recursion.syntax.reading import outline
+    from rlm_ci.source.outline import outline
 
     read = _described(outline(path, content), content)
     if is_test(path):  # what a test dares is no risk of the program, and it promises nothing

@@ -6,10 +6,10 @@ import re
 from bisect import bisect_right
 from itertools import accumulate
 
-from rlm_ci import grammars
-from rlm_ci.recursion.wiki import bindings
-from rlm_ci.recursion.wiki import notes as kinds
-from rlm_ci.recursion.wiki.notes import Note, bounded, folded
+from rlm_ci.source import grammars
+from rlm_ci.wiki.facts import note as kinds
+from rlm_ci.wiki.facts import process_aliases
+from rlm_ci.wiki.facts.note import Note, bounded, folded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ _PATTERNS: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 #: What is found of one file alone.
-_OF_FILE: Mapping[str, Callable[[str], bindings.Patterns]] = {
-    **dict.fromkeys(("JavaScript", "TypeScript", "TSX"), bindings.of_script),
-    "Rust": bindings.of_rust,
+_OF_FILE: Mapping[str, Callable[[str], process_aliases.Patterns]] = {
+    **dict.fromkeys(("JavaScript", "TypeScript", "TSX"), process_aliases.of_script),
+    "Rust": process_aliases.of_rust,
 }
 #: Modules of JavaScript that speak to a network for whoever imports them: the first import counts.
 _SPEAKER = re.compile(
@@ -135,7 +135,7 @@ def other_notes(language: str, source: bytes) -> list[Note]:
     if language in _OF_FILE:
         patterns = (*patterns, *_OF_FILE[language](text))
     compiled = [(re.compile(pattern), kind) for pattern, kind in patterns]
-    is_silent = _OF_FILE.get(language) is not bindings.of_script
+    is_silent = _OF_FILE.get(language) is not process_aliases.of_script
     aside = _aside(text) if language == "Rust" else frozenset()
     code = _Code(language, source)
     found = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from rlm_ci.recursion.syntax.dialects.rust import spread
-from rlm_ci.recursion.wiki import notes as kinds
+from rlm_ci.source.definitions.rust import spread
+from rlm_ci.wiki.facts import note as kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

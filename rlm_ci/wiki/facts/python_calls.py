@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.wiki import notes as kinds
+from rlm_ci.wiki.facts import note as kinds
 
 #: Calls by their full names. A name that ends with a dot stands for all that begins so.
 CALLS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
-from rlm_ci.recursion.syntax.python_statements import every, is_guard
-from rlm_ci.recursion.wiki import notes as kinds
-from rlm_ci.recursion.wiki.notes import LONGEST, Note, bounded, folded
-from rlm_ci.recursion.wiki.python_calls import CALLS, SILENT, SPEAKERS
+from rlm_ci.source.python.statements import every, is_guard
+from rlm_ci.wiki.facts import note as kinds
+from rlm_ci.wiki.facts.note import LONGEST, Note, bounded, folded
+from rlm_ci.wiki.facts.python_calls import CALLS, SILENT, SPEAKERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def python_notes(source: bytes, path: str = "") -> list[Note]:
 
     What it imports of the package that ``path`` lies in is the package's own.
     """
-    from rlm_ci.recursion.syntax.python import parsed, utf8
+    from rlm_ci.source.python.outline import parsed, utf8
 
     text = utf8(source)
     tree = None if text is None else parsed(text)

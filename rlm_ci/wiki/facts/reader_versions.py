@@ -6,8 +6,8 @@ import sys
 from functools import cache
 
 from rlm_ci import __version__
-from rlm_ci.grammars import LANGUAGES
-from rlm_ci.recursion.wiki import FACTS, VERSION
+from rlm_ci.source.grammars import LANGUAGES
+from rlm_ci.wiki import FACTS, VERSION
 
 #: Packages of grammars that are called otherwise than their language.
 _PACKAGES = {"C#": "c-sharp", "C++": "cpp", "TSX": "typescript"}

@@ -29,8 +29,8 @@ def named(content: bytes) -> str:
 
 def _read(content: bytes) -> tuple[Known, Known]:
     """What names stand for, and what ``setup`` is called with."""
-    from rlm_ci.recursion.syntax.python import parsed, utf8
-    from rlm_ci.recursion.syntax.python_statements import every
+    from rlm_ci.source.python.outline import parsed, utf8
+    from rlm_ci.source.python.statements import every
 
     source = utf8(content)
     module = parsed(source) if source is not None and b"setup" in source else None

@@ -6,36 +6,36 @@ import json
 import os
 from hashlib import sha256
 
-from rlm_ci import files as disk
 from rlm_ci.errors import ConfigError
-from rlm_ci.findings import Document
-from rlm_ci.recursion.wiki import VERSION
-from rlm_ci.recursion.wiki.chapter import LARGE, World, chapter
-from rlm_ci.recursion.wiki.claims import COMMIT, Register, Target, claim_of, opened
-from rlm_ci.recursion.wiki.kept_prose import Sentences
-from rlm_ci.recursion.wiki.modules import laid_out
-from rlm_ci.recursion.wiki.overview import overview
-from rlm_ci.recursion.wiki.readme import is_readme
-from rlm_ci.recursion.wiki.state import NAME, WHOLE, Kept, State, hashed
-from rlm_ci.recursion.wiki.surroundings import surroundings
-from rlm_ci.resources import load_template
-from rlm_ci.texts import count, printable
+from rlm_ci.report.findings import Document
+from rlm_ci.resources.loader import load_template
+from rlm_ci.system import files as disk
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
+from rlm_ci.wiki import VERSION
+from rlm_ci.wiki.facts.readme import is_readme
+from rlm_ci.wiki.pages.citations import COMMIT, Register, Target, claim_of, opened
+from rlm_ci.wiki.pages.dependencies_map import surroundings
+from rlm_ci.wiki.pages.index_page import overview
+from rlm_ci.wiki.pages.kept_prose import Sentences
+from rlm_ci.wiki.pages.layout import laid_out
+from rlm_ci.wiki.pages.module_page import LARGE, World, chapter
+from rlm_ci.wiki.update.state import NAME, WHOLE, Kept, State, hashed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from rlm_ci.findings import Location
-    from rlm_ci.recursion.chronicle import Chronicle
-    from rlm_ci.recursion.corpus import Corpus
-    from rlm_ci.recursion.syntax.graph import Graph
-    from rlm_ci.recursion.wiki.claims import Place
-    from rlm_ci.recursion.wiki.facts import Facts
-    from rlm_ci.recursion.wiki.modules import Layout
-    from rlm_ci.recursion.wiki.outside import Outside
-    from rlm_ci.recursion.wiki.state import Prose, Said
+    from rlm_ci.git.history import Chronicle
+    from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.report.findings import Location
+    from rlm_ci.source.import_graph import Graph
+    from rlm_ci.wiki.facts.file_facts import Facts
+    from rlm_ci.wiki.pages.citations import Place
+    from rlm_ci.wiki.pages.layout import Layout
+    from rlm_ci.wiki.pages.outer_project import Outside
+    from rlm_ci.wiki.update.state import Prose, Said
 
 INDEX = "index.md"
 #: Functions from which on a file is worth a test of its own.
@@ -246,7 +246,7 @@ def _drafts(world: World, options: Options, at: str) -> Iterator[Draft]:
 
 
 def _title(world: World, options: Options) -> str:
-    from rlm_ci.markdown import prose
+    from rlm_ci.text.markdown import prose
 
     every = sorted(world.files.items(), key=lambda pair: (is_readme(pair[0]), pair[0]))
     named = [one.project for _, one in every if one.project]

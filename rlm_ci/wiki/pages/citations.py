@@ -6,16 +6,16 @@ import re
 from hashlib import sha256
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.findings import Location
-from rlm_ci.markdown import code
-from rlm_ci.texts import printable
+from rlm_ci.report.findings import Location
+from rlm_ci.text.markdown import code
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rlm_ci.recursion.corpus import Corpus, File
+    from rlm_ci.recursion.corpus.corpus import Corpus, File
 
 #: Stands for the commit until it is known which one a page is made at. No text of a repository
 #: can hold it: what cannot be seen is written out.

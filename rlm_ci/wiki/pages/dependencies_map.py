@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.wiki.claims import Place
-from rlm_ci.recursion.wiki.mermaid import Box, flowchart
-from rlm_ci.recursion.wiki.paths import folder_of
 from rlm_ci.values import Row, Value
+from rlm_ci.wiki.pages.citations import Place
+from rlm_ci.wiki.pages.mermaid import Box, flowchart
+from rlm_ci.wiki.pages.paths import folder_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rlm_ci.recursion.syntax.graph import Graph
-    from rlm_ci.recursion.wiki.modules import Layout, Module
+    from rlm_ci.source.import_graph import Graph
+    from rlm_ci.wiki.pages.layout import Layout, Module
 
 #: Boxes of a diagram: a map that nobody can read is none.
 _BOXES = 28

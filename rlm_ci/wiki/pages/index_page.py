@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.grammars import lacking
-from rlm_ci.markdown import code, prose
-from rlm_ci.recursion.eligibility import EXCLUDED, OWN
-from rlm_ci.recursion.wiki import notes as kinds
-from rlm_ci.recursion.wiki.chapter import (
+from rlm_ci.recursion.corpus.eligibility import EXCLUDED, OWN
+from rlm_ci.source.grammars import lacking
+from rlm_ci.text.markdown import code, prose
+from rlm_ci.text.printable import count, printable
+from rlm_ci.wiki.facts import note as kinds
+from rlm_ci.wiki.facts.dependencies import is_listed
+from rlm_ci.wiki.pages.dependencies_map import ALL, architecture
+from rlm_ci.wiki.pages.layout import api, api_size
+from rlm_ci.wiki.pages.module_page import (
     NO_PACKAGES,
     documenting,
     entries,
@@ -15,24 +19,20 @@ from rlm_ci.recursion.wiki.chapter import (
     main_names,
     said,
 )
-from rlm_ci.recursion.wiki.declarations import is_listed
-from rlm_ci.recursion.wiki.modules import api, api_size
-from rlm_ci.recursion.wiki.paths import folder_of, is_beside, is_test
-from rlm_ci.recursion.wiki.state import WHOLE
-from rlm_ci.recursion.wiki.surroundings import ALL, architecture
-from rlm_ci.recursion.wiki.wording import listed, sentence
-from rlm_ci.texts import count, printable
+from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test
+from rlm_ci.wiki.pages.wording import listed, sentence
+from rlm_ci.wiki.update.state import WHOLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.chronicle import Chronicle
-    from rlm_ci.recursion.wiki.chapter import World
-    from rlm_ci.recursion.wiki.claims import Register
-    from rlm_ci.recursion.wiki.facts import Facts
-    from rlm_ci.recursion.wiki.modules import Layout, Module
+    from rlm_ci.git.history import Chronicle
+    from rlm_ci.wiki.facts.file_facts import Facts
+    from rlm_ci.wiki.pages.citations import Register
+    from rlm_ci.wiki.pages.layout import Layout, Module
+    from rlm_ci.wiki.pages.module_page import World
 
 #: Commits from which on a file is a hot spot.
 _OFTEN = 2

@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections import Counter
 from hashlib import sha256
 
-from rlm_ci.line_references import marked
-from rlm_ci.markdown import clip
+from rlm_ci.agents.builtin.quoting import said_of
 from rlm_ci.recursion.nodes import Text
-from rlm_ci.recursion.quoting import said_of
-from rlm_ci.recursion.review.windows import LEAST, name
-from rlm_ci.recursion.syntax.reading import outline
-from rlm_ci.recursion.wiki.claims import batches, lines_in, quote_hash
-from rlm_ci.recursion.wiki.modules import is_source
-from rlm_ci.recursion.wiki.state import WHOLE, Prose, Said
-from rlm_ci.texts import count, encodable
+from rlm_ci.recursion.prompt_windows import LEAST, name
+from rlm_ci.source.outline import outline
+from rlm_ci.text.line_references import marked
+from rlm_ci.text.markdown import clip
+from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
+from rlm_ci.wiki.pages.citations import batches, lines_in, quote_hash
+from rlm_ci.wiki.pages.layout import is_source
+from rlm_ci.wiki.update.state import WHOLE, Prose, Said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.recursion.corpus import Corpus, File
-    from rlm_ci.recursion.wiki.state import State
+    from rlm_ci.recursion.corpus.corpus import Corpus, File
+    from rlm_ci.wiki.update.state import State
 
     Why = tuple[str, str]
     #: A sentence with its key, its model, and whether it is one that may be looked for.

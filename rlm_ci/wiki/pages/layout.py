@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.recursion.syntax.languages import language
-from rlm_ci.recursion.wiki.paths import folder_of, is_beside, is_test, is_told, page_names
+from rlm_ci.source.languages import language
 from rlm_ci.values import Value
+from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test, is_told, page_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rlm_ci.recursion.syntax import Import, Symbol
-    from rlm_ci.recursion.wiki.facts import Facts
+    from rlm_ci.source import Import, Symbol
+    from rlm_ci.wiki.facts.file_facts import Facts
 
     Given = Mapping[str, frozenset[str]]
 

@@ -6,7 +6,7 @@ letter, digit or one of a few signs is written as the number of its character.
 
 from __future__ import annotations
 
-from rlm_ci.texts import printable
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from rlm_ci import resources
+from rlm_ci.agents.builtin.quoting import said_of
+from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, Anchored, anchor
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.evidence import REANCHORED, REJECTED, VERIFIED, Anchored, anchor
-from rlm_ci.findings import Evidence, Location
-from rlm_ci.line_references import marked
-from rlm_ci.recursion.journals import BUDGET, REMOTE
-from rlm_ci.recursion.quoting import said_of
-from rlm_ci.recursion.review.questions import REPAIR, ask_object
-from rlm_ci.recursion.review.windows import LEAST, fence, name, windows
-from rlm_ci.recursion.wiki.kept_prose import LINES, MOST, SENTENCES, Lines, mark, tells
-from rlm_ci.recursion.wiki.modules import is_source
-from rlm_ci.recursion.wiki.paths import folder_of
-from rlm_ci.recursion.wiki.state import Said
-from rlm_ci.texts import encodable, printable
+from rlm_ci.models.json_question import REPAIR, ask_object
+from rlm_ci.recursion.journal.journal import BUDGET, REMOTE
+from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
+from rlm_ci.report.findings import Evidence, Location
+from rlm_ci.resources import loader
+from rlm_ci.text.line_references import marked
+from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Row, Value
+from rlm_ci.wiki.pages.kept_prose import LINES, MOST, SENTENCES, Lines, mark, tells
+from rlm_ci.wiki.pages.layout import is_source
+from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.update.state import Said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.nodes import Text
     from rlm_ci.recursion.objective import Ask
-    from rlm_ci.recursion.wiki.state import Prose
+    from rlm_ci.wiki.update.state import Prose
 
 _MODULE = "prompts/wiki-module.md.j2"
 _WHOLE = "prompts/wiki-whole.md.j2"
@@ -86,7 +86,7 @@ class _Teller:
 
     def __init__(self, ask: Ask, texts: Sequence[Text], known: Mapping[str, Prose]) -> None:
         self._ask = ask
-        self._render = resources.load_template(_MODULE)
+        self._render = loader.load_template(_MODULE)
         words = self._render({"fence": fence(""), "listing": "", "known": ["-"]})
         self._for_known = min(_KNOWN, ask.max_bytes // _SHARE)
         self._room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
@@ -238,7 +238,7 @@ def digest_of(known: Iterable[Said]) -> str:
 def sum_up(ask: Ask, known: Sequence[Said]) -> Whole:
     """Ask what the whole is, from sentences that hold; each new one rests on some of them."""
     rows = [f"[{at}] {name(one.path)}: {name(one.text)}" for at, one in enumerate(known, 1)]
-    render = resources.load_template(_WHOLE)
+    render = loader.load_template(_WHOLE)
     room = ask.max_bytes - len(render({"fence": fence(""), "listing": ""}).encode()) - REPAIR
     while rows and len("\n".join(rows).encode()) > room:
         rows.pop()
@@ -256,7 +256,7 @@ def sum_up(ask: Ask, known: Sequence[Said]) -> Whole:
     kept, offered = [], 0
     for sentence in answer["sentences"][:SENTENCES]:
         offered += 1
-        if resources.misfit(sentence, _WHOLE_SENTENCE):
+        if loader.misfit(sentence, _WHOLE_SENTENCE):
             continue
         numbers = [number for number in sentence["rests_on"] if 1 <= number <= len(rows)]
         if numbers and len(numbers) == len(sentence["rests_on"]):
@@ -280,7 +280,7 @@ def _wrong(answer: Mapping[str, Any], schema: str) -> str:
     sentences = answer.get("sentences")
     if not isinstance(sentences, list):
         return "sentences must be a list"
-    told = [resources.misfit(one, schema) for one in sentences[:SENTENCES]]
+    told = [loader.misfit(one, schema) for one in sentences[:SENTENCES]]
     return told[0] if told and all(told) else ""
 
 
@@ -302,7 +302,7 @@ class _Opener:
     def kept(self, sentences: Sequence[Mapping[str, Any]]) -> list[Said]:
         found = []
         for one in sentences[:SENTENCES]:
-            if resources.misfit(one, _SENTENCE):
+            if loader.misfit(one, _SENTENCE):
                 self._outcomes[REJECTED] += 1
                 continue
             said = self._open(one)

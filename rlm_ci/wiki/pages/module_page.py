@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from rlm_ci.markdown import code, prose
-from rlm_ci.recursion.syntax import UNPARSED
-from rlm_ci.recursion.wiki import notes as kinds
-from rlm_ci.recursion.wiki.listing import linked, listing
-from rlm_ci.recursion.wiki.modules import CONTAINERS, api, base_of, given_names, public, told
-from rlm_ci.recursion.wiki.paths import folder_of, is_test
-from rlm_ci.recursion.wiki.readme import plain
-from rlm_ci.recursion.wiki.surroundings import neighbourhood
-from rlm_ci.recursion.wiki.wording import listed, paragraph, sentence
-from rlm_ci.texts import count, printable
+from rlm_ci.source import UNPARSED
+from rlm_ci.text.markdown import code, prose
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
+from rlm_ci.wiki.facts import note as kinds
+from rlm_ci.wiki.facts.readme import plain
+from rlm_ci.wiki.pages.dependencies_map import neighbourhood
+from rlm_ci.wiki.pages.layout import CONTAINERS, api, base_of, given_names, public, told
+from rlm_ci.wiki.pages.name_list import linked, listing
+from rlm_ci.wiki.pages.paths import folder_of, is_test
+from rlm_ci.wiki.pages.wording import listed, paragraph, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.chronicle import Chronicle
-    from rlm_ci.recursion.syntax import Symbol
-    from rlm_ci.recursion.syntax.graph import Edge, Graph
-    from rlm_ci.recursion.wiki.claims import Place, Register
-    from rlm_ci.recursion.wiki.facts import Facts
-    from rlm_ci.recursion.wiki.modules import Layout, Module
-    from rlm_ci.recursion.wiki.state import Said
-    from rlm_ci.recursion.wiki.surroundings import Surroundings
+    from rlm_ci.git.history import Chronicle
+    from rlm_ci.source import Symbol
+    from rlm_ci.source.import_graph import Edge, Graph
+    from rlm_ci.wiki.facts.file_facts import Facts
+    from rlm_ci.wiki.pages.citations import Place, Register
+    from rlm_ci.wiki.pages.dependencies_map import Surroundings
+    from rlm_ci.wiki.pages.layout import Layout, Module
+    from rlm_ci.wiki.update.state import Said
 
 #: Notes that are told of one kind, and names that a package itself gives.
 _NOTES, _EXPORTS = 12, 80

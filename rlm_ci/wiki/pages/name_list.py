@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from rlm_ci.markdown import code
-from rlm_ci.recursion.wiki.modules import CONTAINERS, api, told
-from rlm_ci.recursion.wiki.wording import sentence, signature
-from rlm_ci.texts import printable
+from rlm_ci.text.markdown import code
+from rlm_ci.text.printable import printable
+from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
+from rlm_ci.wiki.pages.wording import sentence, signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.recursion.syntax import Symbol
-    from rlm_ci.recursion.wiki.claims import Register
-    from rlm_ci.recursion.wiki.facts import Facts
-    from rlm_ci.recursion.wiki.modules import Given, Module
+    from rlm_ci.source import Symbol
+    from rlm_ci.wiki.facts.file_facts import Facts
+    from rlm_ci.wiki.pages.citations import Register
+    from rlm_ci.wiki.pages.layout import Given, Module
 
 #: Names that are listed of one file, members of one class, values of either.
 _NAMES, _MEMBERS, _VALUES = 120, 40, 30

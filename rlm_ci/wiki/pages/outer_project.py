@@ -6,18 +6,18 @@ import os
 import re
 from hashlib import sha256
 
-from rlm_ci import files
-from rlm_ci.objects import parse_tree
-from rlm_ci.recursion.wiki.declarations import declared, is_listed
-from rlm_ci.recursion.wiki.paths import folder_of
+from rlm_ci.git.objects import parse_tree
+from rlm_ci.system import files
 from rlm_ci.values import Value
+from rlm_ci.wiki.facts.dependencies import declared, is_listed
+from rlm_ci.wiki.pages.paths import folder_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rlm_ci.git import Repository
-    from rlm_ci.recursion.syntax import Outline
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.source import Outline
 
 #: They say what a project needs, and by which name its parts are imported.
 _MANIFEST = re.compile(
@@ -63,7 +63,7 @@ class Outside(Value):
 
     def outlines(self) -> list[Outline]:
         """Those of the manifests."""
-        from rlm_ci.recursion.syntax.reading import outline
+        from rlm_ci.source.outline import outline
 
         return [outline(path, data) for path, data in self.manifests.items()]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.markdown import clip, code, prose
-from rlm_ci.recursion.wiki.readme import plain
+from rlm_ci.text.markdown import clip, code, prose
+from rlm_ci.wiki.facts.readme import plain
 
 #: Characters of a description in a list.
 _SENTENCE = 180

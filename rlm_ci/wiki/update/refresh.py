@@ -6,33 +6,33 @@ import os
 from contextlib import suppress
 from hashlib import sha256
 
-from rlm_ci import files
 from rlm_ci.errors import RlmCiError
-from rlm_ci.recursion.objectives import wiki as objective
-from rlm_ci.recursion.review.windows import TOO_LONG
-from rlm_ci.recursion.syntax.graph import Graph
-from rlm_ci.recursion.wiki.claims import batches
-from rlm_ci.recursion.wiki.facts import Facts, facts_of, merged, pack, unpack
-from rlm_ci.recursion.wiki.kept_prose import SENTENCES, Kept, Sentences, held, mark
-from rlm_ci.recursion.wiki.modules import is_source
-from rlm_ci.recursion.wiki.pages import drafted, settled
-from rlm_ci.recursion.wiki.prose import digest_of, grounds
-from rlm_ci.recursion.wiki.prose import merged as merged_prose
-from rlm_ci.recursion.wiki.readers import readers
-from rlm_ci.recursion.wiki.state import WHOLE, Prose, Said, State
-from rlm_ci.texts import encodable
+from rlm_ci.recursion.prompt_windows import TOO_LONG
+from rlm_ci.source.import_graph import Graph
+from rlm_ci.system import files
+from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
+from rlm_ci.wiki import objective
+from rlm_ci.wiki.facts.file_facts import Facts, facts_of, merged, pack, unpack
+from rlm_ci.wiki.facts.reader_versions import readers
+from rlm_ci.wiki.pages.build import drafted, settled
+from rlm_ci.wiki.pages.citations import batches
+from rlm_ci.wiki.pages.kept_prose import SENTENCES, Kept, Sentences, held, mark
+from rlm_ci.wiki.pages.layout import is_source
+from rlm_ci.wiki.pages.model_prose import digest_of, grounds
+from rlm_ci.wiki.pages.model_prose import merged as merged_prose
+from rlm_ci.wiki.update.state import WHOLE, Prose, Said, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.chronicle import Chronicle
-    from rlm_ci.recursion.corpus import Corpus
+    from rlm_ci.git.history import Chronicle
+    from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
-    from rlm_ci.recursion.wiki.facts import Mask
-    from rlm_ci.recursion.wiki.pages import Draft, Options, Pages
+    from rlm_ci.wiki.facts.file_facts import Mask
+    from rlm_ci.wiki.pages.build import Draft, Options, Pages
 
     Settle = Callable[[list[list[int]]], list[list[int]]]
 

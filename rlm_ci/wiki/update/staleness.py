@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from rlm_ci.findings import Location
-from rlm_ci.recursion.wiki.claims import QUOTED, lines_in, quote_hash
+from rlm_ci.report.findings import Location
 from rlm_ci.values import Value
+from rlm_ci.wiki.pages.citations import QUOTED, lines_in, quote_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rlm_ci.changes import ChangeSet, FileChange
-    from rlm_ci.recursion.wiki.claims import Claim
-    from rlm_ci.recursion.wiki.state import State
+    from rlm_ci.change.change_set import ChangeSet, FileChange
+    from rlm_ci.wiki.pages.citations import Claim
+    from rlm_ci.wiki.update.state import State
 
 #: Bytes of a file that are read to see whether what was cited still stands there.
 _LIMIT = 8 << 20

@@ -7,20 +7,20 @@ import os
 import re
 from hashlib import sha256
 
-from rlm_ci import files
 from rlm_ci.errors import DamagedError
-from rlm_ci.recursion.wiki import VERSION
-from rlm_ci.recursion.wiki.claims import Claim, Place, claim_of
-from rlm_ci.recursion.wiki.readers import readers
-from rlm_ci.texts import printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
+from rlm_ci.wiki import VERSION
+from rlm_ci.wiki.facts.reader_versions import readers
+from rlm_ci.wiki.pages.citations import Claim, Place, claim_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
-    from rlm_ci.findings import Location
+    from rlm_ci.report.findings import Location
 
 NAME = "wiki.json"
 _SCHEMA = "schemas/wiki.schema.json"

@@ -15,19 +15,19 @@ import os
 import stat
 
 from rlm_ci.errors import LockedError, StorageError
-from rlm_ci.loop import moves
-from rlm_ci.loop.snapshot import LINK, SCRIPT, Places, is_inside
-from rlm_ci.loop.staging import RefusedError, Staged, blamed, held, make_folders, prune
-from rlm_ci.texts import count, printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
+from rlm_ci.workspace.apply import file_moves
+from rlm_ci.workspace.apply.staging import RefusedError, Staged, blamed, held, make_folders, prune
+from rlm_ci.workspace.snapshot import LINK, SCRIPT, Places, is_inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rlm_ci.git import Repository
-    from rlm_ci.loop.staging import Change
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.workspace.apply.staging import Change
 
 _BATCH = 64
 
@@ -189,8 +189,8 @@ class _Landing:
     def _take(self, change: Change) -> None:
         """Take away what stands at its path; it is looked at when all is done."""
         try:
-            with moves.folder_of(self._root, change.path) as (folder, name):
-                if not moves.holds(name, change.new, folder):
+            with file_moves.folder_of(self._root, change.path) as (folder, name):
+                if not file_moves.holds(name, change.new, folder):
                     os.rename(name, self._staged.place("old", change.number), src_dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             if change.new is not None:
@@ -200,16 +200,19 @@ class _Landing:
         """Put a file in its place, where nothing may stand but empty folders, or this very file."""
         make_folders(self._root, change.path)
         source = self._staged.place("new", change.number)
-        with moves.folder_of(self._root, change.path) as (folder, name):
-            moves.remove_empty(name, folder)
-            if not (moves.put_in(source, name, folder) or moves.holds(name, change.new, folder)):
+        with file_moves.folder_of(self._root, change.path) as (folder, name):
+            file_moves.remove_empty(name, folder)
+            if not (
+                file_moves.put_in(source, name, folder)
+                or file_moves.holds(name, change.new, folder)
+            ):
                 raise RefusedError(f"something stands in the way: {printable(change.path)}")
 
     def _require_originals(self) -> None:
         """Refuse where something else was taken away than the file that was known."""
         for change in self._wanted:
             original = self._staged.place("old", change.number)
-            if self._staged.taken(change) and not moves.holds(original, change.old):
+            if self._staged.taken(change) and not file_moves.holds(original, change.old):
                 raise RefusedError(_changed(change.path))
 
 

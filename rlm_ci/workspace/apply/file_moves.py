@@ -10,13 +10,13 @@ import os
 import stat
 from contextlib import contextmanager, suppress
 
-from rlm_ci.loop.snapshot import FILE, LINK, SCRIPT
+from rlm_ci.workspace.snapshot import FILE, LINK, SCRIPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.objects import Entry
+    from rlm_ci.git.objects import Entry
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC

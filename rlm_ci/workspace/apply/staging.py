@@ -19,14 +19,14 @@ import os
 import re
 from contextlib import contextmanager, suppress
 
-from rlm_ci import files
 from rlm_ci.errors import StorageError
-from rlm_ci.loop import moves
-from rlm_ci.loop.snapshot import is_inside, parents
-from rlm_ci.objects import Entry
+from rlm_ci.git.objects import Entry
 from rlm_ci.runs.lock import exclusive
-from rlm_ci.texts import count, printable
+from rlm_ci.system import files
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
+from rlm_ci.workspace.apply import file_moves
+from rlm_ci.workspace.snapshot import is_inside, parents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,8 +215,8 @@ class Staged:
 
     def _is_put(self, change: Change) -> bool:
         try:
-            with moves.folder_of(self.root, change.path) as (folder, name):
-                return moves.is_one(self.place("new", change.number), name, folder)
+            with file_moves.folder_of(self.root, change.path) as (folder, name):
+                return file_moves.is_one(self.place("new", change.number), name, folder)
         except OSError:
             return False
 
@@ -225,13 +225,13 @@ class Staged:
         if not self._is_put(change):
             return True
         back = self.place("back", change.number)
-        with moves.folder_of(self.root, change.path) as (folder, name):
-            if not moves.holds(name, change.new, folder):
+        with file_moves.folder_of(self.root, change.path) as (folder, name):
+            if not file_moves.holds(name, change.new, folder):
                 return True
             os.rename(name, back, src_dir_fd=folder)
-            if moves.holds(back, change.new):
+            if file_moves.holds(back, change.new):
                 return True
-            is_there = moves.put_in(back, name, folder)
+            is_there = file_moves.put_in(back, name, folder)
             if is_there:
                 files.clear(back)
             return is_there
@@ -242,11 +242,11 @@ class Staged:
         if not os.path.lexists(backup):
             return True
         make_folders(self.root, change.path)
-        with moves.folder_of(self.root, change.path) as (folder, name):
+        with file_moves.folder_of(self.root, change.path) as (folder, name):
             is_there = (
-                moves.put_in(backup, name, folder)
-                or moves.is_one(backup, name, folder)
-                or moves.holds(name, change.old, folder)
+                file_moves.put_in(backup, name, folder)
+                or file_moves.is_one(backup, name, folder)
+                or file_moves.holds(name, change.old, folder)
             )
         if is_there:
             files.clear(backup)
@@ -256,7 +256,7 @@ class Staged:
 def make_folders(root: str, path: str) -> None:
     """All folders that are to hold ``path``. Raises OSError."""
     for folder in reversed(list(parents(path))):
-        with moves.folder_of(root, folder) as (parent, name), suppress(FileExistsError):
+        with file_moves.folder_of(root, folder) as (parent, name), suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)
 
 
@@ -264,7 +264,7 @@ def prune(root: str, path: str) -> None:
     """Remove the folders that held ``path``, and hold nothing now."""
     for folder in parents(path):
         try:
-            with moves.folder_of(root, folder) as (parent, name):
+            with file_moves.folder_of(root, folder) as (parent, name):
                 os.rmdir(name, dir_fd=parent)
         except OSError:
             return

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NotRequired, TypedDict
 
-    from rlm_ci.findings import Severity
+    from rlm_ci.report.findings import Severity
 
     class Rule(TypedDict):
         """Texts in Markdown, but for ``example``, the message of a finding.

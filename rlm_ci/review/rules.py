@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rlm_ci.findings import Severity
-from rlm_ci.recursion.review import ruff
+from rlm_ci.report.findings import Severity
+from rlm_ci.review.analyzers import ruff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rlm_ci.rules import Rule
+    from rlm_ci.report.rules import Rule
 
 RULES: Mapping[str, Rule] = {
     "ruff-CODE": {

@@ -1,0 +1,1 @@
+"""Citations in an answer, held against the text that they name."""

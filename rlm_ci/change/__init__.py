@@ -1,0 +1,1 @@
+"""A change: its files, its hunks, what it was triggered by."""

@@ -1,0 +1,1 @@
+"""The archive of documents, and its stubs."""

@@ -1,0 +1,1 @@
+"""Settings: their table, the command line, the config file."""

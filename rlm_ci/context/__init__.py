@@ -1,0 +1,1 @@
+"""A long text as an object on disk."""

@@ -1,0 +1,1 @@
+"""The repository, read by a hardened git."""

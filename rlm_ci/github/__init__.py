@@ -1,0 +1,1 @@
+"""GitHub: its API, and what is posted there."""

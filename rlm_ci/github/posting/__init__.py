@@ -1,0 +1,1 @@
+"""A report on a pull request: summary, review comments, check run."""

@@ -1,0 +1,1 @@
+"""Which files decide what green means."""

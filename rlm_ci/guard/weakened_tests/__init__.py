@@ -1,0 +1,1 @@
+"""What was done to a test: nothing, more of it, or less."""

@@ -1,0 +1,1 @@
+"""One verdict on a change: settings, config file, checks."""

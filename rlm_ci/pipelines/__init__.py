@@ -1,0 +1,1 @@
+"""What every long command shares: pipelines, their runs, attempts."""

@@ -1,0 +1,1 @@
+"""What review and wiki share: a recursion over a repository."""

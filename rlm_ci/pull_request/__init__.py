@@ -1,0 +1,1 @@
+"""A pull request as a whole: posting, commands in comments, overrides."""

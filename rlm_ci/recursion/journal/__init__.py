@@ -1,0 +1,1 @@
+"""What a recursion writes down, and finds again."""

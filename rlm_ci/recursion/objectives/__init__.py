@@ -1,1 +1,0 @@
-"""What a recursion can be asked for: one file an objective (see ``recursion.objective``)."""

@@ -1,0 +1,1 @@
+"""How a task is split into nodes."""

@@ -1,0 +1,1 @@
+"""The report: its model, its rendering, its formats."""

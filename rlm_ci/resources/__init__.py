@@ -1,0 +1,1 @@
+"""Templates and schemas: found, read, validated."""

@@ -1,0 +1,1 @@
+"""What analyzers print, as findings."""

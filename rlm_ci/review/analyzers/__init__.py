@@ -1,0 +1,1 @@
+"""Analyzers at work: which ones, where they run, on which files."""

@@ -1,0 +1,1 @@
+"""What a change brings, and what it concerns."""

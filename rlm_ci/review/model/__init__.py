@@ -1,0 +1,1 @@
+"""What a model finds in a change."""

@@ -1,0 +1,1 @@
+"""What joins the verbs: the built-in pipelines by name, and the verification of runs."""

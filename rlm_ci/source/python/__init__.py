@@ -1,0 +1,1 @@
+"""Python source: its outline, its statements, its entry points."""

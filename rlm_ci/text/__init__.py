@@ -1,0 +1,1 @@
+"""Texts: what they show, dates, Markdown, globs, references to lines."""

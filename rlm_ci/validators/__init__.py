@@ -1,0 +1,1 @@
+"""What decides whether a goal is met: commands, and what they print."""

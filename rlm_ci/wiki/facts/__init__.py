@@ -1,0 +1,1 @@
+"""What is known of each file of a repository, without a model."""

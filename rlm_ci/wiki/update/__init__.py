@@ -1,0 +1,1 @@
+"""A wiki that exists already: what is stale, what is kept."""

@@ -1,0 +1,1 @@
+"""A result, applied to the work tree."""
