@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
     from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.job import Job, Mode
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
     from rlm_ci.runs.state import Final
-    from rlm_ci.solve.pipeline import Mode, Work
 
 STDIN = "-"
 _POINTERS_LIMIT = 64 << 20
@@ -79,7 +79,7 @@ class Inquiry(Attempt):
     turns = "symbolic_iterations"
 
     def __init__(
-        self, work: Work, run: Run, goal: str, record: Record, mode: Mode, *, required: bool
+        self, work: Job, run: Run, goal: str, record: Record, mode: Mode, *, required: bool
     ) -> None:
         super().__init__(work, run, goal, record, mode, head={"context": None})
         self._required = required

@@ -12,8 +12,9 @@ from itertools import chain
 from rlm_ci.change.numstat import Count, Counting, beyond, parse
 from rlm_ci.errors import ConfigError
 from rlm_ci.git import tracked
-from rlm_ci.git.objects import is_object_id, parse_closed
+from rlm_ci.git.objects import parse_closed
 from rlm_ci.system import files
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -10,8 +10,8 @@ from __future__ import annotations
 from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet, PullRequest
 from rlm_ci.errors import ConfigError
-from rlm_ci.git.objects import is_object_id
 from rlm_ci.system import files
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False

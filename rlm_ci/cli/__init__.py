@@ -10,13 +10,14 @@ from time import monotonic
 
 from rlm_ci import __version__, errors
 from rlm_ci.config.options import COMMON
-from rlm_ci.config.settings import environment, nearest
-from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
-from rlm_ci.text.printable import printable
+from rlm_ci.config.settings import nearest
+from rlm_ci.console.failures import failure
+from rlm_ci.console.messages import annotate, complain, say, write
+from rlm_ci.errors import RlmCiError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from types import FrameType, ModuleType
     from typing import NoReturn
 
@@ -190,141 +191,8 @@ def _help(name: str, command: ModuleType, rows: Sequence[Setting]) -> str:
     return f"{text}{_ALWAYS}"
 
 
-# ── what a run says ──
-
-
-def write(text: str) -> None:
-    """The result, on standard output, as UTF-8 whatever the locale. Raises StorageError."""
-    if sys.stdout is None:
-        raise StorageError(
-            "the result cannot be written: it is closed",
-            where="standard output",
-            hint="use --output FILE",
-        )
-    try:
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
-        sys.stdout.buffer.flush()
-    except OSError as error:
-        # What is still buffered must not be tried again, and fail again, on the way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise StorageError(
-            f"the result cannot be written: {error.strerror}",
-            where="standard output",
-            hint="make room, or use --output FILE",
-        ) from None
-
-
-def say(text: str) -> None:
-    """A line about the run, on standard error; never a command for the runner's log."""
-    from rlm_ci.redaction.redactor import Redactor
-
-    line = printable(Redactor(environment()).text(text)).replace("##[", "##\\x5b")
-    _to_stderr(line.replace("::", ":\\x3a") if line.lstrip().startswith("::") else line)
-
-
-def _to_stderr(line: str) -> None:
-    if sys.stderr is None:
-        return
-    try:
-        sys.stderr.buffer.write(f"{line}\n".encode("utf-8", "backslashreplace"))
-        sys.stderr.buffer.flush()
-    except OSError:
-        pass  # nobody listens; the exit code still tells
-
-
-def complain(error: RlmCiError) -> None:
-    """The two lines of a failure: what is wrong, and what to do."""
-    say(f"error: {error}")
-    if error.hint:
-        say(f"hint: {error.hint}")
-
-
-def warn(doubt: RlmCiError) -> None:
-    """The two lines of what may be an error, and ends nothing; in Actions an annotation too."""
-    say(f"warning: {doubt}")
-    if doubt.hint:
-        say(f"hint: {doubt.hint}")
-    _annotate("warning", doubt)
-
-
 def _fail(error: RlmCiError) -> int:
     """Tell a failure that ended the run, in Actions as an annotation too; its exit code."""
     complain(error)
-    _annotate("error", error)
+    annotate("error", error)
     return error.code
-
-
-def _annotate(level: str, error: RlmCiError) -> None:
-    if environment().get("GITHUB_ACTIONS") == "true":
-        from rlm_ci.redaction.redactor import Redactor
-        from rlm_ci.text import neutralise
-
-        clean = Redactor(environment()).text
-        told = [clean(text) for text in (str(error), error.hint) if text]
-        _to_stderr(neutralise.command(level, {"title": "rlm-ci"}, *told))
-
-
-def _missing(error: ModuleNotFoundError) -> RlmCiError | None:
-    """A library that is not installed; None when the module that is missing is our own."""
-    name = (error.name or "").partition(".")[0]
-    if name in ("", "rlm_ci"):
-        return None
-    from rlm_ci.system import installation
-
-    return UnavailableError(
-        f"the library {name} is not installed",
-        hint=f"install what rlm-ci needs: {installation.command()}",
-    )
-
-
-def failure(
-    error: Exception,
-    folder: str | None = None,
-    redact: Callable[[str], str] | None = None,
-    *,
-    words: Sequence[str] | None = None,
-) -> RlmCiError:
-    """What to tell of an exception: it itself, a library that is not there, or a bug of ours.
-
-    The traceback of a bug goes into ``folder``, that of a run; without one into the user's state.
-    """
-    if isinstance(error, RlmCiError):
-        return error
-    missing = _missing(error) if isinstance(error, ModuleNotFoundError) else None
-    if missing is not None:
-        return missing
-    from rlm_ci.redaction.redactor import Redactor
-
-    clean = redact or Redactor(environment()).text
-    return _internal(error, folder, clean, sys.argv[1:] if words is None else words)
-
-
-def _internal(
-    error: Exception, folder: str | None, redact: Callable[[str], str], words: Sequence[str]
-) -> RlmCiError:
-    """A bug, told in one line, and where its traceback lies."""
-    import time
-    import traceback
-
-    from rlm_ci.system import files
-
-    if folder is None:
-        environ = environment()
-        home = os.path.join(os.path.expanduser("~"), ".local", "state")
-        folder = os.path.join(environ.get("XDG_STATE_HOME") or home, "rlm-ci")
-    path = os.path.join(folder, time.strftime("error-%Y%m%dT%H%M%SZ.log", time.gmtime()))
-    text = "".join(traceback.format_exception(error))
-    report = f"rlm-ci {__version__}, Python {sys.version}\ncommand: {[*words]!r}\n\n{text}"
-    report = redact(report)
-    try:
-        files.make_folder(folder, 0o700)
-        files.write(path, report.encode("utf-8", "backslashreplace"), 0o600)
-        where = f"the traceback is in {path}"
-    except RlmCiError:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"at {os.path.basename(frame.filename)}:{frame.lineno}"
-    return RlmCiError(
-        f"internal error: {type(error).__name__}: {printable(redact(str(error)))[:200]}",
-        where=where,
-        hint="this is a bug in rlm-ci: please report it with the traceback",
-    )

@@ -6,7 +6,7 @@ import os
 
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
-from rlm_ci.pipelines import foreground
+from rlm_ci.pipelines import stored_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ def placed(found: Mapping[str, Any]) -> dict[str, Any]:
             where="PATH",
             hint="name a folder that is there",
         )
-    root = os.path.realpath(open_repository(foreground.read(found)).root)
+    root = os.path.realpath(open_repository(stored_runs.settings_of(found)).root)
     if not _is_in(full, root):
         found["repo"] = full if os.path.isdir(full) else os.path.dirname(full)
-        root = os.path.realpath(open_repository(foreground.read(found)).root)
+        root = os.path.realpath(open_repository(stored_runs.settings_of(found)).root)
     inner = os.path.relpath(full, root).replace(os.sep, "/")
     return found if inner == os.curdir else {**found, KEY: inner}
 

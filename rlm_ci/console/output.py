@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 
-from rlm_ci.cli import complain, write
+from rlm_ci.console.messages import complain, write
 from rlm_ci.errors import UsageError
 from rlm_ci.report import render as report_render
 from rlm_ci.report.render import Options

@@ -15,10 +15,16 @@ from rlm_ci.text.printable import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Self, TextIO
+    from typing import Protocol, Self, TextIO
 
     from rlm_ci.console.live_screen import Screen
-    from rlm_ci.pipelines.repository.tree_progress import Look
+
+    class Look(Protocol):
+        """Looks at a run again and again."""
+
+        def facts(self) -> list[tuple[str, str]]:
+            """How it stands: names and texts."""
+
 
 #: Seconds between two drawings of the live lines.
 _TICK = 0.5
@@ -101,12 +107,10 @@ class Progress:
         if self._screen:
             self._screen.clear()
 
-    def watch(self, folder: str, pipeline_id: str) -> None:
-        """Show how the tree of the run in ``folder`` stands, too, where there is a terminal."""
+    def watch(self, look: Look) -> None:
+        """Show how the tree of a run stands, too, where there is a terminal."""
         if self._screen:
-            from rlm_ci.pipelines.repository.tree_progress import Look
-
-            self._look = Look(folder, pipeline_id)
+            self._look = look
 
     def step(self, text: str) -> None:
         """Something new begins."""

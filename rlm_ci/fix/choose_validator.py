@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rlm_ci.fix.participants import Agreed
     from rlm_ci.fix.sandboxed_commands import Cell
     from rlm_ci.models.record.record import Record
-    from rlm_ci.solve.pipeline import Work
+    from rlm_ci.pipelines.job import Job
 
 
-def select(work: Work) -> detect.Selection:
+def select(work: Job) -> detect.Selection:
     """The validator; a person who is there picks another where its program is not."""
     root, ask = work.repository.root, work.ask
     found = detect.detect(detect.Folder(root))
@@ -37,7 +37,7 @@ def select(work: Work) -> detect.Selection:
 
 
 def tried(
-    work: Work, record: Record, agreed: Agreed, cell: Cell, redact: Callable[[str], str]
+    work: Job, record: Record, agreed: Agreed, cell: Cell, redact: Callable[[str], str]
 ) -> Agreed:
     """The terms with the first validator that can run, of those that were found.
 
@@ -63,7 +63,7 @@ def tried(
     return agreed
 
 
-def _picked(work: Work, agreed: Agreed, why: str) -> Mapping[str, Any]:
+def _picked(work: Job, agreed: Agreed, why: str) -> Mapping[str, Any]:
     """What a person picks where nothing that was found can run."""
     found = detect.detect(detect.Folder(work.repository.root))
     picked = detect.choose(found, work.ask, why) if work.ask else None

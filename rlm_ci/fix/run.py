@@ -7,7 +7,7 @@ import secrets
 
 from rlm_ci import sandbox
 from rlm_ci.agents import agent as agents
-from rlm_ci.cli import warn
+from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
 from rlm_ci.fix import choose_validator, report
 from rlm_ci.fix import loop as fix_loop
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.fix.loop import Ended
     from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.job import Job, Mode
     from rlm_ci.runs.run import Run
     from rlm_ci.sandbox.job import Sandbox
-    from rlm_ci.solve.pipeline import Mode, Work
 
 #: What ends a run that goes on once its cause is mended: with 4, 8 and 9.
 _STOPS = (UnavailableError, RemoteError, StorageError)
@@ -66,7 +66,7 @@ class Fix(Attempt):
 
     told_ends = (*BUDGETS, NO_CHANGE)
 
-    def __init__(self, work: Work, run: Run, goal: str, record: Record, mode: Mode) -> None:
+    def __init__(self, work: Job, run: Run, goal: str, record: Record, mode: Mode) -> None:
         super().__init__(work, run, goal, record, mode, head=_wanted(work.settings))
         #: Where in the run its result is landed: once for each time that it has ended.
         self._end = "end"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rlm_ci.agents.agent import Said
 from rlm_ci.errors import DamagedError
-from rlm_ci.git.objects import is_object_id
 from rlm_ci.system.process import Clipped, Ended
+from rlm_ci.text.object_id import is_object_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from shlex import quote
 
 from rlm_ci.config.settings import environment
 from rlm_ci.errors import ConfigError, DamagedError, StorageError, UnavailableError
-from rlm_ci.git.objects import is_object_id
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False

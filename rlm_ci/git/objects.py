@@ -9,14 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Container
 
 
-_HEX = frozenset("0123456789abcdef")
-
-
-def is_object_id(value: object) -> bool:
-    """Whether ``value`` is the full id of an object, in either of git's hashes."""
-    return isinstance(value, str) and len(value) in (40, 64) and _HEX.issuperset(value)
-
-
 class Entry(Row):
     """One entry of a tree: ``mode`` as git writes it (``100644``), ``oid`` of the object.
 

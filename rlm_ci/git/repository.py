@@ -12,15 +12,9 @@ import os
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.git.hardening import DIFF_OPTIONS, FIXED, HOOK_VARIABLES, INHERITED, NETWORK, OVERRIDES
-from rlm_ci.git.objects import (
-    Entry,
-    is_object_id,
-    parse_contents,
-    parse_index,
-    parse_refs,
-    parse_tree,
-)
+from rlm_ci.git.objects import Entry, parse_contents, parse_index, parse_refs, parse_tree
 from rlm_ci.system import process
+from rlm_ci.text.object_id import is_object_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
-from rlm_ci.git.objects import is_object_id
 from rlm_ci.report.links import check_server_url
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False

@@ -8,11 +8,29 @@ from rlm_ci.text.printable import clip, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Protocol
 
-    from rlm_ci.models import Message
-    from rlm_ci.recursion.objective import Ask
+    from rlm_ci.models import Completion, Message
+
+    class Ask(Protocol):
+        """The way to a model, by the ledger and the journal of the run.
+
+        ``place`` names the question within the node (``find-1``, ``refute-3``): asked again at the
+        same place with the same messages, it costs nothing. Raises LimitError when a budget has no
+        room, RemoteError when the service stays away. ``max_bytes`` is how much text fits a prompt.
+        """
+
+        model: str
+        max_bytes: int
+
+        def __call__(
+            self,
+            place: str,
+            messages: Sequence[Message],
+            *,
+            response_format: Message | None = None,
+        ) -> Completion: ...
 
     #: What is wrong with an object, in words for the model; "" when nothing is.
     Misfit = Callable[[Mapping[str, Any]], str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from rlm_ci.cli import failure
+from rlm_ci.console.failures import failure
 from rlm_ci.console.progress import duration
 from rlm_ci.report.findings import Part, Report, Severity, Subject, Usage
 from rlm_ci.runs.clock import Clock
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.job import Job, Mode
     from rlm_ci.runs.run import Run
-    from rlm_ci.solve.pipeline import Mode, Work
 
 PART = "rlm"
 
@@ -42,7 +42,7 @@ class Attempt(ABC):
 
     def __init__(
         self,
-        work: Work,
+        work: Job,
         run: Run,
         goal: str,
         record: Record,

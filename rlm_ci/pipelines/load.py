@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from rlm_ci.change import change_set, trigger
-from rlm_ci.cli import failure, warn
+from rlm_ci.console.failures import failure
+from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError
 from rlm_ci.git import tracked
 from rlm_ci.judge import config_file

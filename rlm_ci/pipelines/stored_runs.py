@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-from rlm_ci.cli import warn
-from rlm_ci.config.options import COMMON, LOOP
+from rlm_ci.config.options import COMMON, LOOP, PROGRAM
+from rlm_ci.config.settings import Settings
+from rlm_ci.console.messages import warn
 from rlm_ci.console.progress import duration
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
@@ -21,11 +22,11 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.config.settings import Setting, Settings
+    from rlm_ci.config.settings import Setting
     from rlm_ci.runs.find import Entry
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.runs.run import Run
@@ -37,6 +38,12 @@ OF_A_COMMAND = request.OF_A_COMMAND
 _WIDE = 72
 #: Seconds of silence that are told: two heartbeats are missing.
 _SILENT = 2 * manifests.HEARTBEAT
+
+
+def settings_of(flags: Mapping[str, Any]) -> Settings:
+    """The settings of a run, before its config file is known. Raises ConfigError."""
+    table = {row.key: row for row in (*PROGRAM, *ROWS)}
+    return Settings(table.values(), flags)
 
 
 class Runs:

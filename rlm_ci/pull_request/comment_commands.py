@@ -8,11 +8,10 @@ anything fetched, and nothing is checked out.
 from __future__ import annotations
 
 from rlm_ci.change import privileged_events, trigger
-from rlm_ci.cli import say
+from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.github import fetch
+from rlm_ci.github import fetch, session
 from rlm_ci.judge.judge import open_repository
-from rlm_ci.pull_request import posting
 from rlm_ci.pull_request.slash_grammar import GRAMMAR, OVERRIDE, PREFIX, REVIEW, parse
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -95,7 +94,7 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
     name = _name(_record(payload, "repository").get("full_name"))
-    way = posting.client(settings)
+    way = session.client(settings)
     person = _require_writer(way, name, _record(comment, "user"))
     pull = _open_pull(way, name, number)
     if command.name == REVIEW:

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import suppress
 
 from rlm_ci.change import privileged_events
-from rlm_ci.cli import failure
+from rlm_ci.console.failures import failure
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
 from rlm_ci.pipelines import stored_runs
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.github.session import Way
     from rlm_ci.judge.judge import Judgement
-    from rlm_ci.pull_request.posting import Way
     from rlm_ci.report.findings import Report
 
 REVIEW, WIKI = "review", "wiki"
@@ -194,9 +194,9 @@ def _review(
 
     With what the next one may go on from.
     """
+    from rlm_ci.pipelines.job import without_runs
     from rlm_ci.review.change.previous_review import Before
     from rlm_ci.review.run import ReviewingChange
-    from rlm_ci.solve.pipeline import without_runs
 
     settings = judgement.settings
     runs = stored_runs.Runs(settings)

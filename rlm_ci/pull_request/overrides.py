@@ -8,7 +8,7 @@ is asked for again, and whether that person may still give it.
 
 from __future__ import annotations
 
-from rlm_ci.cli import say
+from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, UnavailableError
 from rlm_ci.github.posting.outcome import NONE, POSTED, UPDATED
 from rlm_ci.pull_request.slash_grammar import LONGEST_REASON, OVERRIDABLE, OVERRIDE
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rlm_ci.github.api.client import Client
     from rlm_ci.github.posting.checkpoint import Override
     from rlm_ci.github.posting.outcome import Destination, Publication
+    from rlm_ci.github.session import Way
     from rlm_ci.pull_request.comment_commands import Asked
-    from rlm_ci.pull_request.posting import Way
     from rlm_ci.pull_request.slash_grammar import Command
     from rlm_ci.report.findings import Part, Report
 

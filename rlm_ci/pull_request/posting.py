@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.cli import say, warn
-from rlm_ci.config.options import PUBLISH
-from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, UnavailableError
+from rlm_ci.console.messages import say, warn
+from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
 from rlm_ci.github.posting.outcome import FAILED, Destination, Publication, Wishes
 from rlm_ci.github.posting.placement import Caps
+from rlm_ci.judge.fingerprint import fingerprint
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Severity
-from rlm_ci.system import files, installation
+from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -22,50 +22,11 @@ if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.patches import Diff
-    from rlm_ci.github.api.client import Client
     from rlm_ci.github.posting.checkpoint import Override
+    from rlm_ci.github.session import Way
     from rlm_ci.judge.judge import Judgement
     from rlm_ci.report.findings import Report
     from rlm_ci.report.render import Options
-
-API_URL = "https://api.github.com"
-
-
-def client(settings: Settings) -> Client:
-    """The way to GitHub.
-
-    Raises UnavailableError without PyGithub, ConfigError for an address that is none.
-    """
-    from rlm_ci.report.links import check_server_url
-
-    try:
-        from rlm_ci.github.api.client import Client
-    except ModuleNotFoundError as error:
-        raise UnavailableError(
-            f"posting needs the library {error.name}, which is not installed",
-            hint=f"{installation.command('github')}; or post nothing: --no-publish",
-        ) from None
-    return Client(settings.github.token, check_server_url(settings.github.api_url or API_URL))
-
-
-class Way:
-    """The one client of a run, made when it is first needed: its limits hold for all of it."""
-
-    def __init__(self, settings: Settings, made: Client | None = None) -> None:
-        self._settings = settings
-        self._made = made
-        #: The login that the token writes under, once somebody has read it.
-        self.author = ""
-
-    def client(self) -> Client:
-        """Raises as :func:`client`."""
-        self._made = self._made or client(self._settings)
-        return self._made
-
-    def go_on(self) -> None:
-        """What was done meanwhile, such as a review, has taken nothing of the client's time."""
-        if self._made is not None:
-            self._made.go_on()
 
 
 def destination(settings: Settings, report: Report) -> Destination | None:
@@ -198,18 +159,3 @@ def local_diff(change: ChangeSet) -> Callable[[], Diff]:
         return patches.from_change(change.files(), *change.hunks())
 
     return read
-
-
-def fingerprint(settings: Settings) -> str:
-    """The identity of the settings that judge: 16 hex digits. Secrets are no part of it."""
-    import json
-    from hashlib import sha256
-
-    posting = {row.key for row in PUBLISH}
-    judging = {
-        row.key: value
-        for row, value, _ in settings.items()
-        if row.file and not row.secret and row.key not in posting
-    }
-    text = json.dumps(judging, sort_keys=True, default=str)
-    return sha256(text.encode()).hexdigest()[:16]

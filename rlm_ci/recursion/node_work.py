@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
 
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.journal.journal import Journals
     from rlm_ci.recursion.nodes import Node, Text
-    from rlm_ci.recursion.objective import Ask
     from rlm_ci.recursion.split.tree import Part
 
 #: What no other attempt mends: it ends the run.

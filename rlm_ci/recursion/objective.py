@@ -14,30 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
-    from rlm_ci.models import Completion, Message
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import Node, NodeResult, Probe, Task
 else:
     Protocol = object
-
-
-class Ask(Protocol):
-    """The way to a model, by the ledger and the journal of the run.
-
-    ``place`` names the question within the node (``find-1``, ``refute-3``): asked again at the
-    same place with the same messages, it costs nothing. Raises LimitError when a budget has no
-    room, RemoteError when the service stays away. ``max_bytes`` is how much text fits a prompt.
-    """
-
-    model: str
-    max_bytes: int
-
-    def __call__(
-        self,
-        place: str,
-        messages: Sequence[Message],
-        *,
-        response_format: Message | None = None,
-    ) -> Completion: ...
 
 
 class Objective(Protocol):

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from typing import Final
 
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.journal.journal import Journals
     from rlm_ci.recursion.nodes import Node, NodeResult
-    from rlm_ci.recursion.objective import Ask, Objective
+    from rlm_ci.recursion.objective import Objective
 
 #: Bytes of a corpus from which on processes are worth their start.
 _LARGE: Final = 4 << 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci import errors
-from rlm_ci.git.objects import is_object_id
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False

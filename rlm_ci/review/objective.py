@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import Node, Probe, Task, Text
-    from rlm_ci.recursion.objective import Ask
     from rlm_ci.review.analyzers.from_repository import Place
     from rlm_ci.review.change.changed_lines import Ranges
 

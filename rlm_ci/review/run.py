@@ -7,7 +7,7 @@ from contextlib import suppress
 from rlm_ci.console import output
 from rlm_ci.errors import UnavailableError
 from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.job import Solving
+from rlm_ci.pipelines.repository.job import RepositoryJob
 from rlm_ci.pipelines.repository.scope import Scope
 from rlm_ci.pipelines.repository.terms import Plan
 from rlm_ci.recursion.corpus import eligibility as why_not
@@ -57,7 +57,7 @@ _NO_EXCUSE = frozenset(
 )
 
 
-class Reviewing(Solving):
+class Reviewing(RepositoryJob):
     """The pipeline ``review``."""
 
     name = results_report.PART

@@ -4,26 +4,30 @@
 
 from __future__ import annotations
 
-import os
-
 from rlm_ci.ask.planner.planner import BadPlanError
 from rlm_ci.ask.run import Inquiry
+from rlm_ci.change import privileged_events
+from rlm_ci.config.options import PROGRAM
 from rlm_ci.console import output
+from rlm_ci.console.messages import warn
+from rlm_ci.console.prompt import asker
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.fix.run import Fix
+from rlm_ci.judge import config_file
 from rlm_ci.models.gateway import earlier
 from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.pipelines import load, stored_runs
 from rlm_ci.pipelines.attempt import NoContextError
+from rlm_ci.pipelines.job import Job, Mode, without_runs
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED
-from rlm_ci.system import files
+from rlm_ci.system import files, process
 from rlm_ci.text.printable import count
-from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
@@ -36,42 +40,11 @@ if TYPE_CHECKING:
 CALLS = FILE
 ITERATIVE = "iterative"
 SYMBOLIC = "symbolic"
+PIPELINE = "rlm"
 
 
-class Mode(Value):
-    """How a goal is gone about, and why so."""
-
-    name: str
-    reason: str
-
-
-class Work:
-    """Carries out the pipeline in a run that is held; ``report`` is there once it has ended.
-
-    ``skipped`` are folders that are no part of the work tree; ``ask`` puts a question to a
-    person, None where nobody is there. With ``replay``, the record of another run, no command
-    is run and no model asked.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        repository: Repository,
-        progress: Progress,
-        *,
-        skipped: tuple[str, ...],
-        ask: Callable[[str], str] | None = None,
-        replay: str | None = None,
-    ) -> None:
-        self.settings = settings
-        self.repository = repository
-        self.progress = progress
-        self.skipped = skipped
-        self.ask = ask
-        self.replay = replay
-        self.report: Report | None = None
-        #: What the run is given more of from here on; see ``raising``.
-        self.more: Mapping[str, float | None] = {}
+class RlmJob(Job):
+    """The pipeline ``rlm``: it mends a work tree, or answers from a long text."""
 
     @property
     def tells(self) -> bool:
@@ -148,6 +121,34 @@ def select(settings: Settings, goal: str) -> Mode:
     return Mode(ITERATIVE, "there is no context, and the goal is short")
 
 
-def without_runs(root: str, runs: str, out: str) -> tuple[str, ...]:
-    """The folders that a run itself writes to: never part of what it works on."""
-    return tuple(os.path.join(root, folder) for folder in (runs, out))
+def make(
+    settings: Settings,
+    repository: Repository,
+    runs: stored_runs.Runs,
+    progress: Progress,
+    replay: str | None = None,
+) -> RlmJob:
+    """The work that these settings and the config file describe.
+
+    Raises ConfigError, also where a change's code must not be run at all.
+    """
+    process.harden()
+    event = (
+        privileged_events.event_of(settings.github.event_name) if settings.github.actions else None
+    )
+    for change in load.changes_of(settings, repository):
+        privileged_events.refuse_execution(change, event, what="a fix loop")
+        for doubt in config_file.apply(settings, change):
+            warn(doubt)
+    chosen = load.load(settings, repository)[PIPELINE]
+    if chosen.inputs:
+        source = f"inputs of the pipeline {PIPELINE}, {chosen.source}"
+        settings.apply({"loop": dict(chosen.inputs)}, source, PROGRAM)
+    return RlmJob(
+        settings,
+        repository,
+        progress,
+        skipped=without_runs(runs.root, settings.runs_dir, settings.out_dir),
+        ask=asker(settings, progress),
+        replay=replay,
+    )

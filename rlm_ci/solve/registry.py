@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from rlm_ci.cli import load
 from rlm_ci.judge.judge import open_repository
-from rlm_ci.pipelines import budget_increase, definition, foreground
+from rlm_ci.pipelines import budget_increase, definition, stored_runs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
-    from rlm_ci.pipelines.foreground import Work
+    from rlm_ci.pipelines.job import Job
     from rlm_ci.pipelines.runner import Action
     from rlm_ci.pipelines.stored_runs import Runs
     from rlm_ci.runs.request import Request
@@ -26,14 +25,29 @@ def make(
     runs: Runs,
     progress: Progress,
     replay: str | None = None,
-) -> Work:
+) -> Job:
     """The work of the pipeline ``name``, which the command of that name describes.
 
     With ``replay``, the record of another run, no model is asked. Raises ConfigError.
     """
     repository = open_repository(settings)
-    made: Work = load(name).make(settings, repository, runs, progress, replay)
-    return made
+    return _maker(name)(settings, repository, runs, progress, replay)
+
+
+def _maker(name: str) -> Callable[..., Job]:
+    if name == "rlm":
+        from rlm_ci.solve import pipeline
+
+        return pipeline.make
+    from rlm_ci.pipelines.repository.job import making
+
+    if name == "review":
+        from rlm_ci.review.run import Reviewing
+
+        return making(Reviewing)
+    from rlm_ci.wiki.run import Documenting
+
+    return making(Documenting)
 
 
 def actions(
@@ -41,13 +55,13 @@ def actions(
     flags: Mapping[str, Any],
     runs: Runs,
     progress: Progress,
-    done: list[Work],
+    done: list[Job],
 ) -> dict[str, Action]:
     """What rlm-ci does itself, for a run that was asked for earlier; ``done`` gets the work."""
 
     def action(name: str) -> Action:
         def carry_out(run: Run, goal: str | None) -> tuple[int, str]:
-            settings = foreground.read({**asked.flags, **flags})
+            settings = stored_runs.settings_of({**asked.flags, **flags})
             work = make(name, settings, runs, progress)
             work.more = budget_increase.told(settings, flags)
             done.append(work)

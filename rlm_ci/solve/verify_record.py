@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import stat
 from contextlib import suppress
 
 from rlm_ci import __version__
 from rlm_ci.ask.secret_masking import is_masked
-from rlm_ci.cli.commands.replay import begin_alike
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.attempt import Attempt
 from rlm_ci.pipelines.stored_runs import ROWS
@@ -33,7 +35,7 @@ from rlm_ci.runs import archive, checksums, request
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import Store
-from rlm_ci.solve.pipeline import CALLS, SYMBOLIC, Work, without_runs
+from rlm_ci.solve.pipeline import CALLS, SYMBOLIC, RlmJob
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.manifest import Manifest
 
+#: What the first of its steps left behind: the snapshot, what it ignores, the objects of every
+#: tree. Nothing else of the git folder, where a configuration can be.
+_BEGINNING = ("snapshot.json", "git/excludes", "git/objects/objects")
 _LIMIT = 1 << 30
 #: What a run makes besides its report; of that, what tells when, or in which order.
 _MADE = "rlm/"
@@ -232,7 +237,7 @@ def _derive(
         else:
             begin_alike(folder, held)
             goal = Request.read(folder, run.pipeline_id).goal
-            work = Work(settings, repository, progress, skipped=skipped, replay=calls)
+            work = RlmJob(settings, repository, progress, skipped=skipped, replay=calls)
         error: RlmCiError | None = None
         try:
             work(held, goal)
@@ -299,3 +304,23 @@ def _is_masked(stored: bytes, made: bytes, clean: Any) -> bool:
     with suppress(UnicodeDecodeError):
         return is_masked(clean(stored.decode()), made.decode())
     return False
+
+
+def begin_alike(folder: str, held: Run) -> None:
+    """Give a replay the beginning of the run in ``folder``, which stays untouched."""
+    for name in _BEGINNING:
+        source = os.path.join(folder, "rlm", *name.split("/"))
+        target = held.path_of("rlm", *name.split("/"))
+        try:
+            if os.path.isdir(source):
+                shutil.copytree(source, target, ignore=_no_files)
+            elif os.path.exists(source):
+                shutil.copyfile(source, target)
+        except OSError as error:
+            raise files.storage_error(error, target) from None
+
+
+def _no_files(folder: str, names: list[str]) -> list[str]:
+    """Those of ``names`` that are neither a folder nor a regular file."""
+    modes = ((name, os.lstat(os.path.join(folder, name)).st_mode) for name in names)
+    return [name for name, mode in modes if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode))]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import Node, Probe, Task
-    from rlm_ci.recursion.objective import Ask
 
 NAME = "wiki"
 

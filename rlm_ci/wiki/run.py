@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.cli import warn
+from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.job import Solving
+from rlm_ci.pipelines.repository.job import RepositoryJob
 from rlm_ci.pipelines.repository.terms import Plan
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
@@ -53,7 +53,7 @@ _HISTORY = 2_000
 _NAMED = 10
 
 
-class Documenting(Solving):
+class Documenting(RepositoryJob):
     """The pipeline ``wiki``."""
 
     name = NAME

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.git.objects import is_object_id
 from rlm_ci.git.repository import Repository
 from rlm_ci.system import files
+from rlm_ci.text.object_id import is_object_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

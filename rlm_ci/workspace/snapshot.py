@@ -11,8 +11,8 @@ import os
 import stat
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.git.objects import is_object_id
 from rlm_ci.system import files
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.workspace import ignore_rules

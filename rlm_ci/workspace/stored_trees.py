@@ -13,8 +13,8 @@ from contextlib import suppress
 
 from rlm_ci.change import evidence
 from rlm_ci.errors import RlmCiError
-from rlm_ci.git.objects import is_object_id
 from rlm_ci.system import files
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
 from rlm_ci.workspace.snapshot import Snapshot
 

@@ -10,7 +10,7 @@ import pytest
 from asking.stage import LOG, QUESTION, Script, final, require_state
 from rlm_ci.context.build.build import build
 from rlm_ci.errors import ConfigError
-from rlm_ci.pipelines import foreground
+from rlm_ci.pipelines import stored_runs
 from rlm_ci.solve import pipeline
 
 if TYPE_CHECKING:
@@ -50,20 +50,20 @@ def test_the_table(
     """
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    found = pipeline.select(foreground.read({}), goal)
+    found = pipeline.select(stored_runs.settings_of({}), goal)
     assert (found.name, why in found.reason) == (mode, True), found
 
 
 def test_the_flag_goes_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLM_MODE", "iterative")
-    found = pipeline.select(foreground.read({"mode": "symbolic"}), QUESTION)
+    found = pipeline.select(stored_runs.settings_of({"mode": "symbolic"}), QUESTION)
     assert (found.name, found.reason) == ("symbolic", "--mode says so")
 
 
 def test_another_mode_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLM_MODE", "recursive")
     with pytest.raises(ConfigError, match="recursive") as caught:
-        foreground.read({})
+        stored_runs.settings_of({})
     assert "RLM_MODE" in str(caught.value.where)
 
 

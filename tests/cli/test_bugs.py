@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 from runs.conftest import SECRET, Place
 
-from rlm_ci.cli import failure
+from rlm_ci.console.failures import failure
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.models.record.record import Record
 from rlm_ci.pipelines import definition, load
 from rlm_ci.pipelines.attempt import Attempt
-from rlm_ci.pipelines.foreground import read
-from rlm_ci.pipelines.stored_runs import Runs
+from rlm_ci.pipelines.job import Mode
+from rlm_ci.pipelines.stored_runs import Runs, settings_of
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
-from rlm_ci.solve.pipeline import CALLS, Mode, Work
+from rlm_ci.solve.pipeline import CALLS, RlmJob
 
 if TYPE_CHECKING:
     from histories import GitRepo
@@ -42,8 +42,8 @@ def test_the_state_of_an_attempt_names_its_bug(repo: GitRepo) -> None:
     """CONTRACT: 'a bug; the traceback is in the run directory'."""
     place = Place(repo.path)
     progress = Progress({}, quiet=True)
-    settings = read({"repo": str(repo.path)})
-    work = Work(settings, open_repository(settings), progress, skipped=())
+    settings = settings_of({"repo": str(repo.path)})
+    work = RlmJob(settings, open_repository(settings), progress, skipped=())
     with place.create(pipeline="rlm") as run, Record.open(run.path_of(CALLS), redact=str) as record:
         attempt = Broken(work, run, "goal", record, Mode("iterative", "so"), head={})
         final, report = attempt.carry_out()
@@ -63,7 +63,7 @@ def test_the_state_of_an_attempt_names_its_bug(repo: GitRepo) -> None:
 
 def test_a_run_keeps_the_traceback_of_what_broke_in_it(repo: GitRepo) -> None:
     place = Place(repo.path)
-    runs = Runs(read({"repo": str(repo.path)}))
+    runs = Runs(settings_of({"repo": str(repo.path)}))
 
     def action(_run: Run, _goal: str | None) -> NoReturn:
         raise KeyError(SECRET)

@@ -17,7 +17,8 @@ from rlm_ci.github.api.client import Client
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint, Override
 from rlm_ci.github.posting.outcome import Destination
-from rlm_ci.pull_request import overrides, posting
+from rlm_ci.github.session import Way
+from rlm_ci.pull_request import overrides
 from rlm_ci.report.findings import Finding, Part, Report, Severity, Subject
 
 __all__ = ["stage"]
@@ -294,9 +295,9 @@ def test_no_other_check_is_overridden(stage: Stage) -> None:
     to = Destination(NAME, NUMBER, stage.head)
     env = {"GITHUB_API_URL": stage.github.url, "GITHUB_TOKEN": TOKEN}
     settings = Settings(PROGRAM, {}, env)
-    assert overrides.held(settings, report, to, posting.Way(settings)) == ()
+    assert overrides.held(settings, report, to, Way(settings)) == ()
     _comment(stage, ACTIONS_BOT, _forge(stage))
-    (held,) = overrides.held(settings, report, to, posting.Way(settings))
+    (held,) = overrides.held(settings, report, to, Way(settings))
     marked = overrides.apply(report, (held,))
     assert [one.suppression for one in marked.findings] == ["forged (override by ada)", None]
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor
 
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import Node, Probe, Task
-    from rlm_ci.recursion.objective import Ask
 
 SMALL = Shape(leaf_bytes=400, leaf_files=3, most_parts=4)
 USUAL = Constraints(shape=SMALL)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import Node, Task
-    from rlm_ci.recursion.objective import Ask
 
     Records = list[dict[str, Any]]
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from histories import GitRepo
 
     from rlm_ci.git.history import Chronicle
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import Node
-    from rlm_ci.recursion.objective import Ask
     from rlm_ci.wiki.pages.build import Pages
 
 CASES = Path(__file__).parents[1] / "cases" / "wiki"

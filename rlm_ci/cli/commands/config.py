@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rlm_ci import checks, errors
 from rlm_ci.change import change_set, trigger
-from rlm_ci.cli import warn
 from rlm_ci.config.options import CHANGE, COMMON, PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
+from rlm_ci.console.messages import warn
 from rlm_ci.errors import UsageError
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import open_repository

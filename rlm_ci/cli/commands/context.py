@@ -7,10 +7,10 @@ import sys
 from bisect import bisect_right
 
 from rlm_ci import errors
-from rlm_ci.cli import say
 from rlm_ci.config.options import COMMON, CONTEXT, LOOP
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console import output
+from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, encodable, printable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from rlm_ci import errors
-from rlm_ci.cli import say, write
 from rlm_ci.config.settings import Settings
+from rlm_ci.console.messages import say, write
 from rlm_ci.console.output import STDOUT, require_text_or_json
 from rlm_ci.errors import UsageError
 from rlm_ci.pipelines.stored_runs import ROWS, Runs, one_run

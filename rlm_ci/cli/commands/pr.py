@@ -6,7 +6,6 @@ import os
 
 from rlm_ci import checks, errors
 from rlm_ci.change import privileged_events, pushes
-from rlm_ci.cli import failure, say
 from rlm_ci.config.options import (  # fmt: skip
     BUDGET,
     CHANGE,
@@ -25,6 +24,9 @@ from rlm_ci.config.options import (  # fmt: skip
 )
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
+from rlm_ci.console.failures import failure
+from rlm_ci.console.messages import say
+from rlm_ci.github.session import Way
 from rlm_ci.judge.judge import judge, read_templates
 from rlm_ci.pull_request import comment_commands, overrides, posting
 from rlm_ci.pull_request.slash_grammar import CHECK
@@ -108,13 +110,13 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     run_id = held.id if held else None
     folder = _folder(judgement, held)
     if settings.fix and held:
-        from rlm_ci.cli.commands import rlm
+        from rlm_ci.pull_request import fix
 
-        report = rlm.on_change(judgement, held)
+        report = fix.on_change(judgement, held)
     from rlm_ci.pull_request import extra_parts
 
     to = posting.destination(settings, report)
-    way = posting.Way(settings, asked.way if asked else None)
+    way = Way(settings, asked.way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
     added = extra_parts.add(judgement, report, held, extra_parts.Wish(to, way, is_asked))
     way.go_on()

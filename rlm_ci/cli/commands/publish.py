@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from rlm_ci import errors
 from rlm_ci.change import change_set, trigger
-from rlm_ci.cli import warn
 from rlm_ci.cli.commands.verify import read_report
 from rlm_ci.config.options import CHANGE, COMMON, PROGRAM, PUBLISH
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
+from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError, UsageError
-from rlm_ci.git.objects import is_object_id
 from rlm_ci.github.posting.outcome import Destination
+from rlm_ci.github.session import Way
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import Judgement, open_repository, read_templates
 from rlm_ci.pull_request import overrides, posting
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Subject, Usage
 from rlm_ci.text import neutralise
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
@@ -67,7 +68,7 @@ def run(arguments: Arguments) -> int:
             where="GITHUB_TOKEN",
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
-    way = posting.Way(settings)
+    way = Way(settings)
     destination, report, pull = _addressed(settings, report, way.client())
     report = Redactor(settings.environ).report(report)
     held = overrides.held(settings, report, destination, way)

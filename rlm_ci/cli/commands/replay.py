@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import stat
 
-from rlm_ci.cli import say
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console import output
+from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import FINDINGS, ConfigError, RlmCiError
 from rlm_ci.pipelines import definition, load, stored_runs
@@ -20,6 +18,7 @@ from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
 from rlm_ci.solve import registry
 from rlm_ci.solve.pipeline import CALLS
+from rlm_ci.solve.verify_record import begin_alike
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 
@@ -39,9 +38,6 @@ _OWN = (
 )  # fmt: skip
 #: What two runs of the same may differ in.
 _OWN_KEYS = ("run_id", "usage", "publication")
-#: What the first of its steps left behind: the snapshot, what it ignores, the objects of every
-#: tree. Nothing else of the git folder, where a configuration can be.
-_BEGINNING = ("snapshot.json", "git/excludes", "git/objects/objects")
 _REPORT_LIMIT = 512 << 20
 
 
@@ -107,26 +103,6 @@ def _require_record(entry: Entry) -> None:
             where=entry.run.run_id,
             hint=f"replay the original: rlm-ci replay {parent}" if parent else "start a new run",
         )
-
-
-def begin_alike(folder: str, held: Run) -> None:
-    """Give a replay the beginning of the run in ``folder``, which stays untouched."""
-    for name in _BEGINNING:
-        source = os.path.join(folder, "rlm", *name.split("/"))
-        target = held.path_of("rlm", *name.split("/"))
-        try:
-            if os.path.isdir(source):
-                shutil.copytree(source, target, ignore=_no_files)
-            elif os.path.exists(source):
-                shutil.copyfile(source, target)
-        except OSError as error:
-            raise files.storage_error(error, target) from None
-
-
-def _no_files(folder: str, names: list[str]) -> list[str]:
-    """Those of ``names`` that are neither a folder nor a regular file."""
-    modes = ((name, os.lstat(os.path.join(folder, name)).st_mode) for name in names)
-    return [name for name, mode in modes if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode))]
 
 
 def _compare(before: str, now: str) -> int:

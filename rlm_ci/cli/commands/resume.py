@@ -6,11 +6,12 @@ import shlex
 import time
 
 from rlm_ci import errors
-from rlm_ci.cli import resume_inputs, resume_outputs, say
+from rlm_ci.cli import resume_inputs, resume_outputs
 from rlm_ci.cli.commands.wait import code_of
 from rlm_ci.config.options import CORE, PIPELINES
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
+from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Setting
-    from rlm_ci.pipelines.foreground import Work
+    from rlm_ci.pipelines.job import Job
     from rlm_ci.runs.find import Entry
     from rlm_ci.runs.manifest import Manifest
 
@@ -63,7 +64,7 @@ def run(arguments: Arguments) -> int:
     more = budget_increase.told(settings, arguments.flags)
     runs = Runs(settings)
     entry = runs.own(word)
-    done: list[Work] = []
+    done: list[Job] = []
     with Run.open(entry.path, redactor=runs.redactor, out=runs.out) as held:
         entry = entry.replace(manifest=held.manifest)
         goes_on = entry.is_resumable or (more and entry.can_be_raised)
@@ -108,7 +109,7 @@ def run(arguments: Arguments) -> int:
     return code
 
 
-def _answers(done: Sequence[Work], settings: Settings) -> str:
+def _answers(done: Sequence[Job], settings: Settings) -> str:
     """What was asked for, as its own command shows it; of a fix nothing more than its end."""
     reports = (work.report for work in done if work.report and work.tells)
     options = output.rendering(settings)

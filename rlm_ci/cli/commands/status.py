@@ -7,9 +7,9 @@ import sys
 import time
 
 from rlm_ci import errors
-from rlm_ci.cli import write
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console import output
+from rlm_ci.console.messages import write
 from rlm_ci.console.progress import is_live
 from rlm_ci.errors import UsageError
 from rlm_ci.pipelines.repository.tree_progress import Look

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from rlm_ci import errors
-from rlm_ci.cli import complain
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
+from rlm_ci.console.messages import complain
 from rlm_ci.errors import RlmCiError
 from rlm_ci.pipelines.stored_runs import ROWS, Runs, more_of, one_run, record, tell, way_on
 from rlm_ci.runs import CANCELLED, SUCCEEDED, find

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from rlm_ci.cli import folder_argument
 from rlm_ci.config.options import BUDGET, COMMON, MODEL, RECURSION, REPORT, WIKI, WIKI_OF_PR
-from rlm_ci.pipelines import foreground
-from rlm_ci.pipelines.repository.job import making
+from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.stored_runs import OUT_DIR
-from rlm_ci.wiki.run import Documenting
+from rlm_ci.solve import foreground
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +28,4 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 
 def run(arguments: Arguments) -> int:
     flags = folder_argument.flags(arguments, PIPELINE, USAGE)
-    return foreground.conduct(PIPELINE, foreground.read(flags), flags, None)
-
-
-make = making(Documenting)
+    return foreground.conduct(PIPELINE, stored_runs.settings_of(flags), flags, None)

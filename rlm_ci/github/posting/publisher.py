@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from rlm_ci.errors import RemoteError, RlmCiError
 from rlm_ci.git import patches
-from rlm_ci.git.objects import is_object_id
 from rlm_ci.github.api.errors import RefusedError, UnreachableError, record
 from rlm_ci.github.posting import check_run, checkpoint, comment_history, review_threads
 from rlm_ci.github.posting.checkpoint import Checkpoint
@@ -30,6 +29,7 @@ from rlm_ci.github.posting.summary_comment import Sticky
 from rlm_ci.report import render
 from rlm_ci.report.findings import CLEAN, FINDINGS, fingerprints
 from rlm_ci.report.render_options import Options
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False

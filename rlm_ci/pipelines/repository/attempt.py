@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.cli import failure
+from rlm_ci.console.failures import failure
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.models import Request
 from rlm_ci.models.gateway import Gateway, provider_of
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Completion, Message
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.repository.job import Solving
+    from rlm_ci.pipelines.repository.job import RepositoryJob
     from rlm_ci.pipelines.repository.scope import Scope
     from rlm_ci.pipelines.repository.terms import Plan
     from rlm_ci.recursion.nodes import Node, NodeResult
-    from rlm_ci.recursion.objective import Ask
     from rlm_ci.runs.run import Run
 
 
 class Attempt:
     """One process's work on a run of this kind, whatever ends it."""
 
-    def __init__(self, work: Solving, run: Run, record: Record) -> None:
+    def __init__(self, work: RepositoryJob, run: Run, record: Record) -> None:
         self._all = work
         self._run = run
         self._record = record

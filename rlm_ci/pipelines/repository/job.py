@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from rlm_ci.cli import warn
 from rlm_ci.console import output
+from rlm_ci.console.messages import warn
 from rlm_ci.models.gateway import earlier
 from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.pipelines.job import Job, without_runs
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.attempt import Attempt
 from rlm_ci.pipelines.repository.scheduler_choice import address
+from rlm_ci.pipelines.repository.tree_progress import Look
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED
-from rlm_ci.solve.pipeline import without_runs
 from rlm_ci.system import files, process
 from rlm_ci.text import neutralise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from typing import Any, TypeVar
 
     from rlm_ci.config.settings import Settings
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
     from rlm_ci.report.render import Options
     from rlm_ci.runs.run import Run
 
-    Kind = TypeVar("Kind", bound="Solving")
+    Kind = TypeVar("Kind", bound="RepositoryJob")
 
 #: What a job in Actions may take where nothing is said.
 _IN_ACTIONS = (("recursion.max_minutes", 50.0), ("max_calls", 300))
 
 
-class Solving(ABC):
+class RepositoryJob(Job, ABC):
     """Carries out a pipeline in a run that is held; ``report`` is there once it has ended.
 
     ``skipped`` are folders in which rlm-ci itself writes. With ``replay``, the record of another
@@ -49,27 +50,9 @@ class Solving(ABC):
 
     #: The name of the pipeline, of the part of the report, and of the folder of the artifacts.
     name = ""
-    tells = True
     #: How a process goes about it; and the folder of journals whose results it takes, if it does.
     attempt: type[Attempt] = Attempt
     stored = ""
-
-    def __init__(
-        self,
-        settings: Settings,
-        repository: Repository,
-        progress: Progress,
-        *,
-        skipped: tuple[str, ...],
-        replay: str | None = None,
-    ) -> None:
-        self.settings = settings
-        self.repository = repository
-        self.progress = progress
-        self.skipped = skipped
-        self.replay = replay
-        self.report: Report | None = None
-        self.more: Mapping[str, float | None] = {}
 
     def __call__(self, run: Run, _goal: str | None) -> tuple[int, str]:
         """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""
@@ -79,7 +62,7 @@ class Solving(ABC):
         run.redactor = Redactor(self.settings.environ)
         run.rests_on = output.rests_on(self.settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
-        self.progress.watch(run.path, self.name)
+        self.progress.watch(Look(run.path, self.name))
         path = self.replay or run.path_of(FILE)
         cache = earlier(run.path, FILE) if self.settings.models.cache and not self.replay else ()
         with Record.open(path, redact=clean, replay_only=bool(self.replay), cache=cache) as record:

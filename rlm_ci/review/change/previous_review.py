@@ -10,7 +10,7 @@ from rlm_ci.errors import RlmCiError, UnavailableError
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint
 from rlm_ci.github.posting.outcome import NONE
-from rlm_ci.pull_request import posting
+from rlm_ci.judge.fingerprint import fingerprint
 from rlm_ci.review.change import carry_over
 from rlm_ci.review.change.carry_over import Onward
 from rlm_ci.review.objective import DOMAINS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
     from rlm_ci.github.posting.outcome import Destination
-    from rlm_ci.pull_request.posting import Way
+    from rlm_ci.github.session import Way
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.review.change.affected_files import Vicinity
     from rlm_ci.review.change.carry_over import Kept
@@ -58,7 +58,7 @@ class Before:
             return Onward(why, is_doubt=bool(doubt), is_kept=True)
         now = Checkpoint(
             self._to.number, self._to.head, change.base, change.merge_base, "",
-            posting.fingerprint(self._settings), "",
+            fingerprint(self._settings), "",
         )  # fmt: skip
         since, why = checkpoint.resume(last, now, lambda old, new: _is_ancestor(change, old, new))
         if since is None:

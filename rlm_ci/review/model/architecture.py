@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.recursion.objective import Ask
+    from rlm_ci.models.json_question import Ask
 
 DOMAIN = "architecture"
 _TEMPLATE = "prompts/review-architecture.md.j2"

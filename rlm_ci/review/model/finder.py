@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import Text
-    from rlm_ci.recursion.objective import Ask
     from rlm_ci.recursion.prompt_windows import Ranges, Window
 
 _TEMPLATE = "prompts/review.md.j2"

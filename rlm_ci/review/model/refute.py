@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import Text
-    from rlm_ci.recursion.objective import Ask
     from rlm_ci.report.findings import Finding, Severity
 
 UPHELD = "upheld"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import Text
-    from rlm_ci.recursion.objective import Ask
     from rlm_ci.wiki.update.state import Prose
 
 _MODULE = "prompts/wiki-module.md.j2"

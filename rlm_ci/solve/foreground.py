@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 
-from rlm_ci.cli import complain
-from rlm_ci.config.options import PROGRAM
-from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
+from rlm_ci.console.messages import complain
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import OK, RlmCiError
 from rlm_ci.judge.judge import open_repository
@@ -16,42 +14,24 @@ from rlm_ci.report import render
 from rlm_ci.runs import FAILED, derived_task_id, require_task_id
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
+from rlm_ci.solve import registry
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Protocol
+    from typing import Any
 
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.pipelines.job import Job
     from rlm_ci.pipelines.runner import Action
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.find import Entry
 
-    class Work(Protocol):
-        """Carries out a pipeline; ``report`` is there once it has ended."""
-
-        report: Report | None
-        #: What the run is given more of from here on; see ``raising``.
-        more: Mapping[str, float | None]
-
-        @property
-        def tells(self) -> bool:
-            """Whether the report is what was asked for, and not only how it went."""
-
-        def __call__(self, run: Run, goal: str | None) -> tuple[int, str]: ...
-
-
-def read(flags: Mapping[str, Any]) -> Settings:
-    """The settings of a run, before its config file is known. Raises ConfigError."""
-    table = {row.key: row for row in (*PROGRAM, *stored_runs.ROWS)}
-    return Settings(table.values(), flags)
-
 
 def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str | None) -> int:
     """Carry out the pipeline ``name`` in a new run, and show what it came to; the exit code."""
-    from rlm_ci.solve import registry
-
     repository = open_repository(settings)
     known = load.load(settings, repository)
     load.require_leave(known, name, settings)
@@ -111,14 +91,14 @@ def _show_stages(entry: Entry, settings: Settings) -> None:
         complain(RlmCiError(f"{last.title!r} failed: {last.summary}", where=name, hint=where))
 
 
-def show(work: Work, settings: Settings) -> None:
+def show(work: Job, settings: Settings) -> None:
     """The report on standard output, or in a file, in the form that was asked for."""
     if work.report is not None:
         options = output.rendering(settings)
         output.emit(render.render(work.report, settings.format, options), settings)
 
 
-def tell_result(work: Work, held: Run, progress: Progress) -> None:
+def tell_result(work: Job, held: Run, progress: Progress) -> None:
     """What it cost, however it ended, and where the patch lies that is not in the work tree."""
     if work.report is None:
         return
