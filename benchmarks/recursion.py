@@ -92,7 +92,8 @@ def corpus(leaves: int) -> Any:
 def solve(folder: str, leaves: int, ask: Any = None) -> tuple[float, int]:
     """Seconds that a run took, and its nodes."""
     from rlm_ci.recursion.journal.journal import Journals
-    from rlm_ci.recursion.solver import RLM, Budget, Constraints
+    from rlm_ci.recursion.limits import Budget, Constraints
+    from rlm_ci.recursion.solver import RLM
     from rlm_ci.recursion.split.tree import Shape
 
     files = corpus(leaves)

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.corpus.corpus import File
     from rlm_ci.recursion.journal.run_json import Overview
+    from rlm_ci.recursion.limits import Budget, Constraints
     from rlm_ci.recursion.node_work import Means
     from rlm_ci.recursion.nodes import Node
     from rlm_ci.recursion.objective import Objective
-    from rlm_ci.recursion.solver import Budget, Constraints
     from rlm_ci.recursion.split.tree import Part
 
 #: Bytes of texts that are read ahead, and for how many leaves.

@@ -11,7 +11,6 @@ from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.node_work import Means
 from rlm_ci.recursion.solve_run import Solving
 from rlm_ci.recursion.split import tree
-from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,34 +21,12 @@ if TYPE_CHECKING:
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.journal.journal import Journals
+    from rlm_ci.recursion.limits import Budget, Constraints
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Objective
 
 #: Bytes of a corpus from which on processes are worth their start.
 _LARGE: Final = 4 << 20
-
-
-class Budget(Value):
-    """What a run may use besides what its ledger allows; None is no limit.
-
-    ``calls_left`` tells how many calls a model can still be asked: a node is not split any more
-    where they are fewer than ``reserve``.
-    """
-
-    max_depth: int = 12
-    minutes: float | None = None
-    reserve: int = 0
-    calls_left: Callable[[], int | None] | None = None
-
-
-class Constraints(Value):
-    """How a run goes about it. The results depend on the shape and on ``min_confidence`` alone."""
-
-    order: str = scheduler.BFS
-    concurrency: int = 8
-    attempts: int = 2
-    min_confidence: float = 0.25
-    shape: tree.Shape = tree.Shape()
 
 
 class RLM:

@@ -6,7 +6,8 @@ shown but the languages that are known here.
 
 from __future__ import annotations
 
-from rlm_ci.report import wording
+from rlm_ci.report.findings import REVIEW
+from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def limits(report: Report) -> str:
     files, looked = _number(found, "files"), _number(found, "looked")
     if not files:
         return f"this {of} leaves no file to look at"
-    told = f"{looked:,} of {wording.count(files, 'changed file' if of == 'change' else 'file')}"
+    told = f"{looked:,} of {count(files, 'changed file' if of == 'change' else 'file')}"
     if not looked:
         return f"no analyzer and no model read this {of}; looked at {told}"
     return f"analyzers only; no model read this {of}; looked at {told}"
@@ -68,11 +69,11 @@ def advice(report: Report) -> tuple[str, str] | None:
     if not known:
         return None
     told = ", ".join(
-        f"{wording.count(_number(others, name), f'{name} file')} ({_ANALYZERS[name][0]})"
+        f"{count(_number(others, name), f'{name} file')} ({_ANALYZERS[name][0]})"
         for name in known[:_MOST]
     )
     rest = len(known) - _MOST
-    told += f" and {wording.count(rest, 'more language')}" if rest > 0 else ""
+    told += f" and {count(rest, 'more language')}" if rest > 0 else ""
     found_by_auto = any(_ANALYZERS[name][1] for name in known)
     if found_by_auto and found.get("auto"):
         return f"Not looked at: {told}. Set up the tool in the repository and install it.", ""
@@ -89,7 +90,7 @@ def advice(report: Report) -> tuple[str, str] | None:
 def _reach(report: Report) -> Mapping[str, Any] | None:
     """The figures of the review, where no model took part in it."""
     for part in report.parts:
-        found = part.metrics.get("reach") if part.id == wording.REVIEW else None
+        found = part.metrics.get("reach") if part.id == REVIEW else None
         if isinstance(found, dict) and part.metrics.get("model") is None:
             return found
     return None

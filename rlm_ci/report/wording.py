@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD, Severity
+from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD, REVIEW, Severity
 from rlm_ci.text import printable
 
 TYPE_CHECKING = False
@@ -21,8 +21,6 @@ LABELS = {
     UNSEEN: "not looked at",
 }  # fmt: skip
 
-#: The part of a review.
-REVIEW = "review"
 #: The part of a fix loop: where it leads the report, nothing was judged, something was mended.
 LOOP = "rlm"
 #: The mode in which the same part answers a question.

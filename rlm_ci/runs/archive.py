@@ -10,8 +10,8 @@ import stat
 import tarfile
 from contextlib import suppress
 
-from rlm_ci.runs.lock import NAME as LOCK
 from rlm_ci.system import files
+from rlm_ci.system.lock import NAME as LOCK
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -17,8 +17,8 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.redaction.redactor import Redactor
-    from rlm_ci.runs.lock import Holder
     from rlm_ci.runs.manifest import Manifest
+    from rlm_ci.system.lock import Holder
 
 #: Seconds that a run has to save its state and end by itself.
 GRACE = 10.0

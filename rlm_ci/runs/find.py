@@ -11,10 +11,10 @@ from rlm_ci.errors import DamagedError, LockedError, RlmCiError, StorageError, U
 from rlm_ci.git.repository import discover
 from rlm_ci.runs import IN_PROGRESS, QUEUED, is_run_id, is_task_id, request
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.lock import NAME as LOCK
-from rlm_ci.runs.lock import Lock
 from rlm_ci.runs.run import holder_of
 from rlm_ci.system import files
+from rlm_ci.system.lock import NAME as LOCK
+from rlm_ci.system.lock import Lock
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 

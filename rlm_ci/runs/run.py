@@ -16,10 +16,10 @@ from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED, run_f
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.checksums import ENDINGS, EVENTS, sum_up
 from rlm_ci.runs.journal.journal import Journal
-from rlm_ci.runs.lock import NAME as LOCK
-from rlm_ci.runs.lock import Lock, holder
 from rlm_ci.runs.manifest import Child, Command, Manifest
 from rlm_ci.system import files, process
+from rlm_ci.system.lock import NAME as LOCK
+from rlm_ci.system.lock import Lock, holder
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Closing
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from rlm_ci.redaction.redactor import Redactor
-    from rlm_ci.runs.lock import Holder
     from rlm_ci.runs.store import Store
+    from rlm_ci.system.lock import Holder
 
 EVENT_VERSION = 1
 #: Characters of one text that an event, and a summary, may have.

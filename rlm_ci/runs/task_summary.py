@@ -12,8 +12,8 @@ import os
 from rlm_ci.errors import DamagedError
 from rlm_ci.runs import FAILED, SUCCEEDED
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.lock import Lock
 from rlm_ci.system import files
+from rlm_ci.system.lock import Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -54,6 +54,6 @@ def choose(name: str, environ: Mapping[str, str]) -> Sandbox:
             where="sandbox",
             hint=f"{f'did you mean {close[0]}? ' if close else ''}known are: {', '.join(NAMES)}",
         )
-    from rlm_ci.sandbox.bubblewrap import Bubblewrap
+    from rlm_ci.sandbox import self_test
 
-    return Bubblewrap.proven(environ)
+    return self_test.proven(environ)

@@ -80,20 +80,6 @@ class Bubblewrap:
         path = environ.get("PATH", PATH)
         return cls(process_stream.find("bwrap", path, "/"))
 
-    @classmethod
-    def proven(cls, environ: Mapping[str, str]) -> Bubblewrap:
-        """The one on this machine, which a probe has shown to hold. Raises ConfigError."""
-        from rlm_ci.sandbox import install_hints, self_test
-
-        try:
-            sandbox = cls.found(environ)
-        except UnavailableError as error:
-            raise install_hints.missing(str(error)) from None
-        failed = [one for one in self_test.attempts(sandbox, environ) if not one.passed]
-        if failed:
-            raise install_hints.refused(failed[0])
-        return sandbox
-
     def run(self, job: Job, *, on_output: Callable[[bytes], object] | None = None) -> process.Ended:
         """Run ``job``; when this returns, its namespace is gone and all in it dead."""
         mounts = ordered(job.mounts)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
 
-from rlm_ci.errors import RlmCiError
+from rlm_ci.errors import RlmCiError, UnavailableError
 from rlm_ci.sandbox import seccomp
 from rlm_ci.sandbox.job import HOME, Job, Limits, Mount, Probe, is_below
 from rlm_ci.text.printable import printable
@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from rlm_ci.sandbox.bubblewrap import Bubblewrap
     from rlm_ci.sandbox.job import Sandbox
 
 #: Each attempt, and what a reader of ``doctor`` sees of it.
@@ -85,6 +86,21 @@ def probe(environ: Mapping[str, str]) -> tuple[Probe, ...]:
         return (Probe("start", TITLES["start"], passed=False, detail=str(error)),)
     first = attempts(sandbox, environ, all_settings=True)
     return (*first, *exhaustion(sandbox)) if first[0].passed else first
+
+
+def proven(environ: Mapping[str, str]) -> Bubblewrap:
+    """The bubblewrap of this machine, which a probe has shown to hold. Raises ConfigError."""
+    from rlm_ci.sandbox import install_hints
+    from rlm_ci.sandbox.bubblewrap import Bubblewrap
+
+    try:
+        sandbox = Bubblewrap.found(environ)
+    except UnavailableError as error:
+        raise install_hints.missing(str(error)) from None
+    failed = [one for one in attempts(sandbox, environ) if not one.passed]
+    if failed:
+        raise install_hints.refused(failed[0])
+    return sandbox
 
 
 def interpreter() -> tuple[str, tuple[Mount, ...]]:

@@ -12,10 +12,10 @@ from rlm_ci.pipelines.repository.terms import Plan
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Document, Evidence, Location, Part, Severity
-from rlm_ci.runs.lock import exclusive
 from rlm_ci.source.grammars import lacking
 from rlm_ci.source.languages import language
 from rlm_ci.system import files, installation
+from rlm_ci.system.lock import exclusive
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki import deliver as wiki_deliver
 from rlm_ci.wiki import static_site
@@ -23,9 +23,9 @@ from rlm_ci.wiki.objective import NAME, Wiki
 from rlm_ci.wiki.pages import outer_project
 from rlm_ci.wiki.pages.build import Options
 from rlm_ci.wiki.pages.citations import Target
-from rlm_ci.wiki.pages.kept_prose import Sentences
 from rlm_ci.wiki.pages.outer_project import Outside
 from rlm_ci.wiki.update import refresh
+from rlm_ci.wiki.update.kept_prose import Sentences
 from rlm_ci.wiki.update.state import NAME as STATE
 from rlm_ci.wiki.update.state import State
 

@@ -16,8 +16,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.runs import lock
-from rlm_ci.system import files, installation, process
+from rlm_ci.system import files, installation, lock, process
 from rlm_ci.text.markdown import GAP
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value

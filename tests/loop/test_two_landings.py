@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from loop.spaces import opened, shape, workspace
 
-from rlm_ci.runs import lock
+from rlm_ci.system import lock
 from rlm_ci.workspace.apply.staging import STAGING
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from rlm_ci.models.budget import Ledger
 from rlm_ci.models.concurrency import Turns
 from rlm_ci.models.openai.client import OpenAIModel
 from rlm_ci.models.record.record import Record
+from rlm_ci.recursion.limits import Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Node
-from rlm_ci.recursion.solver import Constraints
 from rlm_ci.recursion.split.tree import Shape
 
 PATIENCE = 20

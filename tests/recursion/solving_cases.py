@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlm_ci.recursion.corpus.corpus import Corpus, File, order
 from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, NodeResult, Traced
-from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import Shape
 from rlm_ci.report.findings import Finding, Location, Severity
 

@@ -13,8 +13,8 @@ from recursion.reviewing import FILE_GROUP, by_file, leaf, reviewed, text
 from recursion.solving_cases import solve
 
 from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.recursion.limits import Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
-from rlm_ci.recursion.solver import Constraints
 from rlm_ci.recursion.split.tree import Shape
 from rlm_ci.report.findings import UNTOUCHED, Finding
 from rlm_ci.review.analyzers import execution, programs, run, scratch_folder

@@ -13,8 +13,8 @@ from histories import GITLINK, GitRepo
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.pipelines.repository.scope import with_closed
-from rlm_ci.recursion.corpus.corpus import Rules, at_commit, in_folder, in_worktree, order
-from rlm_ci.recursion.corpus.eligibility import WORDS
+from rlm_ci.recursion.corpus.corpus import at_commit, in_folder, in_worktree, order
+from rlm_ci.recursion.corpus.eligibility import WORDS, Rules
 from rlm_ci.report.findings import INCOMPLETE, Part
 
 if TYPE_CHECKING:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.change.evidence import flaw
-from rlm_ci.recursion.corpus.corpus import Rules, in_folder
+from rlm_ci.recursion.corpus.corpus import in_folder
+from rlm_ci.recursion.corpus.eligibility import Rules
 from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, NodeResult
 from rlm_ci.recursion.process_pool import Workers
-from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import Shape
 from rlm_ci.report.findings import Report, Severity, Subject
 from rlm_ci.report.render import render

@@ -16,10 +16,11 @@ from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.progress import Progress
 from rlm_ci.recursion.journal.verify import verify
+from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.recursion.process_pool import Workers
 from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Frontier
-from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import Shape
 from rlm_ci.redaction.redactor import Redactor
 

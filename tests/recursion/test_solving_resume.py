@@ -23,8 +23,9 @@ from rlm_ci.recursion.journal import journal, quick_read, recovery, run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.progress import Progress, Watch
 from rlm_ci.recursion.journal.verify import verify
+from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
-from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.solver import RLM
 from rlm_ci.runs.journal.record_format import bodies as bodies_of
 
 if TYPE_CHECKING:

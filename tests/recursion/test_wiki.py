@@ -18,6 +18,7 @@ from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.git.history import Chronicle
 from rlm_ci.git.repository import Repository
 from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.recursion.corpus.eligibility import Rules
 from rlm_ci.resources.loader import misfit
 from rlm_ci.wiki.pages.build import Options
 from rlm_ci.wiki.pages.citations import Target
@@ -245,7 +246,7 @@ def test_a_folder_outside_of_git_has_links_to_its_files(tmp_path: Path) -> None:
     for path, text in stage.shop().items():
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_text(text)
-    corpus = corpora.in_folder(str(top), corpora.Rules())
+    corpus = corpora.in_folder(str(top), Rules())
     out = top / "docs" / "wiki"
     options = Options("shop", Target("https://github.com", "acme/shop", base="../.."))
     pages, _, _ = stage.wiki(corpus, out, tmp_path, options=options)
@@ -299,7 +300,7 @@ def test_real_packages_have_wikis_in_which_everything_holds(package: str, tmp_pa
         [sys.executable, "-c", f"import {package}; print({package}.__path__[0])"],
         check=True, capture_output=True, text=True,
     ).stdout.strip()  # fmt: skip
-    corpus = corpora.in_folder(found, corpora.Rules(exclude=("**/__pycache__/**", "typeshed/**")))
+    corpus = corpora.in_folder(found, Rules(exclude=("**/__pycache__/**", "typeshed/**")))
     out = tmp_path / "wiki"
     options = Options(package, Target(base=".."))
     pages, _, _ = stage.wiki(corpus, out, tmp_path, options=options)

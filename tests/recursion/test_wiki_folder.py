@@ -8,6 +8,7 @@ import pytest
 from recursion import wiki_stage as stage
 
 from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.recursion.corpus.eligibility import Rules
 from rlm_ci.wiki.pages import outer_project
 from rlm_ci.wiki.pages.outer_project import Outside
 
@@ -47,10 +48,10 @@ def pages(repo: GitRepo, tmp_path: Path, under: str, *, on_disk: bool = False) -
     commit = repo.commit()
     opened = stage.opened(repo)
     if on_disk:
-        corpus = corpora.in_worktree(opened, corpora.Rules(), under)
+        corpus = corpora.in_worktree(opened, Rules(), under)
         found = Outside.on_disk(opened, outer_project.listed(opened), under)
     else:
-        corpus = corpora.at_commit(opened, commit, corpora.Rules(), under)
+        corpus = corpora.at_commit(opened, commit, Rules(), under)
         found = Outside.at_commit(opened, commit, under)
     options = stage.OPTIONS.replace(outside=found)
     made, _, _ = stage.wiki(corpus, tmp_path / "wiki", tmp_path, options=options)

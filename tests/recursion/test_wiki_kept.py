@@ -12,6 +12,7 @@ from recursion.test_wiki_prose import Scripted, all_by
 
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.recursion.corpus.eligibility import Rules
 from rlm_ci.wiki.update.state import WHOLE, Said, State
 
 if TYPE_CHECKING:
@@ -355,7 +356,7 @@ def test_what_is_outside_of_the_scope_goes_by_that_name(repo: GitRepo, tmp_path:
     out = tmp_path / "wiki"
     commit = stage.commit_all(repo, FILES)
     stage.wiki(stage.corpus_of(repo, commit), out, tmp_path, ask=all_by(Scripted(says)))
-    rules = corpora.Rules(exclude=("shelf.py",))
+    rules = Rules(exclude=("shelf.py",))
     corpus = corpora.at_commit(stage.opened(repo), commit, rules, "store")
     pages, _, _ = stage.wiki(corpus, out, tmp_path, under="store")
     told = pages.sentences.told()

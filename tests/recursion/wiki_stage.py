@@ -13,8 +13,10 @@ from publishing.judges import LINKED, github_html
 from rlm_ci.change import evidence
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.recursion.corpus.eligibility import Rules
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.limits import Budget, Constraints
+from rlm_ci.recursion.solver import RLM
 from rlm_ci.report.findings import Report, Severity, Subject
 from rlm_ci.wiki.objective import Wiki
 from rlm_ci.wiki.pages.build import Options
@@ -59,7 +61,7 @@ def opened(repo: GitRepo) -> Repository:
 
 
 def corpus_of(repo: GitRepo, commit: str) -> Corpus:
-    return corpora.at_commit(opened(repo), commit, corpora.Rules())
+    return corpora.at_commit(opened(repo), commit, Rules())
 
 
 def wiki(

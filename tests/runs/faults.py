@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import rlm_ci
 from rlm_ci.errors import RlmCiError
 from rlm_ci.runs.journal.journal import Journal, replay
-from rlm_ci.runs.lock import Lock
+from rlm_ci.system.lock import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rlm_ci.errors import DamagedError, LockedError, StorageError
 from rlm_ci.runs.journal import record_format
 from rlm_ci.runs.journal.journal import Journal, replay
-from rlm_ci.runs.lock import Lock
+from rlm_ci.system.lock import Lock
 
 
 def canonical(record: dict[str, Any]) -> bytes:

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from rlm_ci.errors import LockedError, StorageError
-from rlm_ci.runs import lock
-from rlm_ci.runs.lock import Lock, exclusive, holder
+from rlm_ci.system import lock
+from rlm_ci.system.lock import Lock, exclusive, holder
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.errors import RlmCiError
+from rlm_ci.sandbox import self_test
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
 from rlm_ci.sandbox.none import Unsandboxed
 
@@ -24,7 +25,7 @@ def bubblewrap() -> Bubblewrap:
     if sys.platform != "linux":
         pytest.skip("bubblewrap is a program of Linux")
     try:
-        return Bubblewrap.proven(os.environ)
+        return self_test.proven(os.environ)
     except RlmCiError as error:
         pytest.fail(f"these tests need a sandbox: {error}. {error.hint}")
 

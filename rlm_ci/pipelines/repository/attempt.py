@@ -13,7 +13,8 @@ from rlm_ci.pipelines.repository.scheduler_choice import address
 from rlm_ci.pipelines.repository.terms import Agreed, Done
 from rlm_ci.recursion.journal import journal, run_json
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.solver import RLM, Budget, Constraints
+from rlm_ci.recursion.limits import Budget, Constraints
+from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import Shape
 from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity, Usage
 from rlm_ci.runs.clock import Clock
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from rlm_ci.models import Completion, Message
     from rlm_ci.models.json_question import Ask
     from rlm_ci.models.record.record import Record
-    from rlm_ci.pipelines.repository.job import RepositoryJob
     from rlm_ci.pipelines.repository.scope import Scope
     from rlm_ci.pipelines.repository.terms import Plan
+    from rlm_ci.pipelines.repository.verb import Verb
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.runs.run import Run
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 class Attempt:
     """One process's work on a run of this kind, whatever ends it."""
 
-    def __init__(self, work: RepositoryJob, run: Run, record: Record) -> None:
+    def __init__(self, work: Verb, run: Run, record: Record) -> None:
         self._all = work
         self._run = run
         self._record = record

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 from rlm_ci.console import output
 from rlm_ci.console.messages import warn
 from rlm_ci.models.gateway import earlier
 from rlm_ci.models.record.record import FILE, Record
-from rlm_ci.pipelines.job import Job, without_runs
+from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.attempt import Attempt
 from rlm_ci.pipelines.repository.scheduler_choice import address
 from rlm_ci.pipelines.repository.tree_progress import Look
+from rlm_ci.pipelines.repository.verb import Verb
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import render
 from rlm_ci.runs.manifest import PAUSED
@@ -22,16 +21,13 @@ from rlm_ci.text import neutralise
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
     from rlm_ci.git.repository import Repository
-    from rlm_ci.pipelines.repository.scope import Scope
-    from rlm_ci.pipelines.repository.terms import Agreed, Done, Plan
     from rlm_ci.pipelines.stored_runs import Runs
-    from rlm_ci.recursion.corpus.corpus import Corpus
-    from rlm_ci.report.findings import Part, Report
+    from rlm_ci.report.findings import Report
     from rlm_ci.report.render import Options
     from rlm_ci.runs.run import Run
 
@@ -41,18 +37,15 @@ if TYPE_CHECKING:
 _IN_ACTIONS = (("recursion.max_minutes", 50.0), ("max_calls", 300))
 
 
-class RepositoryJob(Job, ABC):
+class RepositoryJob(Verb):
     """Carries out a pipeline in a run that is held; ``report`` is there once it has ended.
 
     ``skipped`` are folders in which rlm-ci itself writes. With ``replay``, the record of another
     run, no model is asked.
     """
 
-    #: The name of the pipeline, of the part of the report, and of the folder of the artifacts.
-    name = ""
-    #: How a process goes about it; and the folder of journals whose results it takes, if it does.
+    #: How a process goes about it.
     attempt: type[Attempt] = Attempt
-    stored = ""
 
     def __call__(self, run: Run, _goal: str | None) -> tuple[int, str]:
         """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""
@@ -81,39 +74,9 @@ class RepositoryJob(Job, ABC):
         verdict = report.verdict().replace("_", " ")
         return code, f"{verdict}: {report.parts[0].summary}"
 
-    # ── what an objective is ──
-
-    @abstractmethod
-    def options(self, here: Scope) -> dict[str, Any]:
-        """All that the results depend on besides texts and model; asked once in a run."""
-
-    @abstractmethod
-    def plan(self, run: Run, record: Record, agreed: Agreed, corpus: Corpus) -> Plan:
-        """What is asked of which files."""
-
-    @abstractmethod
-    def conclude(self, done: Done) -> Report:
-        """The report, once the artifacts are written."""
-
-    def scope(self) -> Scope:
-        """Where to look; asked once in a run."""
-        return scope.select(self.settings, self.repository)
-
-    def corpus(self, agreed: Agreed) -> Corpus:
-        """The files that it is about."""
-        return scope.corpus(agreed.scope, self.repository, self.skipped)
-
-    def without(self, part: Part, done: Done) -> Part:  # noqa: ARG002 - for who knows better
-        """``part``, and what follows from the files that were left out."""
-        return part
-
     def deliver(self, run: Run) -> None:
         """Bring what was made to where it is wanted, once all of it is written down."""
         run.event("progress", {"summary": "all is in the folder of the run"})
-
-    def wants_model(self) -> bool:
-        """Whether a model has a part in it, if there is one."""
-        return True
 
 
 def _rendered(report: Report, renderer: str, options: Options) -> Iterable[bytes]:

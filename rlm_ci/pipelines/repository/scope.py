@@ -10,7 +10,7 @@ from rlm_ci.git import errors
 from rlm_ci.judge.judge import repository_name
 from rlm_ci.pipelines import load
 from rlm_ci.recursion.corpus import corpus as corpora
-from rlm_ci.recursion.corpus.corpus import Rules
+from rlm_ci.recursion.corpus.eligibility import Rules
 from rlm_ci.report.findings import INCOMPLETE, Subject
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value

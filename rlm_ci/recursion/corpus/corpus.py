@@ -21,13 +21,14 @@ from rlm_ci.recursion.corpus import eligibility as why
 from rlm_ci.system import files as opened
 from rlm_ci.system.safe_tree import LITTER
 from rlm_ci.text.printable import printable
-from rlm_ci.values import Row, Value
+from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.git.objects import Entry
+    from rlm_ci.recursion.corpus.eligibility import Rules
 
     Read = Callable[[Sequence["File"]], list[bytes]]
     Omitted = dict[str, str]
@@ -43,18 +44,6 @@ class File(Row):
     path: str
     oid: str
     size: int
-
-
-class Rules(Value):
-    """What is left out besides what nobody could read: patterns, large and generated files.
-
-    ``guess``: what is generated or others' code by its name or its lines is left out as well.
-    """
-
-    exclude: tuple[str, ...] = ()
-    max_file_bytes: int = 1 << 20
-    include_generated: bool = False
-    guess: bool = False
 
 
 class Corpus:

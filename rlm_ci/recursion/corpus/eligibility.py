@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
 from rlm_ci.text.globs import LOCK_FILES, matcher
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.git.repository import Repository
-    from rlm_ci.recursion.corpus.corpus import Rules
 
 #: The words that a reason begins with.
 LINK = "link"
@@ -67,6 +67,18 @@ _DENSE = 110
 _JUDGED = 2000
 #: All that a guess may say, for a repository to take back.
 _ALL = b"* linguist-generated linguist-vendored\n"
+
+
+class Rules(Value):
+    """What is left out besides what nobody could read: patterns, large and generated files.
+
+    ``guess``: what is generated or others' code by its name or its lines is left out as well.
+    """
+
+    exclude: tuple[str, ...] = ()
+    max_file_bytes: int = 1 << 20
+    include_generated: bool = False
+    guess: bool = False
 
 
 class Sieve:

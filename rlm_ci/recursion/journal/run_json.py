@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from typing import Any, Final, Self
 
     from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.recursion.limits import Budget, Constraints
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Objective
-    from rlm_ci.recursion.solver import Budget, Constraints
 
 NAME: Final = "run.json"
 VERSION: Final = 1

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rlm_ci.wiki.facts.file_facts import Saying
+    from rlm_ci.wiki.facts.statement import Saying
 
     Found = Iterator[tuple[str, int]]
 
@@ -31,7 +31,7 @@ def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
 
     Where a line holds more than one, the name has to do.
     """
-    from rlm_ci.wiki.facts.file_facts import Saying
+    from rlm_ci.wiki.facts.statement import Saying
 
     name = path.rpartition("/")[2]
     reader = _READERS.get(name) if name != "setup.py" else lambda _: _from_setup(content)

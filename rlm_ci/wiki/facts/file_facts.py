@@ -15,6 +15,7 @@ from rlm_ci.wiki.facts.note import Note
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import heading, introduction, is_readme
+from rlm_ci.wiki.facts.statement import Saying
 from rlm_ci.wiki.pages.paths import is_test
 
 TYPE_CHECKING = False
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
     from rlm_ci.source import Symbol
 
     Mask = Callable[[str], str]
-
-
-class Saying(Row):
-    """A text of the repository, and the lines where it stands."""
-
-    text: str
-    line_start: int
-    line_end: int
 
 
 class Facts(Row):

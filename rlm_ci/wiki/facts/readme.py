@@ -7,7 +7,7 @@ from html import unescape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.wiki.facts.file_facts import Saying
+    from rlm_ci.wiki.facts.statement import Saying
 
 _NAME = re.compile(r"(?i)readme(?:\.(?:md|markdown|rst|txt))?")
 _IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])|\|[\w .-]+\|_?")
@@ -50,7 +50,7 @@ def introduction(content: bytes, path: str = "") -> Saying | None:
 
     That may be a quote, where nothing but headings and images stand before it.
     """
-    from rlm_ci.wiki.facts.file_facts import Saying
+    from rlm_ci.wiki.facts.statement import Saying
 
     lines = content.decode("utf-8", "surrogateescape").split("\n")[:_FAR]
     lines = _prepared(lines, is_markdown=path.lower().endswith((".md", ".markdown")))

@@ -17,9 +17,9 @@ from rlm_ci.wiki.facts.readme import is_readme
 from rlm_ci.wiki.pages.citations import COMMIT, Register, Target, claim_of, opened
 from rlm_ci.wiki.pages.dependencies_map import surroundings
 from rlm_ci.wiki.pages.index_page import overview
-from rlm_ci.wiki.pages.kept_prose import Sentences
 from rlm_ci.wiki.pages.layout import laid_out
 from rlm_ci.wiki.pages.module_page import LARGE, World, chapter
+from rlm_ci.wiki.update.kept_prose import Sentences
 from rlm_ci.wiki.update.state import NAME, WHOLE, Kept, State, hashed
 
 TYPE_CHECKING = False

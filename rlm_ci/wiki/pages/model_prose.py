@@ -15,9 +15,9 @@ from rlm_ci.resources import loader
 from rlm_ci.text.line_references import marked
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Row, Value
-from rlm_ci.wiki.pages.kept_prose import LINES, MOST, SENTENCES, Lines, mark, tells
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.update.kept_prose import LINES, MOST, SENTENCES, Lines, mark, tells
 from rlm_ci.wiki.update.state import Said
 
 TYPE_CHECKING = False

@@ -17,10 +17,10 @@ from rlm_ci.wiki.facts.file_facts import Facts, facts_of, merged, pack, unpack
 from rlm_ci.wiki.facts.reader_versions import readers
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import batches
-from rlm_ci.wiki.pages.kept_prose import SENTENCES, Kept, Sentences, held, mark
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.model_prose import digest_of, grounds
 from rlm_ci.wiki.pages.model_prose import merged as merged_prose
+from rlm_ci.wiki.update.kept_prose import SENTENCES, Kept, Sentences, held, mark
 from rlm_ci.wiki.update.state import WHOLE, Prose, Said, State
 
 TYPE_CHECKING = False

@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 
 from rlm_ci.errors import StorageError
 from rlm_ci.git.objects import Entry
-from rlm_ci.runs.lock import exclusive
 from rlm_ci.system import files
+from rlm_ci.system.lock import exclusive
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.workspace.apply import file_moves
