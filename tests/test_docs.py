@@ -99,7 +99,7 @@ def test_every_end_of_a_fix_loop_is_told_with_its_exit_code() -> None:
 
 def test_every_rule_of_the_tamper_guard_is_told() -> None:
     text = (TOP / "docs" / "fix-reference.md").read_text(encoding="utf-8")
-    source = "".join(path.read_text(encoding="utf-8") for path in (PACKAGE / "loop").rglob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in (PACKAGE / "guard").rglob("*.py"))
     rules = set(re.findall(r'_finding\(\s*"([\w-]+)"', source))
     rules |= set(re.findall(r'"tamper/([\w-]+)"', source))
     rules |= set(re.findall(r'protected\.[A-Z]+: "([\w-]+)"', source))

@@ -13,7 +13,7 @@ from itertools import chain, count
 from rlm_ci.ask.pauses import is_lifted
 from rlm_ci.ask.planner.planner import BadPlanError
 from rlm_ci.errors import LimitError
-from rlm_ci.runs.clock import over
+from rlm_ci.models.record.clock import over
 from rlm_ci.runs.state import FAILED, NO_PROGRESS, PASSED, PAUSED, Final
 from rlm_ci.text import printable
 from rlm_ci.values import Value
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rlm_ci.ask.iteration import Step
     from rlm_ci.ask.planner.plan import Plan, Read, Search
     from rlm_ci.ask.planner.planner import Asked, Planned
+    from rlm_ci.models.record.clock import Clock
     from rlm_ci.runs import Fact
-    from rlm_ci.runs.clock import Clock
     from rlm_ci.runs.state import State
 
     class Planning(Protocol):

@@ -8,8 +8,8 @@ so that a run that is resumed or replayed takes every turn again exactly as it w
 from __future__ import annotations
 
 from rlm_ci.errors import LimitError
+from rlm_ci.models.record.clock import over
 from rlm_ci.report.findings import Severity
-from rlm_ci.runs.clock import over
 from rlm_ci.runs.state import BUDGET_COMPLETE, NO_CHANGE, NO_PROGRESS, PASSED, TAMPERED, Final
 from rlm_ci.text import printable
 from rlm_ci.values import Value

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rlm_ci.agents.agent import Agent
     from rlm_ci.config.settings import Settings
     from rlm_ci.fix.sandboxed_commands import Cell
+    from rlm_ci.models.record.clock import Clock
     from rlm_ci.models.record.record import Record
-    from rlm_ci.runs.clock import Clock
 
     #: Runs the validator for tests named by paths or ids; what it says.
     Tests = Callable[[tuple[str, ...]], str]

@@ -9,8 +9,7 @@ from rlm_ci import sandbox
 from rlm_ci.agents import agent as agents
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
-from rlm_ci.fix import choose_validator, report
-from rlm_ci.fix import loop as fix_loop
+from rlm_ci.fix import choose_validator, loop, report
 from rlm_ci.fix.loop import Judged, Terms
 from rlm_ci.fix.participants import Agreed, Crew, Sealed
 from rlm_ci.fix.roles import Cast
@@ -100,7 +99,7 @@ class Fix(Attempt):
             site, terms = self._site(agreed, cell)
             budget_increase.keep(self._record, self._all.more)
             try:
-                ended = fix_loop.run(site, terms)
+                ended = loop.run(site, terms)
             except _STOPS as error:
                 return self._stopped(agreed, workspace, site, error)
             return self._conclude(agreed, workspace, site, ended)
@@ -241,7 +240,7 @@ class Fix(Attempt):
 
         Raises ``error`` where nothing was done, or cannot be told.
         """
-        ended = fix_loop.Ended(Final.from_error(error), Judged(passed=False))
+        ended = loop.Ended(Final.from_error(error), Judged(passed=False))
         try:
             if workspace.tree() == workspace.snapshot.tree and not self._state.entries:
                 raise error
@@ -321,7 +320,7 @@ class Fix(Attempt):
         def produce() -> Mapping[str, Any]:
             if not wanted or ended.final.exit_code:
                 return left("", wanted=False)
-            if held := fix_loop.blocking(ended.tampering):  # nothing validated it
+            if held := loop.blocking(ended.tampering):  # nothing validated it
                 return left(f"the guard refuses it: {count(len(held), 'finding')}")
             self._step("applying the result")
             try:

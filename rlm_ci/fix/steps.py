@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rlm_ci.fix.roles import Cast, Turn
     from rlm_ci.fix.sandboxed_commands import Cell
     from rlm_ci.fix.verdict.validator_run import Plan
+    from rlm_ci.models.record.clock import Clock
     from rlm_ci.report.findings import Finding
     from rlm_ci.runs import Fact
-    from rlm_ci.runs.clock import Clock
     from rlm_ci.runs.state import State
     from rlm_ci.validators.validator import Validator
 

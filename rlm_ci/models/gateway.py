@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.models import Completion, Model, Request
+    from rlm_ci.models.record.clock import Clock
     from rlm_ci.models.record.record import Record
-    from rlm_ci.runs.clock import Clock
 
 #: How many of the runs before are looked into, and bytes of all that they were answered.
 _EARLIER = 5

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 
 from rlm_ci.console.failures import failure
 from rlm_ci.console.progress import duration
+from rlm_ci.models.record.clock import Clock
 from rlm_ci.report.findings import Part, Report, Severity, Subject, Usage
-from rlm_ci.runs.clock import Clock
 from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.runs.state import Final, State
 from rlm_ci.text.printable import count

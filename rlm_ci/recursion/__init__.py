@@ -1,1 +1,1 @@
-"""Models that act: turns of tool calls, and the environments that carry them out."""
+"""A repository in parts: each node is looked at as a leaf, or split, solved and put together."""

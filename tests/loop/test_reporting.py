@@ -18,7 +18,7 @@ from rlm_ci.fix.sandboxed_commands import Cell
 from rlm_ci.fix.verdict.validator_run import Execution, Plan
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard.protected.protection import Protection
-from rlm_ci.runs.clock import Clock
+from rlm_ci.models.record.clock import Clock
 from rlm_ci.sandbox import choose
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped

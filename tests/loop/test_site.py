@@ -20,8 +20,8 @@ from rlm_ci.fix.verdict import verdict
 from rlm_ci.fix.verdict.validator_run import Plan
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard import secret_in_diff
+from rlm_ci.models.record.clock import Clock
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.runs.clock import Clock
 from rlm_ci.runs.state import State
 from rlm_ci.sandbox import choose
 from rlm_ci.system.command_line import Command

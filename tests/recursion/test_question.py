@@ -13,7 +13,7 @@ from rlm_ci.ask.loop import Ended, Question, Terms
 from rlm_ci.ask.planner.plan import Plan, Read, Search, Subcall
 from rlm_ci.ask.planner.planner import Asked, BadPlanError, Planned
 from rlm_ci.errors import ConfigError, LimitError
-from rlm_ci.runs.clock import Clock
+from rlm_ci.models.record.clock import Clock
 from rlm_ci.runs.state import State
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> str:
 
 HOLD = """
 import os, sys
-from rlm_ci.runs.lock import Lock
+from rlm_ci.system.lock import Lock
 lock = Lock.take(sys.argv[1], now=lambda: 1000.0)
 print(os.getpid(), flush=True)
 if sys.argv[2:] == ["orphan"]:

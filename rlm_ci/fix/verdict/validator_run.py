@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rlm_ci.fix.loop import Terms
     from rlm_ci.fix.sandboxed_commands import Cell
     from rlm_ci.guard.protected.protection import Protection
+    from rlm_ci.models.record.clock import Clock
     from rlm_ci.runs import Fact
-    from rlm_ci.runs.clock import Clock
     from rlm_ci.sandbox import Mount
     from rlm_ci.system.command_line import Command
     from rlm_ci.system.process import Clipped, Ended

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from rlm_ci.fix.sandboxed_commands import Cell
     from rlm_ci.fix.verdict.validator_run import Plan, Ran
+    from rlm_ci.models.record.clock import Clock
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.report.findings import Finding
     from rlm_ci.runs import Fact
-    from rlm_ci.runs.clock import Clock
     from rlm_ci.system.process import Ended
     from rlm_ci.validators.test_counts import Collected
     from rlm_ci.validators.validator import Validator, Verdict

@@ -8,6 +8,7 @@ from rlm_ci.console.failures import failure
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.models import Request
 from rlm_ci.models.gateway import Gateway, provider_of
+from rlm_ci.models.record.clock import Clock
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.scheduler_choice import address
 from rlm_ci.pipelines.repository.terms import Agreed, Done
@@ -17,7 +18,6 @@ from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import Shape
 from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity, Usage
-from rlm_ci.runs.clock import Clock
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import count
 
