@@ -10,7 +10,7 @@ from rlm_ci.ask.execute_plan import Symbolic
 from rlm_ci.ask.planner.plan import Limits
 from rlm_ci.ask.planner.planner import Planner
 from rlm_ci.ask.planner.prompt import Metadata
-from rlm_ci.context.build.build import build
+from rlm_ci.context.builder.build import build
 from rlm_ci.errors import RemoteError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import Absent, Record

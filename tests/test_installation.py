@@ -126,8 +126,7 @@ def installed(tmp_path: Path) -> Callable[..., Callable[..., str]]:
 
 
 SAYS = (
-    "from rlm_ci.system import installation as i\n"
-    "print(i.recorded_commit(), i.command('review'))"
+    "from rlm_ci.system import installation as i\nprint(i.recorded_commit(), i.command('review'))"
 )
 
 

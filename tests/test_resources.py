@@ -32,7 +32,7 @@ def test_what_an_installation_packs_wins(monkeypatch: pytest.MonkeyPatch, tmp_pa
     (package / "_data" / "schemas" / "a.json").write_text('{"packed": true}')
     (tmp_path / "schemas" / "a.json").write_text("{}")
     (tmp_path / "schemas" / "b.json").write_text('{"checkout": true}')
-    monkeypatch.setattr(loader, "__file__", str(package / "resources.py"))
+    monkeypatch.setattr(loader, "__file__", str(package / "resources" / "loader.py"))
     assert loader.read_schema("a.json") == {"packed": True}
     assert loader.read_schema("b.json") == {"checkout": True}
 

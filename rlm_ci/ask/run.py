@@ -15,7 +15,7 @@ from rlm_ci.ask.planner.plan import Limits
 from rlm_ci.ask.planner.planner import Planner
 from rlm_ci.ask.planner.prompt import Metadata
 from rlm_ci.ask.verify.recorded_answers import STANDING
-from rlm_ci.context.build.build import POINTERS, EmptyError, take_in
+from rlm_ci.context.builder.build import POINTERS, EmptyError, take_in
 from rlm_ci.context.context import Context
 from rlm_ci.context.own_files import is_object
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError

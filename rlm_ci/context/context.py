@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci.context import index, index_reader
-from rlm_ci.context.build.file_table import Piece
+from rlm_ci.context.builder.file_table import Piece
 from rlm_ci.context.excerpts import REST, Excerpt, Found, Hit, cut_character, fitting, text_length
 from rlm_ci.context.line_numbers import Lines, Place
 from rlm_ci.context.pointers import Chunk, PointerError, Pointers, chunk_id
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from rlm_ci.context.build.digests import Digests
+    from rlm_ci.context.builder.digests import Digests
     from rlm_ci.context.search.search import Matches
 
 __all__ = ("Chunk", "Context", "Excerpt", "Found", "Hit", "Piece", "Place", "PointerError")
@@ -133,7 +133,7 @@ class Context(Closing):
 
         Raises DamagedError, which names the chunk or file that is not what it was, ConfigError.
         """
-        from rlm_ci.context.build import digests  # with hashlib, a tenth of a search's start
+        from rlm_ci.context.builder import digests  # with hashlib, a tenth of a search's start
 
         self.full_index()
         before = self.stamp()

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rlm_ci.context.build.file_table import Piece, Pieces
+    from rlm_ci.context.builder.file_table import Piece, Pieces
     from rlm_ci.context.pointers import Layout
 
 VERSION = 1

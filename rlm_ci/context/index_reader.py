@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci.context import chunk_table
-from rlm_ci.context.build.file_table import Pieces
+from rlm_ci.context.builder.file_table import Pieces
 from rlm_ci.context.index import (
     FILES_BEGIN,
     FILES_END,

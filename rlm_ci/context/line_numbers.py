@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.context.build.file_table import Pieces
+    from rlm_ci.context.builder.file_table import Pieces
 
 _BLOCK = 1 << 18
 

@@ -8,7 +8,7 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.context.build.file_table import Piece
+    from rlm_ci.context.builder.file_table import Piece
     from rlm_ci.context.index import Head
     from rlm_ci.context.pointers import Layout
 

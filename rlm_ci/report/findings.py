@@ -27,7 +27,6 @@ NOT_RUN = "not_run"
 INCOMPLETE = "incomplete"
 CLEAN = "clean"
 VERDICTS = (FINDINGS, NOT_RUN, INCOMPLETE, CLEAN)
-#: The part of a review.
 REVIEW = "review"
 
 #: Why a finding of a review counts for nothing: it is not this change that brings it.

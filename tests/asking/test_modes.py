@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from asking.stage import LOG, QUESTION, Script, final, require_state
-from rlm_ci.context.build.build import build
+from rlm_ci.context.builder.build import build
 from rlm_ci.errors import ConfigError
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.solve import pipeline

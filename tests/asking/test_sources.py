@@ -21,7 +21,7 @@ from asking.stage import (
     require_state,
     span,
 )  # fmt: skip
-from rlm_ci.context.build.build import build
+from rlm_ci.context.builder.build import build
 from rlm_ci.context.context import Context
 
 if TYPE_CHECKING:

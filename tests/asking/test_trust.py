@@ -24,7 +24,7 @@ from asking.stage import (
     subcall,
     texts,
 )  # fmt: skip
-from rlm_ci.context.build.build import build
+from rlm_ci.context.builder.build import build
 
 if TYPE_CHECKING:
     from pathlib import Path

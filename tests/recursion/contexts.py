@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from rlm_ci.context.build import build
+from rlm_ci.context.builder import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable

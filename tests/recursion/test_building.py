@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recursion.contexts import SOURCES, built, cuts, made, names, nothing_left, scratch, slow_chunks
 
-from rlm_ci.context.build import build, digests, sources
-from rlm_ci.context.build.digests import BLOB_LIMIT
-from rlm_ci.context.build.file_table import Piece, Pieces
+from rlm_ci.context.builder import build, digests, sources
+from rlm_ci.context.builder.digests import BLOB_LIMIT
+from rlm_ci.context.builder.file_table import Piece, Pieces
 from rlm_ci.context.pointers import Layout
 from rlm_ci.context.search import stringzilla
 from rlm_ci.errors import ConfigError, DamagedError, StorageError

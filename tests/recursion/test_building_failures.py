@@ -17,8 +17,8 @@ import pytest
 from recursion.contexts import built, nothing_left
 
 from rlm_ci.context import own_files
-from rlm_ci.context.build import build as build_build
-from rlm_ci.context.build import gather
+from rlm_ci.context.builder import build as build_build
+from rlm_ci.context.builder import gather
 from rlm_ci.context.context import Context
 from rlm_ci.context.pointers import Layout
 from rlm_ci.errors import ConfigError
@@ -85,7 +85,7 @@ def test_a_shared_file_that_grew_before_it_was_hashed_is_noticed(top: Path, out:
 _LIMITED = """
 import os, resource, signal, sys
 from rlm_ci.errors import StorageError
-from rlm_ci.context.build import build as building
+from rlm_ci.context.builder import build as building
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
 source = sys.argv[1]
 try:
@@ -126,7 +126,7 @@ def test_an_interrupt_leaves_nothing(out: str) -> None:
 
 _ENDLESS = """
 import sys
-from rlm_ci.context.build import build as building
+from rlm_ci.context.builder import build as building
 building.build(sys.stdin.buffer, sys.argv[1])
 """
 
@@ -216,7 +216,7 @@ def test_what_a_killed_build_left_is_removed_by_the_next(top: Path, out: str) ->
 
 _MEASURED = """
 import resource, sys
-from rlm_ci.context.build import build as building
+from rlm_ci.context.builder import build as building
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 building.build(sys.stdin.buffer if sys.argv[1] == "-" else sys.argv[1], sys.argv[2])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

@@ -13,7 +13,7 @@ from rlm_ci.ask.citations.citations import MOST, NO_FILE, NO_PLACE, cite
 from rlm_ci.ask.citations.cited_lines import NEVER_READ, PLACES, QUOTED_LINES
 from rlm_ci.ask.citations.compare_files import OTHER, Standing, refuted_by
 from rlm_ci.change import evidence
-from rlm_ci.context.build.build import build
+from rlm_ci.context.builder.build import build
 from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:

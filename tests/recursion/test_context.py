@@ -307,7 +307,7 @@ def test_a_span_maps_back_to_paths_and_lines(
     contents: list[bytes], start: int, length: int
 ) -> None:
     """Concatenated with a file table, so that a pointer maps back to path and line."""
-    from rlm_ci.context.build import build
+    from rlm_ci.context.builder import build
 
     with scratch() as folder:
         top = Path(folder, "top")

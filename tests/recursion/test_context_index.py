@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from recursion.contexts import change_index, made
 
 from rlm_ci.context import chunk_table, index, index_reader
-from rlm_ci.context.build import build
+from rlm_ci.context.builder import build
 from rlm_ci.context.context import Context
 from rlm_ci.context.pointers import Layout
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError

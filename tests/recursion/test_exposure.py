@@ -206,7 +206,7 @@ def test_text_of_the_source_outside_of_an_excerpt_is_found(rlm: Path) -> None:
 def test_numbers_of_the_source_are_text_as_well(tmp_path: Path) -> None:
     source = tmp_path / "numbers.csv"
     source.write_text("\n".join(f"{n * 7919 % 10007} {n * 31 % 977} {n}" for n in range(900)))
-    from rlm_ci.context.build.build import build
+    from rlm_ci.context.builder.build import build
 
     with build(str(source), str(tmp_path / "object")) as context:
         whole = source.read_bytes()
@@ -319,7 +319,7 @@ def test_what_the_planner_says_itself_is_no_leak(tmp_path: Path) -> None:
 
 def test_our_own_prompts_are_no_leak(tmp_path: Path) -> None:
     """A question about this very repository: its templates stand in the source."""
-    from rlm_ci.context.build.build import build
+    from rlm_ci.context.builder.build import build
     from rlm_ci.resources import loader
 
     source = tmp_path / "all.txt"
@@ -339,7 +339,7 @@ def test_our_own_prompts_are_no_leak(tmp_path: Path) -> None:
 
 def test_the_prompts_of_an_earlier_run_are_no_leak(tmp_path: Path) -> None:
     """A question about a run: its prompts, with all that they tell, stand in the source."""
-    from rlm_ci.context.build.build import build
+    from rlm_ci.context.builder.build import build
 
     prompts = tmp_path / "earlier"
     prompts.mkdir()
@@ -358,7 +358,7 @@ def test_the_prompts_of_an_earlier_run_are_no_leak(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_much_leaked_text_against_much_that_is_known(tmp_path: Path) -> None:
     """What is looked at is linear in both: half a megabyte that leaked, and as much known."""
-    from rlm_ci.context.build.build import build
+    from rlm_ci.context.builder.build import build
 
     source = tmp_path / "source.txt"
     source.write_text("".join(f"the gate of berth {n} is {n * n} wide\n" for n in range(15_000)))
@@ -424,7 +424,7 @@ def test_what_a_planner_quotes_of_the_source_is_no_leak(data: st.DataObject) -> 
 
 def test_what_a_planner_says_later_was_not_known_before(tmp_path: Path) -> None:
     """A prompt that leaks is found out, though its answer, or a later one, quotes the leak."""
-    from rlm_ci.context.build.build import build
+    from rlm_ci.context.builder.build import build
 
     source = tmp_path / "source.txt"
     source.write_text(" ".join(f"the gate of berth {n} is {n * n} wide" for n in range(90)))
@@ -439,7 +439,7 @@ def test_what_a_planner_says_later_was_not_known_before(tmp_path: Path) -> None:
 
 
 def test_words_of_another_script_that_a_planner_said_are_no_leak(tmp_path: Path) -> None:
-    from rlm_ci.context.build.build import build
+    from rlm_ci.context.builder.build import build
 
     said = "".join(chr(0x4E00 + 37 * n % 900) for n in range(120))
     source = tmp_path / "source.txt"
@@ -458,7 +458,7 @@ def test_a_goal_that_is_the_context_is_the_users_own(tmp_path: Path) -> None:
 
     from symbolic_runs import GOAL
 
-    from rlm_ci.context.build.build import build
+    from rlm_ci.context.builder.build import build
 
     goal = (GOAL + " It is about a harbour with seven berths. ") * 3
     with build(io.BytesIO(goal.encode()), str(tmp_path / "object")) as context:

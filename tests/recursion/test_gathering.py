@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion.contexts import built, names
 
-from rlm_ci.context.build import build
+from rlm_ci.context.builder import build
 
 if TYPE_CHECKING:
     from histories import GitRepo

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from recursion.contexts import change_index, names, nothing_left
 
-from rlm_ci.context.build import build, gather
+from rlm_ci.context.builder import build, gather
 from rlm_ci.context.context import Context
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 

@@ -10,7 +10,7 @@ import os
 from contextlib import contextmanager
 
 from rlm_ci.ask.citations.line_offsets import Numbering
-from rlm_ci.context.build.file_table import Pieces
+from rlm_ci.context.builder.file_table import Pieces
 from rlm_ci.context.context import READ_LIMIT
 from rlm_ci.context.line_numbers import Lines
 from rlm_ci.errors import RlmCiError, StorageError

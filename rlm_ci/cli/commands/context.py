@@ -107,7 +107,7 @@ def _open(path: str) -> Context:
 
 
 def _build(given: Sequence[str], settings: Settings) -> str:
-    from rlm_ci.context.build import build
+    from rlm_ci.context.builder import build
     from rlm_ci.judge.judge import open_repository
 
     _require(given, 1, "build SOURCE")

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 
 from rlm_ci.context import index
-from rlm_ci.context.build import digests, gather, sources
+from rlm_ci.context.builder import digests, gather, sources
 from rlm_ci.context.context import Context
 from rlm_ci.context.index import Head, Index
 from rlm_ci.context.own_files import is_object
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import BinaryIO
 
-    from rlm_ci.context.build.gather import Gathered
+    from rlm_ci.context.builder.gather import Gathered
 
 POINTERS = "pointers.md"
 #: More than any source has.

@@ -9,8 +9,8 @@ import errno
 import os
 from collections import Counter
 
-from rlm_ci.context.build.file_table import Pieces
-from rlm_ci.context.build.sources import open_listed, unreadable
+from rlm_ci.context.builder.file_table import Pieces
+from rlm_ci.context.builder.sources import open_listed, unreadable
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO, Self
 
-    from rlm_ci.context.build.sources import Listing
+    from rlm_ci.context.builder.sources import Listing
 
 _BLOCK = 1 << 20
 #: Bytes of one call that copies inside of the kernel.

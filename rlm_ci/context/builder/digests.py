@@ -13,7 +13,7 @@ from collections import deque
 from functools import partial
 from hashlib import sha1, sha256
 
-from rlm_ci.context.build.file_table import Blobs
+from rlm_ci.context.builder.file_table import Blobs
 from rlm_ci.context.search.stringzilla import hasher
 from rlm_ci.values import Value
 
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlm_ci.context.build.file_table import Pieces
+    from rlm_ci.context.builder.file_table import Pieces
     from rlm_ci.context.pointers import Layout
 
 #: Files above this have no blob id: evidence does not open them, and a third hash over a
