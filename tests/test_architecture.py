@@ -28,24 +28,6 @@ PACKAGE = ROOT / "rlm_ci"
 
 #: The rooms, from the ground up: each may import those below it, and nothing beside it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-<<<<<<< HEAD
-    ("errors", "values", "dates", "texts", "markdown", "line_references"),
-    ("findings", "rules", "secret_names", "secret_forms", "token_forms"),
-    ("globs", "hardening", "settings", "table", "resources", "redaction", "installation"),
-    ("process", "files", "patches", "grammars"),
-    ("complaints", "objects", "streaming"),
-    ("sandbox",),
-    ("git",),
-    ("counting",),
-    ("tracked",),
-    ("untracked",),
-    ("changes",),
-    ("pushes",),
-    ("triggers", "evidence", "suppressions", "repository"),
-    ("runs",),
-    ("models",),
-    SYSTEMS,
-=======
     ("errors", "values"),
     ("text",),
     ("config",),
@@ -65,7 +47,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("fix", "ask", "review", "wiki"),
     ("solve",),
     ("pull_request",),
->>>>>>> 910bbbc (Hold the house to its plan: arrows point down, no circle, no crowded room)
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
