@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 import yaml
-from test_architecture import LAYERS, PACKAGE
+from test_architecture import LAYERS, NAMES, PACKAGE, imports
 
 from rlm_ci import cli
 from rlm_ci.config.arguments import parse, split_command
@@ -108,15 +108,60 @@ def test_every_rule_of_the_tamper_guard_is_told() -> None:
     assert set(re.findall(r"`tamper/([\w-]+)`", text)) == guard.RULES.keys()
 
 
+ARCHITECTURE = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    return ARCHITECTURE.partition(f"\n## {title}")[2].partition("\n## ")[0]
+
+
 def test_the_plan_of_the_house_is_the_house() -> None:
-    text = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
-    plan = text.partition("## Layers")[2].partition("```text\n")[2].partition("```")[0]
+    plan = section("Layers").partition("```text\n")[2].partition("```")[0]
     layers = [set(re.findall(r"\w+", line)) for line in plan.splitlines()]
     assert layers == [set(rooms) for rooms in LAYERS]
-    tree = text.partition("## The tree")[2].partition("## ")[0]
-    rooms = {path.name for path in PACKAGE.iterdir() if not path.name.startswith("_")}
-    named = set(re.findall(r"^[├└]── (\S+?)/?\s", tree, re.MULTILINE))
-    assert named == {room.removesuffix("/") for room in rooms if room != "py.typed"}
+
+
+def test_the_tree_has_every_folder_of_the_package() -> None:
+    drawn: set[str] = set()
+    room = ""
+    for bars, name in re.findall(r"^(│   |    )?[├└]── (\S+)", section("The tree"), re.MULTILINE):
+        room = room if bars else name
+        drawn.add(f"{room}{name}" if bars else name)
+    folders = {path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")} - {Path()}
+    held = {f"{folder}/" for folder in folders if len(folder.parts) <= 2}
+    assert drawn == held | {f"{path.name}" for path in PACKAGE.glob("[!_]*.py")}
+
+
+def test_modules_that_the_architecture_names_are_there() -> None:
+    rooms = "|".join(room for row in LAYERS for room in row)
+    named = set(re.findall(rf"`((?:{rooms})(?:/[a-z_]+)+)(?:\.py)?`", ARCHITECTURE))
+    assert len(named) > 20
+    for name in named:
+        module = PACKAGE / name
+        assert module.with_suffix(".py").is_file() or module.is_dir(), name
+
+
+WALKS = re.findall(r"^## (Walk .+)$", ARCHITECTURE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_each_module_of_a_walk_is_imported_by_the_one_before_it(walk: str) -> None:
+    drawn = section(walk).partition("```text\n")[2].partition("```")[0]
+    lines = [line.split(" → ") for line in drawn.splitlines()]
+    met = {lines[0][0].strip()}
+    for first, *others in ([name.strip() for name in line] for line in lines):
+        assert first in met, f"{walk} does not lead to {first}"
+        joining = first
+        for name in others:
+            imported = imports(NAMES[f"rlm_ci.{joining.replace('/', '.')}"])
+            assert f"rlm_ci.{name.replace('/', '.')}" in imported, f"{joining} → {name}"
+            joining = name
+        met |= set(others)
+    assert len(met) > 8
+
+
+def test_there_are_four_walks() -> None:
+    assert len(WALKS) == 4
 
 
 #: An early commit of ours: who has it has all that came after it, too.
