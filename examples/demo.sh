@@ -137,7 +137,7 @@ fi
 if shown fix && [ -d "$work/prices" ]; then
     cat <<END
 
-A bug mended in a copy, confirmed in a fresh one, and put into the work tree; then tests that could
+A bug fixed in a copy, confirmed in a fresh one, and put into the work tree; then tests that could
 not fail any more: found, and not taken over. Programs stood in for the model, so no key was needed.
 
 All runs:   $(command -v rlm-ci) -C $work/prices list

@@ -1,4 +1,4 @@
-"""The input ``fix``: a model on loopback mends a pull request; a patch is left, nothing pushed."""
+"""The input ``fix``: a model on loopback fixes a pull request; a patch is left, nothing pushed."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_nor_is_the_pull_request_judged_where_it_is_checked_out(place: Place, jo
     event = pull_request(place.base, place.head, number=NUMBER)
     step = place.step(jobs, event, "pull_request_target")
     assert step.code == 5
-    assert "the work tree holds the pull request's code" in step.text
+    assert "the work tree has the pull request's code" in step.text
     assert "patch" not in step.outputs
     assert place.llm.asked == []
 

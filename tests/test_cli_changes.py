@@ -104,7 +104,7 @@ def test_a_pull_request_cannot_hide_itself(cli: Cli, repo: GitRepo, hiding: str)
     ended = cli("check", "diff-budget", "--base", history.base, "--max-files", "3", cwd=repo)
     assert ended.code == 1
     assert "diff-budget/files" in ended.stdout
-    assert "edited here, and not obeyed" in ended.stdout
+    assert "edited here, and not used" in ended.stdout
     assert budget(cli, repo, "--base", history.base, "--head", head)["max_files"] == 25
 
 
@@ -262,7 +262,7 @@ def test_a_repository_of_another_user_says_what_mends_it(cli: Cli, repo: GitRepo
         os.chown(folder, 65_534, 65_534)
     args = ("check", "diff-budget", "--base", history.base)
     said = refused(cli(*args, cwd=repo))
-    command = said.partition("hint: if you do: ")[2].strip()
+    command = said.partition("hint: to trust it: ")[2].strip()
     assert command == f"git config --global --add safe.directory {repo.path}"
     subprocess.run(command.split(), check=True)
     assert cli(*args, cwd=repo).code == 0
@@ -492,7 +492,7 @@ def test_an_interrupt_ends_git_and_what_git_started(
     assert os.listdir(scratch) == []
 
 
-# -- what is said mends it ----------------------------------------------------------------------
+# -- what is said fixes it ----------------------------------------------------------------------
 
 
 def test_a_shallow_clone_of_one_branch_is_told_how_to_get_its_base(

@@ -29,10 +29,10 @@ DATA = TEXT.encode("utf-8", "surrogateescape")
         (Location("a", 4, 4, quote=r"caf\xe9"), None),
         (Location("a", 4, 4), None),
         (Location("a", 1, 1, blob="b" * 40, quote="one"), None),
-        (Location("a", 1, 1, blob="c" * 40, quote="one"), "other content"),
-        (Location("a", 2, 2, quote="one"), "not what stands"),
-        (Location("a", 1, 1, quote="one "), "not what stands"),
-        (Location("a", 1, 1, quote=""), "not what stands"),
+        (Location("a", 1, 1, blob="c" * 40, quote="one"), "has changed since"),
+        (Location("a", 2, 2, quote="one"), "do not have the quote"),
+        (Location("a", 1, 1, quote="one "), "do not have the quote"),
+        (Location("a", 1, 1, quote=""), "do not have the quote"),
         (Location("a", 5, 5), "line 5 is not in the file, which has 4"),
         (Location("a", 3, 5), "lines 3-5 are not in the file, which has 4"),
         (Location("a", 3, 2), "not in the file"),
@@ -80,7 +80,7 @@ def test_each_side_is_read_at_its_own_commit(repo: GitRepo) -> None:
     swapped = _report(Location("a.md", 1, 1, quote="old"), head=head)
     counts, problems = _verify(repo, swapped)
     assert counts == Evidence(1, 0, 0, 1)
-    assert problems == ["a.md:1 (demo/x): the quote is not what stands in these lines"]
+    assert problems == ["a.md:1 (demo/x): these lines do not have the quote"]
 
 
 def test_a_work_tree_report_is_read_from_the_disk(repo: GitRepo) -> None:
@@ -170,8 +170,8 @@ def test_outside_of_git_a_file_is_looked_at_itself(tmp_path: Path) -> None:
     place = Location("a.txt", 2, 2, blob=blob, quote="two")
     for one, why in {
         place: "",
-        place.replace(quote="one"): "not what stands",
-        place.replace(blob="0" * 40): "other content",
+        place.replace(quote="one"): "do not have the quote",
+        place.replace(blob="0" * 40): "has changed since",
         place.replace(path="b.txt"): "not there",
     }.items():
         checked = evidence.verify(_report(one, worktree=True), outside)
@@ -187,4 +187,4 @@ def test_what_a_run_kept_may_have_changed_since(tmp_path: Path) -> None:
     assert checked.counts == Evidence(2, 1, 0, 1)
     assert checked.problems == ("a.txt:1 (demo/x): the path is not there",)
     [note] = checked.notes
-    assert note.startswith("a.txt:1 (demo/x): the path is not there; what was quoted stands in")
+    assert note.startswith("a.txt:1 (demo/x): the path is not there; the run's own copy")

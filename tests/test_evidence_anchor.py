@@ -81,12 +81,12 @@ def test_a_quote_that_stands_elsewhere_moves_the_claim(
 @pytest.mark.parametrize(
     ("claimed", "quote", "why"),
     [
-        ((4, 4), "total = width / height", "does not stand in the file"),
+        ((4, 4), "total = width / height", "the file does not have the quote"),
         ((1, 1), "}", "too short"),
         ((1, 1), "total", "too short"),
         ((1, 1), "", "the quote is empty"),
         ((1, 1), "  \n\t", "the quote is empty"),
-        ((2, 2), "idth * heigh", "does not stand"),  # words are not cut
+        ((2, 2), "idth * heigh", "does not have the quote"),  # words are not cut
         ((12, 12), None, "line 12 is not in the file, which ends with line 9"),
         ((5, 4), None, "lines 5-4 are not in the file"),
         ((0, 3), None, "lines 0-3 are not in the file"),

@@ -116,7 +116,7 @@ def test_a_moved_line_or_a_reworded_message_is_the_same_finding() -> None:
     moved = Location("a.py", 90, 91, blob="2" * 40, quote="  x  =  1\n\n y = 2")
     first = _finding()
     assert len(_print(first)) == 32
-    assert _print(first) == _print(_finding(evidence=(moved,), message="no", hint="mend it"))
+    assert _print(first) == _print(_finding(evidence=(moved,), message="no", hint="fix it"))
     assert _print(first) == _print(_finding(severity=Severity.LOW, suppression="known"))
 
 
@@ -213,9 +213,9 @@ def test_the_table_of_exit_codes_has_every_error() -> None:
 
 
 def test_an_error_tells_what_where_and_what_to_do() -> None:
-    error = errors.ConfigError("it is\nbad", where="a.toml", hint="mend it")
+    error = errors.ConfigError("it is\nbad", where="a.toml", hint="fix it")
     assert str(error) == "it is\nbad (a.toml)"
-    assert explain(error) == r"it is\nbad (a.toml): mend it"
+    assert explain(error) == r"it is\nbad (a.toml): fix it"
     part = Part.from_error("demo", error)
     assert (part.state, part.verdict(Severity.HIGH)) == (NOT_RUN, NOT_RUN)
 

@@ -322,7 +322,7 @@ def test_what_git_complains_of_is_told_in_one_harmless_line(repo: GitRepo) -> No
         ("[core]\n\tbare = true\n", "git config core.bare false"),
         ("[core]\n\trepositoryformatversion = 9\n", "update git"),
         ("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tnope = 1\n", "update git"),
-        ("[broken\n", "mend the file that it names"),
+        ("[broken\n", "fix the file that it names"),
     ],
 )
 def test_a_configuration_that_git_cannot_work_with_is_no_damage(

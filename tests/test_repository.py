@@ -105,7 +105,7 @@ def test_what_a_branch_says_of_us_leads_nowhere_else(upstream: Upstream, name: s
     record = json.dumps({"version": 1, "files": {name: oid}})
     upstream.theirs.write(f"docs/wiki/{LEDGER}", record).commit()
     upstream.push()
-    with pytest.raises(DamagedError, match="does not tell what was delivered last"):
+    with pytest.raises(DamagedError, match="does not say what was delivered last"):
         upstream.deliver(PAGES)
 
 

@@ -125,7 +125,7 @@ def test_a_fault_names_file_line_and_a_way_out(source: str, line: int, what: str
         rendered(source, part={}, items=[])
     assert what in caught.value.what
     assert caught.value.where == f"mine.j2, line {line}"
-    assert "mend that line" in caught.value.hint
+    assert "fix that line" in caught.value.hint
 
 
 ENDLESS = [
@@ -151,7 +151,7 @@ def test_a_template_that_loops_without_end_is_stopped(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loader, "TEMPLATE_SECONDS", 0.2)
-    with pytest.raises(errors.ConfigError, match=r"come to an end.*mine\.j2, line 1"):
+    with pytest.raises(errors.ConfigError, match=r"does not end.*mine\.j2, line 1"):
         rendered(source)
 
 

@@ -186,6 +186,6 @@ def test_a_partial_clone_without_the_contents_is_not_clean(
     assert (ended.code, hint in ended.stderr) == (5, True)
     part.run("cat-file", "-p", ":tasks/index.json")
     assert cli("check", "delegation-guard", cwd=part).code == 1
-    # What the hint says mends it.
+    # What the hint says fixes it.
     part.run("fetch", "-q", "--refetch", "--no-filter")
     assert cli("check", "doc-archive", cwd=part).code == 1

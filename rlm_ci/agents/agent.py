@@ -158,5 +158,5 @@ def require_metered(agent: Agent, budgets: Mapping[str, object]) -> None:
         raise ConfigError(
             f"{', '.join(given)} cannot hold: the calls of {agent.name} do not pass through rlm-ci",
             where=f"agent {agent.name}",
-            hint="bound its time instead (--max-minutes, --max-iterations), or use --agent openai",
+            hint="limit its time instead (--max-minutes, --max-iterations), or use --agent openai",
         )

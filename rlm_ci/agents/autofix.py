@@ -48,7 +48,7 @@ _OWN_HOOKS = "rlm-fix,delegation-guard,diff-budget,diff-budget-staged,doc-archiv
 
 
 class Fixer(Value):
-    """One command that mends files; ``fine`` are the exit codes that are no failure."""
+    """One command that fixes files; ``fine`` are the exit codes that are no failure."""
 
     name: str
     argv: tuple[str, ...]
@@ -143,7 +143,7 @@ def _python(project: Project) -> Iterable[Fixer]:
 
 def _javascript(project: Project) -> Iterable[Fixer]:
     if project.has_package("eslint") or project.has(_ESLINT):
-        # 1: problems are left that it cannot mend.
+        # 1: problems are left that it cannot fix.
         yield Fixer("eslint --fix", ("eslint", "--fix", "."), (0, 1))
     if project.has_package("prettier") or project.has(_PRETTIER):
         yield Fixer("prettier --write", ("prettier", "--write", "--ignore-unknown", "."))
@@ -158,7 +158,7 @@ def _compiled(project: Project) -> Iterable[Fixer]:
 
 def _hooks(project: Project) -> Iterable[Fixer]:
     if project.has((_PRE_COMMIT,)):
-        # 1: a hook failed, and that is also how one tells that it mended something.
+        # 1: a hook failed, and that is also how one tells that it fixed something.
         argv = ("pre-commit", "run", "--all-files", "--color", "never")
         yield Fixer("pre-commit", argv, (0, 1))
 
@@ -192,13 +192,13 @@ class Autofix:
         """Run them, and say which ran and what they changed. Raises ConfigError for a role."""
         if task.read_only:
             raise ConfigError(
-                f"autofix cannot be the {task.role}: it mends, and has no opinion",
+                f"autofix cannot be the {task.role}: it only edits",
                 where=self._roles_from,
                 hint="use the roles single (--roles single), or another agent",
             )
         chosen = fixers(Project(task.workspace.root, self._validator))
         if not chosen:
-            reason = "no linter or formatter that mends files is set up in this repository"
+            reason = "no linter or formatter that fixes files is set up in this repository"
             return Said(1, "", "", reason)
         told: list[str] = []
         output: list[str] = []

@@ -117,7 +117,7 @@ class Inquiry(Attempt):
             try:
                 kept = self._made(folder)
                 self._hide_names(folder)
-            except EmptyError:  # somebody named it: that was a question, and no mending
+            except EmptyError:  # somebody named it: that was a question, and no fixing
                 raise
             except RlmCiError as error:
                 if self._required or not isinstance(error, ConfigError | DamagedError):
@@ -138,7 +138,7 @@ class Inquiry(Attempt):
             raise DamagedError(
                 "the context is not the one that the run began with",
                 where=folder,
-                hint="put it back, or start a new run",
+                hint="restore it, or start a new run",
             )
         if not self._all.replay and context.stamp() != told["stamp"]:
             context.verify()
@@ -337,7 +337,7 @@ def _require_our_agent(settings: Settings) -> None:
     agent = settings.loop.agent
     if agent not in (None, "openai"):
         raise ConfigError(
-            f"a question is put to a model, not to the agent {agent[:80]!r}",
+            f"a question needs a model, not the agent {agent[:80]!r}",
             where=settings.sources["loop.agent"],
-            hint="leave --agent away, or say --mode iterative",
+            hint="remove --agent, or add --mode iterative",
         )

@@ -328,7 +328,7 @@ def require(repository: Repository, ref: str, role: str, source: str) -> str:
             raise ConfigError(
                 f"the branch {name!r} has no commit yet",
                 where=source,
-                hint="commit first, or judge what is staged: rlm-ci check --staged",
+                hint="commit first, or check what is staged: rlm-ci check --staged",
             )
         shown = printable(ref)[:80]
         raise ConfigError(
@@ -354,7 +354,7 @@ def from_range(
     if merge_base is None:
         from rlm_ci.git.errors import fetch_hint
 
-        hint = "name a base with a common history, or judge one commit with --commit"
+        hint = "name a base with a common history, or check one commit with --commit"
         if repository.is_shallow():
             hint = fetch_hint("", repository.remote(), shallow=True)
         raise ConfigError(

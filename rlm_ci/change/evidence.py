@@ -36,7 +36,7 @@ def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None
     if content is None:
         return "the path is not there"
     if place.blob is not None and place.blob != blob:
-        return "the file has other content than the one that was quoted"
+        return "the file has changed since it was quoted"
     if place.line_start is None:
         return None
     lines = _lines(content)
@@ -47,7 +47,7 @@ def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None
         return f"{asked} not in the file, which has {len(lines)}"
     said = "\n".join(lines[place.line_start - 1 : end])
     if place.quote is not None and encodable(said) != encodable(place.quote):
-        return "the quote is not what stands in these lines"
+        return "these lines do not have the quote"
     return None
 
 
@@ -106,7 +106,7 @@ def anchor(
     begin, stop = found
     said = "\n".join(lines[begin - first_line : stop - first_line + 1])
     moved = claim.replace(line_start=begin, line_end=stop, blob=blob, quote=said)
-    why = "there are no such lines" if claimed is None else "the quote stands elsewhere"
+    why = "there are no such lines" if claimed is None else "the quote is elsewhere"
     return Anchored(moved, REANCHORED, why)
 
 
@@ -159,9 +159,9 @@ def _find(
         if inside and weight >= _LEAST:
             return inside[0]
     if weight < _TELLING:
-        return "the quote is not what stands in these lines, and too short to be looked for"
+        return "these lines do not have the quote, and too short to be looked for"
     if not places:
-        return "the quote does not stand in the file"
+        return "the file does not have the quote"
     origin = near if near is not None else first_line
     return min(places, key=lambda one: (abs(one[0] - origin), one[0]))
 
@@ -209,7 +209,7 @@ def verify(report: Report, repository: Repository, kept: Container[Location] = (
         line = f":{place.line_start}" if place.line_start else ""
         told = printable(f"{place.path}{line} ({claim}): {why}")
         if place in kept:
-            notes.append(f"{told}; what was quoted stands in the run's own copy")
+            notes.append(f"{told}; the run's own copy has the quote")
         else:
             problems.append(told)
     rejected = len(problems)

@@ -62,9 +62,9 @@ def refuse_checkout(change: ChangeSet, event: str | None) -> None:
     if not holds and not repository.is_shallow():
         return
     what = (
-        "the work tree holds the pull request's code"
+        "the work tree has the pull request's code"
         if holds
-        else "the clone is shallow, so that nobody can tell whether the work tree holds the "
+        else "the clone is shallow, so rlm-ci cannot tell whether the work tree has the "
         "pull request's code"
     )
     number = change.pull_request.number if change.pull_request else "NUMBER"
@@ -72,8 +72,8 @@ def refuse_checkout(change: ChangeSet, event: str | None) -> None:
         f"{what}, and {event} gives this job secrets and a token that may write: "
         "whatever runs from that tree runs with both",
         where=f"HEAD, {here[:12]}",
-        hint="check the base out (actions/checkout with fetch-depth: 0 and without ref); of the "
-        f"change its objects are enough: git fetch origin refs/pull/{number}/head",
+        hint="check out the base (actions/checkout with fetch-depth: 0 and without ref), and fetch "
+        f"the objects of the change: git fetch origin refs/pull/{number}/head",
     )
 
 
@@ -93,6 +93,6 @@ def refuse_execution(change: ChangeSet, event: str | None, *, what: str) -> None
         raise ConfigError(
             f"{what} is refused on the pull request of a fork: its author could run code here",
             where=f"pull request {change.pull_request.number}",
-            hint="a fork's change gets the checks; fetch the branch and run it where nothing "
-            "can be stolen",
+            hint="the checks still work; to run this, fetch the branch to a machine without "
+            "secrets",
         )

@@ -64,7 +64,7 @@ RULES: Mapping[str, Rule] = {
         "severity": Severity.HIGH,
         "finds": "The change is over its budget, and its override does not hold: the label or the "
         "reason is missing, or its end has passed or is no date.",
-        "example": "the override does not hold: the pull request's body gives no reason",
+        "example": "the override is not valid: the pull request's body gives no reason",
         "fix": "Set the label `diff-budget-override` and write the line `Diff budget override: "
         "<reason>` into the pull request's body.",
     },
@@ -159,7 +159,7 @@ def run(
     if weighted != lines:
         summary += f" (weighted; {lines:,} in all)"
     if changes.also:
-        summary += "; of a merge, what differs from both sides"
+        summary += "; for a merge, files that differ from both sides"
     binary = [one.path for one in counted if one.added is None]
     if binary:
         size = count(sum(changes.sizes(binary)), "byte")
@@ -188,7 +188,7 @@ def _measure(changes: ChangeSet, budget: Any) -> tuple[list[Count], list[Count]]
     except ValueError as error:
         raise ConfigError(
             f"diff_budget.ignore has a pattern that cannot be read: {error}",
-            hint="mend the pattern",
+            hint="fix the pattern",
         ) from None
     found: Sequence[Count]
     if changes.worktree:
@@ -320,7 +320,7 @@ def _glob(row: dict[str, Any]) -> Callable[[str], bool]:
         return matcher((row["glob"],))
     except ValueError as error:
         raise ConfigError(
-            f"diff_budget.paths has a glob that cannot be read: {error}", hint="mend the pattern"
+            f"diff_budget.paths has a glob that cannot be read: {error}", hint="fix the pattern"
         ) from None
 
 
@@ -384,15 +384,15 @@ def _override(
 
     def incomplete(what: str) -> tuple[None, Finding]:
         hint = (
-            f"give a reason in {_VARIABLE} whose end is yet to come, or one without an end"
+            f"give a reason in {_VARIABLE} with an end date in the future, or without one"
             if from_environment
             else f"an override needs both the label {LABEL} and a line 'Diff budget override: "
-            "<reason>' in the pull request's body, with an end that has not passed, if it has one"
+            "<reason>' in the pull request's body, with an end date in the future, if it has one"
         )
         return None, Finding(
             f"{ID}/override-incomplete",
             RULES["override-incomplete"]["severity"],
-            f"the override does not hold: {what}",
+            f"the override is not valid: {what}",
             hint=hint,
         )
 

@@ -203,7 +203,7 @@ def _require_open(closed: Sequence[str], wanted: frozenset[str]) -> None:
             raise ConfigError(
                 "a folder cannot be opened, and may hold documents",
                 where=printable(folder)[:200],
-                hint="make it readable, or have .gitignore name it",
+                hint="make it readable, or add it to .gitignore",
             )
 
 
@@ -214,7 +214,7 @@ def _require_resolved(entries: Mapping[str, Entry], wanted: frozenset[str]) -> N
             if wanted and not _is_wanted(path, wanted):
                 continue
             raise ConfigError(
-                "a document is in conflict: what will be committed is not decided yet",
+                "a document has an unresolved conflict",
                 where=printable(path)[:200],
                 hint="resolve the conflict, then git add it",
             )
@@ -437,5 +437,5 @@ def _summary(
     older = len(broken) - bad
     text = f"{stubs}, {len(judged):,} touched, {bad:,} of them broken"
     if not archived:
-        return f"{text}; the others were not judged: the archive branch is not in this clone"
+        return f"{text}; the others were not checked: the archive branch is not in this clone"
     return text + (f"; {count(older, 'older stub')} broken" if older else "")

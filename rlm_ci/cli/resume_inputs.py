@@ -42,15 +42,15 @@ def require(
     begun = f"--context {shlex.quote(printable(str(source)))}" if source else "no --context"
     if KEY in flags and not is_again:
         raise ConfigError(
-            f"the run was begun with {begun}",
+            f"the run began with {begun}",
             where="--context",
-            hint="say the same, leave it out, or start a new run",
+            hint="repeat it, leave it out, or start a new run",
         )
     if source is None or is_object(held.path_of("rlm", "context")):
         return
     if source == STDIN:
         raise ConfigError(
-            "the run was begun with a text on standard input, and was ended before it had read it",
+            "the run began with a text on standard input, and was ended before it had read it",
             where=held.id,
             hint="start a new run",
         )
@@ -58,10 +58,10 @@ def require(
         return
     if not (isinstance(source, str) and _is_inside(source, runs.root)):
         raise ConfigError(
-            f"the run was begun with {begun}, which is no text of the repository and is taken"
-            " from a command line only",
+            f"the run began with {begun}, which is not in the repository, and which"
+            " only a command line can set",
             where=held.id,
-            hint=f"if you mean it, say it again: {resume_with(held.id)} {begun}",
+            hint=f"if you want it, repeat it: {resume_with(held.id)} {begun}",
         )
 
 

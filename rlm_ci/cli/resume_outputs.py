@@ -37,9 +37,9 @@ def require(run: str, asked: Request, settings: Settings, root: str) -> None:
     if unsaid:
         words = " ".join(unsaid)
         raise ConfigError(
-            f"the run was begun with {words}, which is taken from a command line only",
+            f"the run began with {words}, which only a command line can set",
             where=run,
-            hint=f"if you mean it, say it again: {resume_with(run)} {words}",
+            hint=f"if you want it, repeat it: {resume_with(run)} {words}",
         )
 
 

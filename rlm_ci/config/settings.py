@@ -336,12 +336,12 @@ def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:
         record: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))  # as Windows saves it
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"not valid TOML: {printable(str(error))[:200]}", where=source, hint="mend the file"
+            f"not valid TOML: {printable(str(error))[:200]}", where=source, hint="fix the file"
         ) from None
     if table is None:
         return record
     tools = record.get("tool")
     section = tools.get(table, {}) if isinstance(tools, dict) else {}
     if not isinstance(section, dict):
-        raise ConfigError(f"[tool.{table}] must be a table", where=source, hint="mend the file")
+        raise ConfigError(f"[tool.{table}] must be a table", where=source, hint="fix the file")
     return section

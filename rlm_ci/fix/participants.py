@@ -146,7 +146,7 @@ class Crew:
 
     @property
     def roles_from(self) -> str:
-        """Who has set the roles: the settings know it, unless the run was begun with others."""
+        """Who has set the roles: the settings know it, unless the run began with others."""
         source = str(self._settings.sources["loop.roles"])
         is_same = self._settings.loop.roles == self._agreed.roles
         return source if is_same else "loop.roles, when the run began"
@@ -157,9 +157,9 @@ class Crew:
         missing = [name for name in self._settings.loop.agent_env if name not in environ]
         if missing:
             raise ConfigError(
-                f"{missing[0]} is to be given to the agent, and is not set",
+                f"{missing[0]} is in loop.agent_env, but is not set",
                 where=self._settings.sources["loop.agent_env"],
-                hint="set it, or take it off loop.agent_env",
+                hint="set it, or remove it from loop.agent_env",
             )
         return {name: environ[name] for name in self._settings.loop.agent_env}
 
@@ -194,6 +194,6 @@ class Sealed:
 
     def run(self, job: sandbox.Job, **_options: object) -> sandbox.Ended:
         raise UnavailableError(
-            f"a replay runs no command, and {job.argv[0]} was to be run",
+            f"a replay runs no command, but {job.argv[0]} is needed",
             hint="replay with the version and the settings that the run had",
         )

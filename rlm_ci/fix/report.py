@@ -161,13 +161,13 @@ def _summary(ended: Ended, account: Account) -> str:
         told.append(f"allowed: {', '.join(account.allowed)}")
     rules = {one.rule for one in ended.tampering}
     if DISCLOSED in rules:
-        told.append("a secret was taken out of the patch, which may not apply without it")
+        told.append("a secret was removed from the patch, which may not apply without it")
     if TOO_LARGE in rules:
-        told.append("what is too large to be judged is no part of the patch")
+        told.append("files that are too large to judge are not in the patch")
     if account.patch and (converted := account.home.converted):
         told.append(f"patch -p1 puts the patch in, git apply does not: git converts {converted}")
     if not account.isolated:
-        told.append("no sandbox held its commands")
+        told.append("its commands ran without a sandbox")
     return "; ".join(told)
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
     from rlm_ci.sandbox.job import Sandbox
 
-#: What ends a run that goes on once its cause is mended: with 4, 8 and 9.
+#: What ends a run that goes on once its cause is fixed: with 4, 8 and 9.
 _STOPS = (UnavailableError, RemoteError, StorageError)
 #: Edits of tests, which are no part of the result.
 TESTS = "tests.patch"
@@ -327,7 +327,7 @@ class Fix(Attempt):
                 landed = workspace.apply_to(self._all.repository, tree)
             except StorageError as error:
                 by_hand = self._by_hand(self._converted(workspace, tree))
-                hint = f"mend that, then {resume_with(self._run.id)}; or by hand: {by_hand}"
+                hint = f"fix that, then {resume_with(self._run.id)}; or by hand: {by_hand}"
                 raise _UnlandedError(error.what, where=error.where, hint=hint) from None
             _tell_undone(landed.undone)
             return {"wanted": True, "reason": ""} if landed.done else left(landed.reason)
@@ -394,7 +394,7 @@ def _tell_undone(paths: Sequence[str]) -> None:
         warn(
             StorageError(
                 "a run was killed while its result was applied: "
-                f"{count(len(paths), 'file')} put back as before",
+                f"{count(len(paths), 'file')} restored",
                 where=printable(paths[0]),
                 hint="to apply that result: rlm-ci resume RUN",
             )
@@ -410,7 +410,7 @@ def _tell_omitted(omitted: tuple[tuple[str, str], ...]) -> None:
         more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
         warn(
             ConfigError(
-                f"no part of the copy that is worked on: {reason}",
+                f"not part of the copy: {reason}",
                 where=f"{printable(paths[0])[:200]}{more}",
                 hint="where the validator needs it: git submodule add, then "
                 "git submodule absorbgitdirs",

@@ -221,7 +221,7 @@ class Clone:
         for told, path in changes:
             if not told.startswith("0 ") and path not in made:
                 raise ConfigError(
-                    "git takes no file of that name",
+                    "git does not accept a file of that name",
                     where=printable(path),
                     hint="deliver to another folder",
                 )
@@ -247,7 +247,7 @@ class Clone:
                     raise ValueError("a name that none of ours is")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise DamagedError(
-                "it does not tell what was delivered last",
+                "it does not say what was delivered last",
                 where=printable(path),
                 hint="restore it, or remove it with the files beside it",
             ) from None
@@ -351,7 +351,7 @@ def _require_address(url: str) -> None:
         raise ConfigError(
             "the remote's url holds credentials",
             where="the remote's url",
-            hint="take them out of it, and give the token in GITHUB_TOKEN",
+            hint="remove them, and give the token in GITHUB_TOKEN",
         )
 
 
@@ -400,13 +400,13 @@ def _remote(url: str) -> Iterator[None]:
         raise RemoteError(
             f"the remote refuses: {printable('; '.join(last))[:400]}",
             where=printable(url),
-            hint="see that it is there, and that the token may write contents",
+            hint="check that it exists, and that the token may write contents",
         ) from None
     except git.exc.GitError as error:
         raise RemoteError(
             f"git cannot go on: {printable(str(error))[:400]}",
             where=printable(url),
-            hint="see that the address is right",
+            hint="check the address",
         ) from None
 
 

@@ -48,7 +48,7 @@ def no_repository(root: str) -> ConfigError:
         return ConfigError(
             "a bare repository has no work tree, and rlm-ci needs one",
             where=root,
-            hint=f"judge a clone of it: git clone {quote(root)}",
+            hint=f"use a clone of it: git clone {quote(root)}",
         )
     return ConfigError(
         "not a git repository",
@@ -92,7 +92,7 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
         return ConfigError(
             "the repository belongs to another user, so git does not trust it",
             where=root,
-            hint=f"if you do: git config --global --add safe.directory {place}",
+            hint=f"to trust it: git config --global --add safe.directory {place}",
         )
     if "not a git repository" in said:
         led = said.partition("not a git repository: ")[2].partition("\n")[0].strip("'")
@@ -100,7 +100,7 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
             return ConfigError(
                 "a .git file leads to no git repository",
                 where=printable(led)[:300],
-                hint="mend that file, of a submodule or of this work tree, or remove it",
+                hint="fix that file, of a submodule or of this work tree, or remove it",
             )
         return no_repository(root)
     if "promisor" in said or "lazy fetch" in said or ("transport '" in said and not network):
@@ -138,7 +138,7 @@ def _of_a_filter(failed: str, said: str, root: str) -> UnavailableError:
     return UnavailableError(
         printable(f"{failed}: {name}{first}")[:400],
         where=root,
-        hint="install the program that it runs, or mend it: git config --get-regexp ^filter",
+        hint="install the program that it runs, or fix it: git config --get-regexp ^filter",
     )
 
 
@@ -158,7 +158,7 @@ def _by_first_line(said: str, failed: str, returncode: int | None, root: str) ->
         return ConfigError(
             f"git cannot read its configuration: {first[:300]}",
             where=root,
-            hint="mend the file that it names",
+            hint="fix the file that it names",
         )
     if any(words in said for words in _OF_THE_DISK):
         return StorageError(

@@ -46,8 +46,8 @@ def fetch(repository: Repository, number: int, pull: Mapping[str, Any], settings
             ) from None
         if repository.resolve(commit)[0] is None:
             raise ConfigError(
-                f"GitHub's API says {commit[:12]}, and that is not what was fetched: the pull "
-                "request has moved on",
+                f"GitHub's API names {commit[:12]}, which is not what was fetched: the pull "
+                "request has changed",
                 where=where,
                 hint=f"comment again, or fetch it: {command}",
             )

@@ -53,7 +53,7 @@ RULES: Mapping[str, Rule] = {
         "finds": "A new `# noqa`, `# type: ignore`, `eslint-disable`, `#[allow(…)]`, "
         "`# pragma: no cover` or the like, where the validator runs the tool that heeds it.",
         "example": "app.py: silences a tool of the validator: # type: ignore[arg-type]",
-        "fix": "Mend what the tool reports.",
+        "fix": "Fix what the tool reports.",
     },
     "config-weakened": {
         "severity": Severity.HIGH,
@@ -191,7 +191,7 @@ def hint(rule: str) -> str:
     """What to do about a finding of this rule."""
     if RULES[rule.removeprefix(PREFIX)]["severity"] < Severity.HIGH:
         return f"check that it is intended; --allow {rule} accepts it"
-    first = "mend what the tool reports" if rule == f"{PREFIX}check-silenced" else "undo it"
+    first = "fix what the tool reports" if rule == f"{PREFIX}check-silenced" else "undo it"
     more = " or --allow-test-edits" if rule.removeprefix(PREFIX) in OF_TESTS else ""
     return f"{first}, or accept it with --allow {rule}{more} if the goal needs it"
 

@@ -123,7 +123,7 @@ def _named_config(path: str, root: str, change: ChangeSet) -> tuple[dict[str, An
         raise ConfigError(
             f"the config file cannot be read: {why}",
             where=source,
-            hint="name a file that exists, on a pull request on its base",
+            hint="name a file that exists; on a pull request, in its base",
         )
     table = TABLE if os.path.basename(path) == "pyproject.toml" else None
     return settings.parse_config(data, source, table), source

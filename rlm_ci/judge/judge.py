@@ -63,7 +63,7 @@ def open_repository(options: Settings) -> Repository:
         raise ConfigError(
             f"the repository cannot be read: {error.strerror}",
             where=start,
-            hint="see that .git is there and readable",
+            hint="check that .git exists and is readable",
         ) from None
     repository.note = _note
     return repository
@@ -89,7 +89,7 @@ def _located(start: str, environ: Mapping[str, str]) -> tuple[str, str | None]:
         return root, git_dir
     if not os.path.exists(os.path.join(told, "HEAD")):
         raise ConfigError(
-            "GIT_DIR names no git repository", where=told, hint="unset GIT_DIR, or set it right"
+            "GIT_DIR names no git repository", where=told, hint="unset GIT_DIR, or correct it"
         )
     found = Repository(start, told, environ).run("rev-parse", "--show-toplevel")
     return os.fsdecode(found.removesuffix(b"\n")), told

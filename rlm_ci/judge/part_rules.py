@@ -16,7 +16,7 @@ POLICY: Mapping[str, Rule] = {
         "finds": "A change from outside edits a file that decides how it is judged: the "
         "configuration, `.gitattributes`, a template, the archive policy. It was judged by the "
         "file of its base.",
-        "example": "the change edits rlm-ci.toml; it was judged by the one of its base",
+        "example": "the change edits rlm-ci.toml; rlm-ci used the version of its base",
         "fix": "Nothing to do. Review the edit with care: it holds for the changes after this one.",
     },
 }
@@ -24,7 +24,7 @@ WIKI: Mapping[str, Rule] = {
     "stale": {
         "severity": Severity.INFO,
         "finds": "The change edits lines that a page of the wiki tells of.",
-        "example": "the wiki's page modules/shop.md tells of lines that this change edits",
+        "example": "the wiki's page modules/shop.md cites lines that this change edits",
         "fix": "Run `rlm-ci wiki`, or leave it to the next refresh.",
     },
 }

@@ -46,7 +46,7 @@ def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Par
         Finding(
             "policy/edited",
             Severity.INFO,
-            f"the change edits {printable(path)}; it was judged by the one of its base",
+            f"the change edits {printable(path)}; rlm-ci used the version of its base",
             # A file that the change deletes has no place to point to.
             evidence=(Location(path),) if size >= 0 else (),
             subject=path,
@@ -59,7 +59,7 @@ def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Par
     return [
         Part(
             "policy",
-            f"edited here, and not obeyed: {listed}{more}",
+            f"edited here, and not used: {listed}{more}",
             {"edited": len(paths)},
             findings,
             evidence=Evidence(places, places),

@@ -62,7 +62,7 @@ def ask_object(ask: Ask, place: str, prompt: str, misfit: Misfit) -> dict[str, A
 
 def _read(text: str, finish_reason: str, misfit: Misfit) -> tuple[dict[str, Any] | None, str]:
     if finish_reason == "length":
-        return None, "the answer was cut off: write less, the gravest only"
+        return None, "the answer was cut off: write less: only the most severe"
     try:
         found = read_object(text)
     except ValueError as error:

@@ -77,7 +77,7 @@ class Prices:
 def unknown(model: str) -> ConfigError:
     """Why there cannot be a budget of money with ``model``."""
     return ConfigError(
-        f"the price of the model {model!r} is not known, so a budget of money cannot hold",
+        f"the price of the model {model!r} is not known, so a budget of money is not possible",
         where="budget_usd",
         hint=f'give [models.prices."{model}"] its input_per_million and output_per_million in USD, '
         "or limit --max-tokens or --max-calls instead",

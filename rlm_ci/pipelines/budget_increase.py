@@ -121,9 +121,9 @@ def _limits(asked: Request, journal: str, manifest: Manifest) -> dict[str, float
         is_question = mode is not None and mode.get("name") == "symbolic"
         if is_question and manifest.spent_budget is None:
             raise UsageError(
-                "a question was told its budgets, and keeps them",
+                "a question keeps its budgets",
                 where=manifest.run_id,
-                hint="ask it anew with other ones",
+                hint="ask it again with other budgets",
             )
         terms = record.find("terms", "start", {}) or {}
         for name in ("max_iterations", "max_minutes"):

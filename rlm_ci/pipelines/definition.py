@@ -127,7 +127,7 @@ def from_json(data: bytes, source: str) -> dict[str, Pipeline]:
         record = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"not valid JSON: {printable(str(error))[:200]}", where=source, hint="mend the file"
+            f"not valid JSON: {printable(str(error))[:200]}", where=source, hint="fix the file"
         ) from None
     reader = _Reader(source, foreign=True)
     if not isinstance(record, dict):
@@ -243,7 +243,7 @@ class _Reader:
         self._foreign = foreign
 
     def wrong(self, key: str, wanted: str) -> ConfigError:
-        return ConfigError(f"{key} must be {wanted}", where=self._source, hint="mend that key")
+        return ConfigError(f"{key} must be {wanted}", where=self._source, hint="fix that key")
 
     def pipelines(self, tables: object, sets: Mapping[str, object]) -> dict[str, Pipeline]:
         if not isinstance(tables, (list, tuple)):

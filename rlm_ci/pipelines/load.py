@@ -87,8 +87,8 @@ def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settin
             f"the repository defines {found.id} itself: its stages would run as you, without a"
             " sandbox",
             where=found.source,
-            hint="say --sandbox none to run them as they are; or take `stages` out of that"
-            " definition (`inputs` may stay) to keep the built-in ones",
+            hint="use --sandbox none to run them; or remove `stages` from that definition"
+            " (keep `inputs`) to use the built-in ones",
         )
 
 

@@ -91,7 +91,7 @@ class Runs:
             shown = self.store.shown
             warn(
                 ConfigError(
-                    f"{count(number, 'run')} came with the repository, and are left out",
+                    f"{count(number, 'run')} came with the repository, and are ignored",
                     where=shown,
                     hint=f"remove them: git rm -r {shown}; or, if you have committed your own by"
                     f" accident, take them out of git: git rm -r --cached {shown}",
@@ -141,7 +141,7 @@ def tell_way_on(held: Run, say: Callable[[str], None]) -> None:
     run = held.manifest
     way = resume_with(held.id) if run.is_resumable else more_of(run)
     if way and request.is_kept(held.path):
-        say(f"go on with it: {way}")
+        say(f"continue it: {way}")
 
 
 def record(entry: Entry) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def standing(entry: Entry, now: float) -> str:
     run = entry.run
     word = run.status.replace("_", " ")
     if entry.is_gone(now):
-        why = "nobody has begun it" if run.status == QUEUED else "its process is gone"
+        why = "it has not started" if run.status == QUEUED else "its process is gone"
         return f"{word}, but {why}: {way_on(entry)}"
     if run.status == IN_PROGRESS:
         silent = run.silent_for(now)

@@ -79,17 +79,17 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
         raise ConfigError(
             "the comment is on an issue, not on a pull request",
             where="the comment",
-            hint="comment on the pull request that is to be judged",
+            hint="comment on the pull request that you want to check",
         )
     if type(said) is not int or said < 1:
         raise ConfigError(
-            "the event does not tell which comment it is about",
+            "the event does not name a comment",
             where="comment.id",
             hint="give the payload as GitHub writes it to GITHUB_EVENT_PATH",
         )
     if not settings.github.token:
         raise ConfigError(
-            "without a token nobody can ask GitHub whether the commenter may do this",
+            "asking GitHub whether the commenter may do this needs a token",
             where="GITHUB_TOKEN",
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
@@ -129,7 +129,7 @@ def again(
     elif user.get("type") != "User":
         doubt = "the comment's author is not a person"
     elif not isinstance(posted, str) or told.get("updated_at") != posted:
-        doubt = "the comment was edited, and that may be somebody else's doing"
+        doubt = "the comment was edited, possibly by somebody else"
     if doubt:
         raise ConfigError(doubt, where=f"comment {comment}", hint="comment again")
     _require_still(pull, told)
@@ -144,7 +144,7 @@ def require_model(settings: Settings) -> None:
     if settings.review.enabled == "off":
         raise _nobody("the settings switch it off: review.enabled")
     if settings.review.model == "off":
-        raise _nobody("the settings let no model take part: review.model")
+        raise _nobody("the settings allow no model: review.model")
     if not settings.model:
         raise _nobody("no model is named")
     if not _has_way(settings):
@@ -157,10 +157,10 @@ def _has_way(settings: Settings) -> bool:
 
 def _nobody(lack: str) -> ConfigError:
     return ConfigError(
-        f"there is nobody to make the review: {lack}",
+        f"the review has no model: {lack}",
         where="the comment",
         hint="name a model in rlm-ci.toml on the base branch, and give this job the key; "
-        f"the checks run by: {GRAMMAR[0]}",
+        f"to run the checks: {GRAMMAR[0]}",
     )
 
 
@@ -168,9 +168,9 @@ def _require_own(pull: Mapping[str, Any]) -> None:
     """Raise ConfigError for the pull request of a fork, or of one that is gone."""
     if not _is_own(pull):
         raise ConfigError(
-            "no model reads what a fork's author wrote, whoever asks",
+            "no model reads a change from a fork",
             where="the comment",
-            hint=f"a fork's change gets the checks: {GRAMMAR[0]}",
+            hint=f"to run the checks on a fork's change: {GRAMMAR[0]}",
         )
 
 
@@ -179,7 +179,7 @@ def _heard(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> Command | 
     nothing = f"the comment does not begin with {PREFIX}"
     command = None
     if payload.get("action") != "created":
-        nothing = "the comment is not new, and an edit may be somebody else's"
+        nothing = "the comment is not new: somebody else may have edited it"
     elif _record(comment, "user").get("type") != "User":
         nothing = "the comment's author is not a person"
     else:
@@ -238,9 +238,9 @@ def _require_writer(way: Client, name: str, user: Mapping[str, Any]) -> str:
     same = type(user.get("id")) is int and _record(answer, "user").get("id") == user["id"]
     if permission not in _MAY_WRITE or role in _MAY_NOT or not same:
         has = f"GitHub says {printable(str(role or permission))[:80]}"
-        why = has if same else "the login is another account's"
+        why = has if same else "the login belongs to another account"
         raise ConfigError(
-            f"{login} may not give commands: it takes permission to write, and {why}",
+            f"{login} may not give commands: write permission is needed, and {why}",
             where=name,
             hint="ask somebody who may write to the repository",
         )
@@ -251,10 +251,10 @@ def _require_still(pull: Mapping[str, Any], comment: Mapping[str, Any]) -> None:
     """Raise ConfigError if ``comment`` may be about another head than the one of ``pull``."""
     if not _is_still(pull, comment):
         raise ConfigError(
-            "the fork was pushed to since the comment, or is gone, so that it may be about an "
-            "older head",
+            "somebody pushed to the fork after the comment, or the fork is gone, so the comment "
+            "may be about an older head",
             where="the comment",
-            hint="look at the head as it is now, and comment again",
+            hint="look at the current head, and comment again",
         )
 
 

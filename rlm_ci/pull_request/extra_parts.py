@@ -133,23 +133,23 @@ def _as_before(report: Report, wish: Wish, *, awaited: bool) -> Report:
     except UnavailableError:  # posting cannot do without it either, and says so
         return report
     except RlmCiError as error:
-        told = f"what a review said of this commit cannot be read: {error}"
+        told = f"the last review of this commit cannot be read: {error}"
     else:
         known = last is not None and last.head == wish.to.head
         if last is None or not known:
             if not awaited:
                 return report
-            told = "left out; no review of this commit is known yet"
+            told = "skipped; this commit has no review yet"
             # Said as a review that did not finish, until one does: the next command knows.
             return _unreviewed(report, told, {})
         if last.reviewed in ("", CLEAN):
             return report
-        told = f"not judged again; the last review of this commit: {last.reviewed}"
+        told = f"not repeated; the last review of this commit: {last.reviewed}"
     return _unreviewed(report, told, {"again": False})
 
 
 def _unreviewed(report: Report, told: str, metrics: dict[str, bool]) -> Report:
-    part = Part(REVIEW, f"{told} (/rlm-ci review judges it)", metrics, state=INCOMPLETE)
+    part = Part(REVIEW, f"{told} (/rlm-ci review repeats it)", metrics, state=INCOMPLETE)
     return report.replace(parts=(*report.parts, part))
 
 
@@ -175,12 +175,12 @@ def _unseen(settings: Settings, change: ChangeSet) -> Part:
 
     paths = files_of(change)
     if not paths:
-        return not_looked_at("the change leaves no file to look at", settings, change)
-    why = "no analyzer that is set up knows any"
+        return not_looked_at("the change leaves no file to review", settings, change)
+    why = "no configured analyzer knows any"
     if any(language(path) == "Python" for path in paths):
         off = settings.review.ruff == _OFF
         why = "ruff is off (review.ruff)" if off else "ruff is not installed"
-    told = f"{count(len(paths), 'file')}: {why}, and no model takes part"
+    told = f"{count(len(paths), 'file')}: {why}, and no model is used"
     return not_looked_at(told, settings, change)
 
 
@@ -251,9 +251,9 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
             if wanted == _AUTO:
                 return None
             raise ConfigError(
-                "there is no wiki that could go stale",
+                "the repository has no wiki",
                 where=path,
-                hint="make one: rlm-ci wiki --out DIR; or name its folder: wiki.folder",
+                hint="write one: rlm-ci wiki --out DIR; or set its folder: wiki.folder",
             )
         from rlm_ci.wiki.update.staleness import renewed, stale
         from rlm_ci.wiki.update.state import State
@@ -273,8 +273,8 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
         Finding(
             "wiki/stale",
             Severity.INFO,
-            f"the wiki's page {printable(one.page)} tells of lines that this change edits",
-            hint="the next refresh brings it up to date: rlm-ci wiki",
+            f"the wiki's page {printable(one.page)} cites lines that this change edits",
+            hint="update it with: rlm-ci wiki",
             evidence=one.places[:_PLACES],
             domain="docs",
             subject=one.page,
@@ -285,7 +285,7 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
     told = f"{count(len(found), 'page')} of {pages:,} will be stale" if found else (
         f"none of {count(pages, 'page')} goes stale"
     )  # fmt: skip
-    told += f"; {count(len(brought), 'page')} brought up to date by it" if brought else ""
+    told += f"; {count(len(brought), 'page')} updated by it" if brought else ""
     places = sum(len(one.evidence) for one in findings)
     return Part(
         WIKI,

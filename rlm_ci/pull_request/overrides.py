@@ -50,14 +50,14 @@ def held(
     except UnavailableError:
         return ()  # posting cannot do without it either, and says so
     except RlmCiError as error:
-        say(f"note: whether anything is overridden cannot be read: {error}")
+        say(f"note: the overrides cannot be read: {error}")
         return ()
 
 
 def _given(settings: Settings, to: Destination | None, asked: Asked) -> Override:
     if to is None or settings.publish.comment == NONE:
         raise ConfigError(
-            "an override is kept in the summary comment, and none is posted here",
+            "an override is stored in the summary comment, but this run posts none",
             where=settings.sources["publish.comment" if to else "publish.enabled"],
             hint="post it: publish.comment sticky or review, and no --no-publish",
         )
@@ -152,7 +152,7 @@ def require_kept(asked: Asked | None, publication: Publication | None) -> None:
         return
     if publication is None or publication.summary not in (POSTED, UPDATED):
         raise RemoteError(
-            "the override could not be kept, so that it holds for this run alone",
+            "the override could not be stored, so it applies to this run only",
             where="the summary comment",
             hint="see the warning above; then comment again",
         )

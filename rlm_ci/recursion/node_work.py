@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import Node, Text
     from rlm_ci.recursion.split.tree import Part
 
-#: What no other attempt mends: it ends the run.
+#: What no other attempt fixes: it ends the run.
 _FATAL = (
     errors.UsageError, errors.ConfigError, errors.UnavailableError, errors.DamagedError,
     errors.LockedError, errors.StorageError,
@@ -96,7 +96,7 @@ def require_time(deadline: float | None) -> None:
 
 
 def told(error: BaseException) -> tuple[int, str, bool]:
-    """An error as it is journalled: code, message, whether another attempt may mend it."""
+    """An error as it is journalled: code, message, whether another attempt may fix it."""
     code = error.code if isinstance(error, errors.RlmCiError) else errors.INTERNAL
     message = str(error) or type(error).__name__
     return code, message, isinstance(error, (errors.LimitError, errors.RemoteError))

@@ -58,7 +58,7 @@ class Workers(Executor):
         if kwargs:
             raise TypeError("calls take no names")
         if self._closed:
-            raise RuntimeError("the workers have been sent away")
+            raise RuntimeError("the workers have been stopped")
         if len(self._threads) < self.count:
             # Not waited for by the interpreter when it ends.
             thread = threading.Thread(target=self._serve, daemon=True)

@@ -21,7 +21,7 @@ LABELS = {
     UNSEEN: "not looked at",
 }  # fmt: skip
 
-#: The part of a fix loop: where it leads the report, nothing was judged, something was mended.
+#: The part of a fix loop: where it leads the report, nothing was judged, something was fixed.
 LOOP = "rlm"
 #: The mode in which the same part answers a question.
 QUESTION = "symbolic"
@@ -124,12 +124,12 @@ def headline(report: Report) -> str:
         return f"{done if verdict == CLEAN else 'Not finished'}: {told}"
     stopped = join([part.id for part in report.parts if part.state == verdict])
     if verdict == NOT_RUN:
-        return f"Not judged: {stopped or 'no check'} {'did not run' if stopped else 'ran'}"
+        return f"Not checked: {stopped or 'no check'} {'did not run' if stopped else 'ran'}"
     if verdict == INCOMPLETE:
-        return f"Not fully judged: {stopped} did not finish"
+        return f"Not fully checked: {stopped} did not finish"
     checks = sum(part.enabled for part in report.parts)
     is_left = any(finding.suppression is None for finding in report.findings)
-    left = "no finding fails" if is_left else "nothing to mend"
+    left = "no finding fails" if is_left else "nothing to fix"
     return f"Clean: {count(checks, 'check')}, {left}"
 
 

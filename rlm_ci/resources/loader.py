@@ -277,7 +277,7 @@ def _template_error(error: Exception, overrides: Mapping[str, str]) -> errors.Co
     return errors.ConfigError(
         f"template {printable(place[0])} cannot be used: {printable(what[:300])}",
         where=f"{printable(place[0])}, line {place[1]}",
-        hint="mend that line, or delete the override to get the shipped template back",
+        hint="fix that line, or delete the override to restore the shipped template",
     )
 
 
@@ -288,7 +288,7 @@ def _deadline() -> Iterator[None]:
 
     def step(frame: FrameType, _event: str, _argument: object) -> Any:
         if time.thread_time() > until:
-            raise OverflowError("it does not come to an end")
+            raise OverflowError("it does not end")
         return step if frame.f_code.co_filename.startswith(_FRAME) else None
 
     previous = sys.gettrace()

@@ -441,5 +441,5 @@ def _summary(found: Sequence[Traced], metrics: Mapping[str, float]) -> str:
     share = f"{looked:,} of " if looked < files else ""
     told = f"{count(len(open_ones), 'finding')} in {share}{count(files, 'file')}"
     worst = max((one.severity for one in open_ones), default=None)
-    told += f", the gravest {worst.label}" if worst is not None else ""
+    told += f", most severe: {worst.label}" if worst is not None else ""
     return f"{told}; {old:,} not of this change" if old else told

@@ -29,7 +29,7 @@ RULES: Mapping[str, Rule] = {
         "finds": "A Python file that does not parse, also because of a merge conflict. Severity "
         "`medium` where it looks like a template or like Python 2, `low` for data of tests.",
         "example": "SyntaxError: Expected an expression",
-        "fix": "Mend the file. Leave a file that is no Python by itself out with "
+        "fix": "Fix the file. Leave a file that is no Python by itself out with "
         "`recursion.exclude`.",
     },
     "TOOL-RULE": {
@@ -39,7 +39,7 @@ RULES: Mapping[str, Rule] = {
         "such as `review/shellcheck-sc2086`. An error has severity `high`, a warning `medium`, a "
         "note `low`; tools of the repository `medium` at most.",
         "example": "Double quote to prevent globbing and word splitting.",
-        "fix": "Mend what the tool reports. The hint has the address of its documentation, where "
+        "fix": "Fix what the tool reports. The hint has the address of its documentation, where "
         "the tool gives one.",
         "override": "Add a [suppression](#accept-a-finding), or use the tool's own comment. Limit "
         "an analyzer with `max_severity`.",

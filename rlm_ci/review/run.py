@@ -150,7 +150,7 @@ class Reviewing(RepositoryJob):
         """Raise UnavailableError where ruff would look, if only it were there."""
         if self.settings.review.ruff != "off":
             raise UnavailableError(
-                "nobody can look: ruff is not installed, "
+                "nothing can review: ruff is not installed, "
                 "and neither another analyzer nor a model is set",
                 where="review.ruff",
                 hint=installation.command("review"),
@@ -193,7 +193,7 @@ class Reviewing(RepositoryJob):
         part = self.without(part, done)
         names = _programs(agreed.options)
         if names and settings.sandbox == "none":
-            told = f"{part.summary}; no sandbox held {', '.join(names)}"
+            told = f"{part.summary}; ran without a sandbox: {', '.join(names)}"
             part = part.replace(summary=printable(told))
         if lacking := agreed.options.get("notes", ()):
             told = "; ".join([part.summary, *lacking[:_NOTES]])
@@ -285,7 +285,7 @@ class ReviewingChange(Reviewing):
         if not files:
             return part
         names = ", ".join(one.name for one in rows)
-        told = f"not asked, as they need files on the disk: {names}"
+        told = f"not run, because they need files on disk: {names}"
         summary = printable(f"{part.summary}; {told}")
         return part.replace(state=INCOMPLETE, error=None, summary=summary)
 
@@ -362,7 +362,7 @@ def has_model(settings: Settings, here: Scope) -> bool:
 def _told(begun: Onward, asked: int) -> str:
     """What the summary says of the review before."""
     if begun.since is None:
-        return f"; all of it anew: {begun.why}" if begun.is_doubt else ""
+        return f"; everything again: {begun.why}" if begun.is_doubt else ""
     told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
     carried = len(begun.claims)
     return f"{told}, and {count(carried, 'claim')} of it from before {_holds(carried)}"

@@ -89,7 +89,7 @@ def _check(folder: str, run: Manifest) -> Held:
     try:
         ending = _ending(folder, run)
         if "files" not in ending:
-            told = "an older rlm-ci has made this run, and kept no list of its files"
+            told = "an older rlm-ci made this run, without a list of its files"
             return Held(0, (f"{NAME}: {told}",), ending)
         data = files.read(os.path.join(folder, NAME), _BLOCK << 10)
     except (RlmCiError, files.UnreadableError, _OtherError) as error:
@@ -130,7 +130,7 @@ def _ending(folder: str, run: Manifest) -> Mapping[str, Any]:
         raise _OtherError(f"{EVENTS}: its last record does not tell that the run is {run.status}")
     payload = last["payload"]
     if payload.get("exit_code") != run.exit_code or payload.get("summary") != run.summary:
-        raise _OtherError(f"{manifests.NAME}: {EVENTS} tells of another end of the run")
+        raise _OtherError(f"{manifests.NAME}: {EVENTS} records another end of the run")
     return payload if isinstance(payload, dict) else {}
 
 

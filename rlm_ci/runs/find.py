@@ -217,7 +217,7 @@ def _latest(known: list[Entry]) -> Entry:
     for entry in known:
         if entry.manifest is not None and entry.run_id not in inner:
             return entry
-    raise UsageError("there are no runs yet", where="RUN", hint="begin one with: rlm-ci start")
+    raise UsageError("there are no runs yet", where="RUN", hint="start one with: rlm-ci start")
 
 
 def _at(store: Store, word: str) -> Entry:
@@ -268,7 +268,7 @@ def _unknown(what: str, ids: list[str], word: str) -> UsageError:
     elif ids:
         hint = f"the newest is {ids[0]}; rlm-ci list shows all"
     else:
-        hint = "there are no runs yet; begin one with: rlm-ci start"
+        hint = "there are no runs yet; start one with: rlm-ci start"
     return UsageError(what, where="RUN", hint=hint)
 
 

@@ -235,7 +235,7 @@ class Run(Closing):
         """End the run by what ended the work in it: a failure, or a signal's exception.
 
         After a signal the run is cancelled, ``interrupted``, and can be resumed. Where it was to
-        go on, and settings or a missing key refuse that, it is what it was: they can be mended.
+        go on, and settings or a missing key refuse that, it is what it was: they can be fixed.
         """
         if isinstance(error, RlmCiError):
             if self._before is not None and error.code in manifests.REFUSALS:

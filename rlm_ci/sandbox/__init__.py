@@ -32,7 +32,7 @@ def choose(name: str, environ: Mapping[str, str]) -> Sandbox:
     """The sandbox for commands that ``name`` stands for.
 
     ``environ`` is ours: it tells where programs lie, and what must not be seen inside. Raises
-    ConfigError, with what mends it on this machine, when it does not hold here.
+    ConfigError, with what fixes it on this machine, when it does not hold here.
     """
     if name == "none":
         from rlm_ci.sandbox.none import Unsandboxed

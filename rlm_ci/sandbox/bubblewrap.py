@@ -125,7 +125,7 @@ class Bubblewrap:
             raise ConfigError(
                 f"the sandbox could not be set up: {said[:300]}",
                 where="bwrap",
-                hint="rlm-ci doctor tells what is missing",
+                hint="run rlm-ci doctor to see what is missing",
             )
         return ended
 
@@ -341,7 +341,7 @@ class _Gate:
             raise ConfigError(
                 f"the limits of a command cannot be set: {error}",
                 where="prlimit",
-                hint="rlm-ci doctor tells what is missing",
+                hint="run rlm-ci doctor to see what is missing",
             ) from None
         with suppress(OSError):  # it has been killed
             self._ours.send(b"\n")

@@ -31,7 +31,7 @@ _APPARMOR = (
     f"sudo apparmor_parser -r /etc/apparmor.d/{_PROFILE}; or lift it for the whole machine: "
     "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 )
-#: Settings of the kernel that take user namespaces away: the value that does, what mends it.
+#: Settings of the kernel that take user namespaces away: the value that does, what fixes it.
 _SYSCTLS = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1", _APPARMOR),
     (
@@ -59,7 +59,7 @@ def missing(what: str, root: str = "/") -> ConfigError:
 def refused(probe: Probe, root: str = "/") -> ConfigError:
     """The error of a machine where bubblewrap is installed, and ``probe`` failed."""
     return ConfigError(
-        f"the sandbox does not hold: {probe.title}: {probe.detail}",
+        f"the sandbox does not work: {probe.title}: {probe.detail}",
         where="sandbox bubblewrap",
         hint=f"{mend(probe.detail, root)}; {_WITHOUT}",
     )

@@ -37,7 +37,7 @@ def reached(family: int, kind: int, address: Any) -> tuple[bool, str]:
     finally:
         peer.close()
     # Nobody refuses a datagram: whether it arrived is asked outside.
-    return kind == socket.SOCK_DGRAM, "sent, did not arrive"
+    return kind == socket.SOCK_DGRAM, "sent, but it did not arrive"
 
 
 def written(*paths: str) -> tuple[bool, str]:

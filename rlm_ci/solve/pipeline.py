@@ -1,5 +1,5 @@
 """The built-in pipeline ``rlm``, put together from its systems: what ``rlm``, ``resume`` and
-``replay`` share. It mends a work tree, or answers from a long text.
+``replay`` share. It fixes a work tree, or answers from a long text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PIPELINE = "rlm"
 
 
 class RlmJob(Job):
-    """The pipeline ``rlm``: it mends a work tree, or answers from a long text."""
+    """The pipeline ``rlm``: it fixes a work tree, or answers from a long text."""
 
     @property
     def tells(self) -> bool:
@@ -54,7 +54,7 @@ class RlmJob(Job):
     def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
         """The exit code, and a line about the end. Raises RlmCiError, after it is written down."""
         if not goal or not goal.strip():
-            raise UsageError("there is no goal", where="GOAL", hint='say it: rlm-ci rlm "GOAL"')
+            raise UsageError("there is no goal", where="GOAL", hint='add it: rlm-ci rlm "GOAL"')
         named = self.settings.loop.agent_env  # whatever they are called, they are secrets
         run.redactor = Redactor(self.settings.environ, named)
         run.rests_on = output.rests_on(self.settings, self.repository.root)
@@ -65,7 +65,7 @@ class RlmJob(Job):
             is_under_way = record.find("terms", "start", {}) is not None
             attempt, final, self.report = self._carry_out(run, clean(goal), record)
         if record.repeated:
-            told = f"asked for again, as their answers were lost: {count(record.repeated, 'call')}"
+            told = f"asked again, because their answers were lost: {count(record.repeated, 'call')}"
             run.event("progress", {"summary": told})
             self.progress.say(told)
         for name, renderer in output.FILES:

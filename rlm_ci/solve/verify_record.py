@@ -103,7 +103,7 @@ class _Stored(Attempt):
             number = store.found(root)
             if head is None or number is None or head["corpus"]["digest"] != plan.corpus.digest:
                 raise ConfigError(
-                    "the files are not those that the run looked at",
+                    "the files have changed since the run",
                     where=printable(place),
                     hint="restore the files: a work tree is kept nowhere else",
                 )

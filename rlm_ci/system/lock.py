@@ -236,7 +236,7 @@ def _locked(path: str, now: float) -> LockedError:
             hint="wait until it has ended, or end it: `rlm-ci cancel`",
         )
     return LockedError(
-        f"a process that {by.pid} left behind has held this run for {age:,} s",
+        f"a process that {by.pid} started has held this run for {age:,} s",
         where=path,
         hint=f"find it with `fuser {path}`, and end it",
     )

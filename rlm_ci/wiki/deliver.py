@@ -27,8 +27,8 @@ OURS = "rlm-ci/wiki"
 _BRANCH, PR, _WIKI = "branch:", "pr", "wiki"
 _MESSAGE = "Refresh the wiki"
 _BODY = """\
-The pages in `{folder}` are made from the sources by `rlm-ci wiki`. They are brought up to date
-whenever they say something else; close this pull request to keep them as they are.
+The pages in `{folder}` are made from the sources by `rlm-ci wiki`. They are updated
+whenever their content changes; close this pull request to keep them as they are.
 """
 _LIMIT = 256 << 20
 #: What does not mean itself in a name: to a link, to a page, or on some system.
@@ -104,7 +104,7 @@ def folder(settings: Settings) -> str:
     parts = name.removesuffix("/").split("/")
     if not all(map(_is_plain, parts)):
         raise ConfigError(
-            f"{printable(name)[:80]!r} is no folder that can hold the wiki",
+            f"{printable(name)[:80]!r} cannot be the folder of the wiki",
             where=settings.sources["wiki.folder"],
             hint="a path inside of the repository, such as docs/wiki; no part of it begins with "
             "a dot",
@@ -157,7 +157,7 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DamagedError(
-            "it does not hold the pages that were delivered last",
+            "it does not have the pages that were delivered last",
             where=_KEPT,
             hint="remove it from the wiki",
         ) from None
@@ -225,7 +225,7 @@ def _pull(settings: Settings, repository: Repository, delivered: Delivered, base
     name = settings.github.repository or from_remote(repository, server)
     if not (settings.github.token and name):
         lack = "there is no token" if name else "the remote is not GitHub's"
-        return f"no pull request is opened: {lack}; {delivered.branch} waits on the remote"
+        return f"no pull request is opened: {lack}; {delivered.branch} is on the remote"
     client = session.client(settings)
     path = f"/repos/{name}/pulls"
     owner = name.partition("/")[0]

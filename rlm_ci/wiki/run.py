@@ -183,7 +183,7 @@ class Documenting(RepositoryJob):
         prose = Sentences(kept=said).told()
         part = Part(
             NAME,
-            f"{pages}, nothing new: the files are what they were",
+            f"{pages}, nothing new: no file changed",
             {"pages": len(documents), "new": 0, "claims": number, "prose": prose},
         )
         evidence = Evidence(number, number, 0, 0)
@@ -253,9 +253,9 @@ class Documenting(RepositoryJob):
         state = State.read(wanted.out)
         if state is None and os.path.lexists(os.path.join(wanted.out, "index.md")):
             raise ConfigError(  # before anything is paid for; of all pages it is told at the end
-                "index.md would be overwritten, and is none of our pages",
+                "index.md would be overwritten, but rlm-ci did not write it",
                 where=printable(wanted.out),
-                hint="name another folder, or move what is there away",
+                hint="name another folder, or move the existing files away",
             )
         names = (STATE, *state.pages) if state else ()
         found = {}
@@ -345,7 +345,7 @@ class Documenting(RepositoryJob):
             missing = len({path for path, _ in result.uncovered if path})
             summary += f"; {count(missing, 'file')} not looked at in full" if missing else ""
             whole = [why.partition(": ")[2] for path, why in result.uncovered if not path]
-            summary += f"; no words about the whole: {printable(whole[0])}" if whole else ""
+            summary += f"; no text about the whole: {printable(whole[0])}" if whole else ""
         metrics = {
             "pages": len(made.pages),
             "new": new,

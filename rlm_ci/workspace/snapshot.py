@@ -274,7 +274,7 @@ def _mode(root: str, path: str, status: os.stat_result, bounds: Bounds) -> str:
         raise ConfigError(
             f"a file of the work tree {reason}",
             where=printable(os.path.join(root, path)),
-            hint="mend it, remove it, or add it to .gitignore",
+            hint="fix it, remove it, or add it to .gitignore",
         )
     return SCRIPT if status.st_mode & stat.S_IXUSR else FILE
 

@@ -465,7 +465,7 @@ def test_a_citation_that_does_not_hold_is_marked(stage: Asking) -> None:
     ("env", "arguments", "told"),
     [
         (NOBODY, (), "there is no model to ask"),
-        ({}, ("--agent", "codex"), "not to the agent 'codex'"),
+        ({}, ("--agent", "codex"), "not the agent 'codex'"),
         ({"RLM_MAX_PLANNER_PROMPT_BYTES": "2000"}, (), "RLM_MAX_PLANNER_PROMPT_BYTES"),
         ({"RLM_CHUNK_OVERLAP_BYTES": "70000"}, ("--mode", "symbolic"), "RLM_CHUNK_OVERLAP_BYTES"),
         ({"RLM_SEARCH_TOP_K": "0"}, (), "RLM_SEARCH_TOP_K"),

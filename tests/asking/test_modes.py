@@ -147,7 +147,7 @@ def test_the_fix_loop_s_state_follows_the_same_schema(stage: Asking) -> None:
     from fixing.stage import ITERATION_KEYS, STATE_KEYS, TWO_TURNS
 
     stage.llm.script(TWO_TURNS)
-    _, run = stage.fixed("--validator", "grep -q 'a + b' calc.py", goal="mend it")
+    _, run = stage.fixed("--validator", "grep -q 'a + b' calc.py", goal="fix it")
     require_state(run)
     assert run.state.keys() == STATE_KEYS | {"modeReason"}
     assert run.state["iterations"]

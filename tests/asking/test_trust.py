@@ -213,9 +213,9 @@ def test_a_folder_cannot_have_any_file_shown_to_a_model(stage: Asking, tmp_path:
         refused = stage.cli("resume", run.id)
         assert refused.code == 5, refused
         assert f"--context {source}" in refused.stderr
-        assert "taken from a command line only" in refused.stderr
+        assert "only a command line can set" in refused.stderr
     other = stage.cli("resume", run.id, "--context", LOG)
-    assert (other.code, "the run was begun with" in other.stderr) == (5, True), other
+    assert (other.code, "the run began with" in other.stderr) == (5, True), other
     assert len(stage.llm.completions) == asked
 
 

@@ -170,7 +170,7 @@ def test_a_source_may_change_after_the_answer(stage: Asking, *, is_gone: bool) -
     assert checked.code == 0, checked
     [note] = [line for line in checked.stdout.splitlines() if line.startswith("· ")]
     assert f"{LOG}:1" in note
-    assert "what was quoted stands in the run's own copy" in note
+    assert "the run's own copy has the quote" in note
 
 
 def test_outside_of_git(cli: Cli, llm: ModelServer, tmp_path: Path) -> None:

@@ -99,4 +99,4 @@ def test_what_a_change_makes_an_analyzer_run_reaches_nothing(
     )
     assert os.path.exists(attacker.home / "owned") == (sandbox == "none")
     [part] = [one for one in report["parts"] if one["id"] == "review"]
-    assert ("no sandbox held linter" in part["summary"]) == (sandbox == "none")
+    assert ("ran without a sandbox: linter" in part["summary"]) == (sandbox == "none")

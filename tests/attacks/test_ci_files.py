@@ -53,7 +53,7 @@ def fix(attacker: Attacker, repo: Path, paths: Sequence[str], *flags: str) -> tu
     script = "\n".join(lines)
     agent = f"sh -c {shlex.quote(script)}"
     ended = attacker.rlm_ci(
-        "rlm", "mend it", "--validator", "grep right app.txt", "--agent", agent,
+        "rlm", "fix it", "--validator", "grep right app.txt", "--agent", agent,
         "--max-iterations", "1", "--format", "json", *flags, cwd=repo,
     )  # fmt: skip
     assert ended.stdout, ended.stderr

@@ -43,7 +43,7 @@ def test_a_link_in_a_killed_landing_is_not_followed(name: str, tmp_path: Path) -
     if not name:
         os.rename(repo / _FOLDER, outside / "landing")
         (repo / _FOLDER).symlink_to(outside / "landing")
-    with pytest.raises(RefusedError, match="something stands in the way"):
+    with pytest.raises(RefusedError, match="something is in the way"):
         recover(str(repo))
     assert (outside / "0").read_bytes() == _CONTENT
     assert not (repo / "taken").exists()
@@ -62,9 +62,9 @@ def test_a_repository_writes_nothing_outside_by_a_planted_landing(attacker: Atta
     git(repo, "commit", "-qm", "Base")
     attacker.own()
     ended = attacker.rlm_ci(
-        "rlm", "mend it", "--validator", "true", "--agent", "sh -c true", cwd=repo
+        "rlm", "fix it", "--validator", "true", "--agent", "sh -c true", cwd=repo
     )
     assert ended.returncode == 5
-    assert "something stands in the way" in str(ended.stderr)
+    assert "something is in the way" in str(ended.stderr)
     assert list(outside.iterdir()) == []
     assert (repo / "0").read_bytes() == _CONTENT

@@ -48,7 +48,7 @@ def test_without_the_archive_untouched_stubs_do_not_stop_a_change(cli: Cli, repo
     ended = check(cli, repo, "--base", base)
     assert (ended.code, ended.json()["verdict"]) == (0, "clean")
     assert metrics(ended)["valid"] == 0
-    assert "the others were not judged" in ended.json()["parts"][0]["summary"]
+    assert "the others were not checked" in ended.json()["parts"][0]["summary"]
 
 
 @pytest.mark.parametrize("act", ["rename", "chmod", "delete", "type"])
@@ -200,7 +200,4 @@ def test_a_document_in_conflict_is_not_judged(cli: Cli, repo: GitRepo) -> None:
     repo.attempt("merge", "--no-ff", "other")
     ended = check(cli, repo, "--staged")
     assert (ended.code, ended.json()["verdict"]) == (5, "not_run")
-    assert (
-        f"a document is in conflict: what will be committed is not decided yet ({PATH})"
-        in ended.stderr
-    )
+    assert f"a document has an unresolved conflict ({PATH})" in ended.stderr

@@ -45,7 +45,7 @@ def test_large_policy_files_hide_nothing(repo: GitRepo) -> None:
     ended = limited(repo, "pr", "--base", base, "--out", "out")
     assert ended.returncode == 1, ended.stderr
     assert "34 files changed" in ended.stdout
-    assert "edited here, and not obeyed" in ended.stdout
+    assert "edited here, and not used" in ended.stdout
 
 
 @pytest.mark.full

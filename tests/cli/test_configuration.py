@@ -69,7 +69,7 @@ def test_both_at_once_are_refused(cli: Cli, repo: GitRepo) -> None:
         ended = cli(*args, cwd=repo)
         assert ended.code == 5
         assert "there are two configurations (rlm-ci.toml and pyproject.toml)" in ended.stderr
-        assert ("Not judged" in ended.stdout) == (args != ("config",))
+        assert ("Not checked" in ended.stdout) == (args != ("config",))
 
 
 @pytest.mark.sample(2)
@@ -169,7 +169,7 @@ def test_a_file_that_is_none_is_refused(cli: Cli, repo: GitRepo, kind: str) -> N
     }
     make[kind]()
     ended = cli("check", cwd=repo, timeout=20)
-    assert (ended.code, "Not judged" in ended.stdout) == (5, True)
+    assert (ended.code, "Not checked" in ended.stdout) == (5, True)
     assert "the config file cannot be read: " in ended.stderr
 
 
@@ -201,7 +201,7 @@ def test_another_file_may_be_named(cli: Cli, repo: GitRepo, tmp_path: Path) -> N
     assert setting(config(cli, repo, "--config", str(project)), key)[0] == 44
     for name in ("no/such.toml", str(tmp_path)):
         ended = cli("check", "--config", name, "--base", base, cwd=repo)
-        assert (ended.code, "Not judged" in ended.stdout) == (5, True)
+        assert (ended.code, "Not checked" in ended.stdout) == (5, True)
         assert "the config file cannot be read" in ended.stderr
     link = repo.path / "ci" / "link.toml"
     link.symlink_to(outside)
@@ -253,7 +253,7 @@ def test_the_base_judges_and_the_report_says_so(
     assert (ended.code, rules) == (1, ["diff-budget/files", "policy/edited"])
     assert edited(ended) == ["rlm-ci.toml"]
     text = cli("check", *args, cwd=repo, env=env, stdin=stdin)
-    assert "edited here, and not obeyed: rlm-ci.toml" in text.stdout
+    assert "edited here, and not used: rlm-ci.toml" in text.stdout
 
 
 @pytest.mark.parametrize("args", [(), ("--staged",), ("--commit", "HEAD")])

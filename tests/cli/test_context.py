@@ -160,7 +160,7 @@ def test_what_a_terminal_would_obey_is_written_out(cli: Cli) -> None:
 
 
 WRONG: list[tuple[tuple[str, ...], int, str]] = [
-    ((), 2, "context is told to do nothing"),
+    ((), 2, "context needs an action"),
     (("make",), 2, "context does not know 'make'"),
     (("build",), 2, "context build takes SOURCE"),
     (("build", "a", "b"), 2, "context build takes SOURCE"),

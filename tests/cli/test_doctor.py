@@ -35,7 +35,7 @@ def test_a_machine_that_has_all_it_needs(cli: Cli) -> None:
     ended = cli("doctor")
     assert (ended.code, ended.stderr) == (0, ""), ended
     lines = ended.stdout.splitlines()
-    assert lines[-1] == "✓ all that is configured can run"
+    assert lines[-1] == "✓ everything that is configured can run"
     assert "sandbox: auto" in lines
     for title in TITLES.values():
         assert any(line.startswith(f"      ✓ {title} ") for line in lines), title
@@ -75,7 +75,7 @@ def test_what_is_set_is_told_and_never_shown(cli: Cli, bare: str, form: str) -> 
 def test_a_machine_without_a_sandbox_is_not_ready(cli: Cli, bare: str) -> None:
     ended = cli("doctor", env={"PATH": bare})
     assert ended.code == 4
-    assert "  ✗ bubblewrap  does not hold on this machine" in ended.stdout
+    assert "  ✗ bubblewrap  does not work on this machine" in ended.stdout
     tail = ended.stdout.splitlines()[-3:]
     assert tail[0] == "✗ 1 thing that is configured cannot run"
     assert "bwrap could not be started" in tail[1]
@@ -85,7 +85,7 @@ def test_a_machine_without_a_sandbox_is_not_ready(cli: Cli, bare: str) -> None:
 def test_who_asks_for_no_sandbox_is_told_so_and_ready(cli: Cli, bare: str) -> None:
     ended = cli("doctor", "--sandbox", "none", env={"PATH": bare})
     assert ended.code == 0, ended
-    assert "chosen: what runs can do whatever you can" in ended.stdout
+    assert "chosen: commands have all your rights" in ended.stdout
 
 
 def test_an_agent_that_is_not_there_is_a_problem(cli: Cli, bare: str) -> None:

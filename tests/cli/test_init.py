@@ -108,7 +108,7 @@ def test_half_of_the_two_jobs_is_not_written(cli: Cli, repo: GitRepo) -> None:
     before = contents(repo)
     ended = cli("init", "--fork-safe", cwd=repo)
     assert ended.code == 5
-    assert "leaves no report for the second job" in ended.stderr
+    assert "uploads no report for the second job" in ended.stderr
     assert "rlm-ci init --fork-safe --force" in ended.stderr
     assert contents(repo) == before
     assert cli("init", "--fork-safe", "--force", cwd=repo).code == 0
@@ -123,7 +123,7 @@ def test_nothing_is_overwritten_without_force(cli: Cli, repo: GitRepo) -> None:
     kept = cli("init", *flags, cwd=repo)
     assert kept.code == 0
     for path in own:
-        assert f"kept       {path} (it is there; --force overwrites it)" in kept.stdout
+        assert f"kept       {path} (it exists; --force overwrites it)" in kept.stdout
         assert repo.read(path).startswith(b"mine")
     forced = cli("init", *flags, "--force", cwd=repo)
     for path in own:
@@ -131,9 +131,7 @@ def test_nothing_is_overwritten_without_force(cli: Cli, repo: GitRepo) -> None:
         assert not repo.read(path).startswith(b"mine")
         assert repo.read(f"{path}.orig").startswith(b"mine")
     repo.write("rlm-ci.toml", "again\n")
-    assert (
-        "(the one that stood there: rlm-ci.toml.orig1)" in cli("init", "--force", cwd=repo).stdout
-    )
+    assert "(the previous one: rlm-ci.toml.orig1)" in cli("init", "--force", cwd=repo).stdout
     assert repo.read("rlm-ci.toml.orig1") == b"again\n"
 
 

@@ -153,7 +153,7 @@ def test_on_any_doubt_everything_is_asked_and_why(pushes: Pushes, doubt: str) ->
 
 def test_without_a_comment_nothing_is_kept(pushes: Pushes) -> None:
     pushes.judge("--no-publish")
-    assert "no summary comment is posted" in pushes.part["metrics"]["why"]
+    assert "this run posts no summary comment" in pushes.part["metrics"]["why"]
     assert pushes.judge("--no-publish") == {A, B, "src/c.py"}
 
 
@@ -211,4 +211,4 @@ def test_more_than_the_comment_can_keep(pushes: Pushes, monkeypatch: pytest.Monk
     assert pushes.stage.last.review == "-"
     pushes.push(d="four = 4\n")
     assert pushes.judge() == {A, B, "src/c.py", "src/d.py"}
-    assert "more than the summary comment can keep" in pushes.part["summary"]
+    assert "more than the summary comment can store" in pushes.part["summary"]

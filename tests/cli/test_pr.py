@@ -134,7 +134,7 @@ def test_a_config_file_that_cannot_be_obeyed_is_reported(
     if bad == "two":
         repo.write("pyproject.toml", "[tool.rlm-ci]\nfail_level = 'low'\n")
     base = repo.commit()
-    repo.remove("rlm-ci.toml")  # the base's counts, and a change cannot mend it for itself
+    repo.remove("rlm-ci.toml")  # the base's counts, and a change cannot fix it for itself
     head = repo.write("a", "").write(".rlm-ci/templates/comment.md.j2", "MINE").commit()
     out, output, summary = tmp_path / "out", tmp_path / "output", tmp_path / "summary"
     env = actions_environment(
@@ -158,9 +158,9 @@ def test_a_config_file_that_cannot_be_obeyed_is_reported(
     told = _outputs(output.read_text())
     assert (told["verdict"], told["failing"], told["head-sha"]) == ("not_run", "0", head)
     for text in (summary.read_text(), (out / "comment.md").read_text()):
-        assert "Not judged" in text
+        assert "Not checked" in text
         assert "MINE" not in text
-    assert "Not judged" in (out / "report.html").read_text()
+    assert "Not checked" in (out / "report.html").read_text()
 
 
 def test_without_a_change_the_work_tree_gives_no_template(

@@ -271,7 +271,7 @@ def test_the_pull_request_has_moved_on(job: Job) -> None:
     job.stage.git.write("new.py", "x")
     job.stage.commit()
     job.stage.git.checkout("main")
-    refused(job, job.publish(path, event=event), 8, "moved on")
+    refused(job, job.publish(path, event=event), 8, "new commits")
 
 
 def test_the_pull_request_is_closed(job: Job) -> None:
@@ -289,7 +289,7 @@ def test_two_pull_requests_of_one_branch(job: Job) -> None:
         path = job.report(10, subject={"pull_request": lie})
         ended = job.publish(path, event=job.after())
         refused(job, ended, 8, "2 open pull requests with the head")
-        assert "hint: let each pull request be judged by a run of its own" in ended.stderr
+        assert "hint: run rlm-ci for each pull request" in ended.stderr
     ended = job.publish(job.report(10, subject={"pull_request": 13}), event=job.after())
     assert ended.code == 0, ended
     assert (len(other.comments), len(job.stage.summaries)) == (1, 0)

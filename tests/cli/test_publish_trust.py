@@ -71,7 +71,7 @@ def test_a_failure_of_posting_is_an_annotation_too(job: Job) -> None:
     job.stage.github.fault("POST", "*comments", times=None, status=403)
     ended = job.publish(job.report(), event=job.after())
     assert ended.code == 8
-    assert "::error title=rlm-ci::the report could not be posted as a whole" in ended.stderr
+    assert "::error title=rlm-ci::the report could not be posted completely" in ended.stderr
     assert "::warning title=rlm-ci::not all is posted" in ended.stderr
 
 

@@ -70,7 +70,7 @@ def test_a_repository_without_a_key(stage: Stage) -> None:
     assert json.loads((found / "findings.json").read_text())["subject"]["head"] == head
     checked = stage.cli("verify", run_id)
     assert (checked.code, "all hold" in checked.stdout) == (0, True)
-    assert "journals of the recursion: whole" in checked.stdout
+    assert "journals of the recursion: intact" in checked.stdout
     again = stage.cli("replay", run_id, "--check")
     assert again.code == 0, again.stderr
     assert "the report is the same" in again.stderr
@@ -84,7 +84,7 @@ def test_a_folder_of_it_and_the_work_tree(stage: Stage) -> None:
     named = stage.cli("review", "src/fine.py", "--format", "json").json()
     assert named["coverage"]["eligible"] == 1
     nothing = stage.cli("review", "docs")
-    assert (nothing.code, nothing.stderr.count("there is no file to look at")) == (5, 1)
+    assert (nothing.code, nothing.stderr.count("there are no files to read")) == (5, 1)
     there = stage.cli("review", "docs", "--worktree", "--format", "json").json()
     assert {one["evidence"][0]["path"] for one in there["findings"]} == {"docs/new.py"}
     assert there["subject"]["worktree"]
@@ -115,7 +115,7 @@ def test_a_change_in_its_context(stage: Stage) -> None:
     assert (nobody.code, nobody.json()["verdict"]) == (5, "not_run")
     assert nobody.json()["coverage"]["covered"] == 0
     nothing = stage.cli("review", "src", "--base", "HEAD~1")
-    assert (nothing.code, "no file of the change" in nothing.stdout) == (0, True)
+    assert (nothing.code, "the change has no file" in nothing.stdout) == (0, True)
     wrong = stage.cli("review", "--base", base, "--worktree")
     assert (wrong.code, "a change is between commits" in wrong.stderr) == (2, True)
 
@@ -204,7 +204,7 @@ def test_programs_that_a_repository_names_run_in_the_sandbox_or_not_at_all(
 
     ended = stage.cli("review", "--format", "json", "--sandbox", "none")
     [part] = ended.json()["parts"]
-    assert part["summary"].endswith("; no sandbox held theirs")
+    assert part["summary"].endswith("; ran without a sandbox: theirs")
     assert stage.manifest(ended.json()["run_id"])["sandbox"] == "none"
     assert (tmp_path / "owned").exists()
 

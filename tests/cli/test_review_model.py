@@ -89,7 +89,7 @@ def test_a_budget_ends_it_and_more_of_it_lets_it_go_on(stage: Stage, llm: ModelS
     assert not llm.completions
     without = stage.cli("resume", "latest", "--max-calls", "9")
     assert without.code == 5, without.stderr
-    assert "go on with it: rlm-ci resume" in without.stderr
+    assert "continue it: rlm-ci resume" in without.stderr
     again = stage.cli("resume", "latest", "--max-calls", "9", env=reach(llm))
     assert again.code == 0, again.stderr
     assert llm.completions
@@ -99,7 +99,7 @@ def test_a_budget_ends_it_and_more_of_it_lets_it_go_on(stage: Stage, llm: ModelS
 def test_without_a_way_to_a_model_nobody_misses_it(stage: Stage) -> None:
     ended = stage.cli("review", *MODEL)
     assert ended.code == 0
-    assert "no model takes part" in ended.stderr
+    assert "no model is used" in ended.stderr
 
 
 @pytest.mark.parametrize("fork", [False, True], ids=["own", "fork"])

@@ -214,7 +214,7 @@ def test_a_command_on_an_issue_or_without_a_token(stage: Stage) -> None:
     assert stage.say("/rlm-ci check", on_pull=False) == 5
     assert "on an issue" in stage.said
     assert stage.run(stage.events.comment(), GITHUB_TOKEN="") == 5
-    assert "without a token" in stage.said
+    assert "needs a token" in stage.said
     assert stage.github.log == []
 
 
@@ -232,7 +232,7 @@ def test_the_head_moved_between_the_api_and_the_fetch(stage: Stage) -> None:
 
     stage.github.fault("GET", f"*/pulls/{NUMBER}", after=rewrite)
     assert stage.say("/rlm-ci check") == 5
-    assert f"GitHub's API says {judged[:12]}, and that is not what was fetched" in stage.said
+    assert f"GitHub's API names {judged[:12]}, which is not what was fetched" in stage.said
     assert "git fetch origin refs/pull/12/head" in stage.said
     assert not stage.github.writes
 
@@ -248,7 +248,7 @@ def test_the_pull_requests_code_in_the_work_tree_is_refused(stage: Stage) -> Non
     stage.clone.fetch("origin", "refs/pull/12/head")
     stage.clone.checkout(stage.head, detach=True)
     assert stage.say("/rlm-ci check") == 5
-    assert "the work tree holds the pull request's code" in stage.said
+    assert "the work tree has the pull request's code" in stage.said
     assert not stage.github.writes
     # The same without a comment, in a job that could harm as much.
     event = stage.events.pull_request()

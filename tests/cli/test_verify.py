@@ -71,14 +71,14 @@ def test_a_report_of_nothing_is_not_praised(cli: Cli, stored: tuple[GitRepo, Any
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"line_start": 3, "line_end": 3}, "not what stands in these lines"),
+        ({"line_start": 3, "line_end": 3}, "these lines do not have the quote"),
         ({"line_start": 400, "line_end": 400}, "line 400 is not in the file"),
         ({"line_start": 6, "line_end": 5}, "not in the file"),
-        ({"quote": "> something else"}, "not what stands in these lines"),
+        ({"quote": "> something else"}, "these lines do not have the quote"),
         ({"path": "docs/none.md"}, "the path is not there"),
         ({"path": "../../etc/passwd"}, "the path is not there"),
         ({"path": "docs"}, "the path is not there"),
-        ({"blob": "1" * 40}, "other content than the one that was quoted"),
+        ({"blob": "1" * 40}, "the file has changed since it was quoted"),
         ({"side": "old"}, "the path is not there"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_report_of_the_work_tree(cli: Cli, broken: tuple[GitRepo, str]) -> Non
     assert verify(cli, repo, report).code == 0
     repo.write(PATH, "\n" + stub(PATH, heading="# Edited"))  # the lines move
     ended = verify(cli, repo, report)
-    assert (ended.code, "other content" in ended.stdout) == (1, True)
+    assert (ended.code, "has changed since" in ended.stdout) == (1, True)
 
 
 def test_a_report_of_what_is_staged(cli: Cli, broken: tuple[GitRepo, str]) -> None:

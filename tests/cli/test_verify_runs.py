@@ -55,8 +55,8 @@ def made(stage: Stage, name: str) -> Path:
     folder = stage.folder(run)
     checked = stage.cli("verify", str(folder))
     assert checked.code == 0, checked
-    assert "all as it wrote them" in checked.stdout
-    assert "made again from its record" in checked.stdout
+    assert "all unchanged" in checked.stdout
+    assert "rebuilt from its record" in checked.stdout
     return folder
 
 
@@ -193,13 +193,13 @@ def test_a_run_can_be_moved_exported_and_named_by_its_report(stage: Stage, tmp_p
     shutil.copytree(folder, moved)
     for place in (moved, moved / "report.json", moved / "manifest.json"):
         ended = stage.cli("verify", str(place), env={"RLM_CI_FAIL_LEVEL": "low"})
-        assert (ended.code, "made again from its record" in ended.stdout) == (0, True), ended
+        assert (ended.code, "rebuilt from its record" in ended.stdout) == (0, True), ended
     told = stage.cli("export", folder.name, "-o", str(tmp_path / "a.tar.gz"))
     assert told.code == 0
     with tarfile.open(tmp_path / "a.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     ended = stage.cli("verify", str(tmp_path / folder.name))
-    assert (ended.code, "all as it wrote them" in ended.stdout) == (0, True), ended
+    assert (ended.code, "all unchanged" in ended.stdout) == (0, True), ended
     shutil.copy(folder / "report.json", tmp_path / "report.json")
     ended = stage.cli("verify", str(tmp_path / "report.json"))
     assert ended.code == 0
@@ -217,7 +217,7 @@ def test_a_run_of_an_older_version_is_not_called_whole(stage: Stage) -> None:
     os.unlink(folder / "files.sha256")
     ended = stage.cli("verify", str(folder))
     assert ended.code == 1
-    assert "an older rlm-ci has made this run, and kept no list of its files" in ended.stdout
+    assert "an older rlm-ci made this run, without a list of its files" in ended.stdout
 
 
 @pytest.mark.full
@@ -230,7 +230,7 @@ def test_what_is_gone_from_the_work_tree_is_not_made_again(stage: Stage) -> None
     ended = stage.cli("verify", str(folder))
     assert ended.code == 1
     assert "report.json: it cannot be made again from the record of the run" in ended.stdout
-    assert "the files are not those that the run looked at" in ended.stdout
+    assert "the files have changed since the run" in ended.stdout
 
 
 @pytest.mark.full

@@ -100,7 +100,7 @@ def test_what_was_not_said_of_the_whole_is_told(stage: Stage, llm: ModelServer) 
     reach = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
     ended = stage.cli("wiki", "--model", "m-1", "--out", "docs/wiki", env=reach)
     why = "what the model said could not be read, twice"
-    assert f"no words about the whole: {why}" in " ".join(ended.stdout.split())
+    assert f"no text about the whole: {why}" in " ".join(ended.stdout.split())
     assert "not looked at in full" not in ended.stdout
     assert "(empty)" not in ended.stdout
 
@@ -113,7 +113,7 @@ def test_a_page_of_somebody_else_is_not_overwritten(stage: Stage) -> None:
         before = tree(docs)
         ended = stage.cli("wiki", "--out", "docs")
         assert ended.code == 5, ended.stderr
-        assert f"{name} would be overwritten, and is none of our pages" in ended.stderr
+        assert f"{name} would be overwritten, but rlm-ci did not write it" in ended.stderr
         assert tree(docs) == before
         (docs / name).unlink()
     (docs / "guide.md").write_text("by hand\n")
@@ -194,12 +194,12 @@ def test_a_folder_that_cannot_hold_the_wiki_is_refused(stage: Stage, folder: str
     stage.repo.write("rlm-ci.toml", f"[wiki]\nfolder = {json.dumps(folder)}\n").commit()
     ended = stage.cli("wiki", "--out", "docs/wiki")
     assert ended.code == 5, ended
-    assert "is no folder that can hold the wiki (rlm-ci.toml" in ended.stderr
+    assert "cannot be the folder of the wiki (rlm-ci.toml" in ended.stderr
     assert "hint: a path inside of the repository" in ended.stderr
     stage.repo.write("notes.txt", "more\n").commit()
     judged = stage.cli("pr", "--base", "HEAD~1", "--review", "off", "--wiki", "on")
     assert judged.code == 5, judged
-    assert "is no folder that can hold the wiki" in judged.stdout + judged.stderr
+    assert "cannot be the folder of the wiki" in judged.stdout + judged.stderr
 
 
 def test_what_git_leaves_out_is_no_success(stage: Stage, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_what_git_leaves_out_is_no_success(stage: Stage, tmp_path: Path) -> None
     stage.repo.write("rlm-ci.toml", '[wiki]\nfolder = "git~1"\n').commit()
     ended = stage.cli("wiki", "--push")
     assert ended.code == 5, ended
-    assert "git takes no file of that name (git~1/" in ended.stderr
+    assert "git does not accept a file of that name (git~1/" in ended.stderr
     assert "rlm-ci/wiki" not in bare.text("branch", "--list")
 
 
@@ -224,7 +224,7 @@ def test_a_resumed_run_writes_outside_and_pushes_only_when_told_again(
     record["commands"] = []
     (folder / "manifest.json").write_text(json.dumps(record))
     refused = stage.cli("resume", run_id)
-    assert (refused.code, "taken from a command line only" in refused.stderr) == (5, True)
+    assert (refused.code, "only a command line can set" in refused.stderr) == (5, True)
     assert "--out" in refused.stderr
     done = stage.cli("resume", run_id, "--out", str(tmp_path / "pages"))
     assert done.code == 0, done.stderr

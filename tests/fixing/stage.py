@@ -1,4 +1,4 @@
-"""A repository with a bug, a model that knows how to mend it, and the runs that come of it."""
+"""A repository with a bug, a model that knows how to fix it, and the runs that come of it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Play:
         return line
 
 
-#: A turn that looks and is of no use, and one that mends it.
+#: A turn that looks and is of no use, and one that fixes it.
 TWO_TURNS = Play([USELESS, done()], [call("read", path="calc.py"), MEND, done("Summary: added.")])
 
 

@@ -163,7 +163,7 @@ def test_what_cannot_be_done_is_told(stage: Stage, case: str) -> None:
     has_ended(run, code, status)
     told_plainly(ended)
     assert word in ended.stderr
-    assert ("go on with it" in ended.stderr) == (code == 4)
+    assert ("continue it:" in ended.stderr) == (code == 4)
     assert stage.llm.asked == []
     assert stage.source() == BUG
 
@@ -232,10 +232,10 @@ def test_a_model_service_that_refuses(stage: Stage, case: str) -> None:
     told_plainly(ended)
     assert 1 <= len(stage.llm.completions) <= 10
     assert stage.llm.key not in ended.stderr
-    assert f"go on with it: rlm-ci resume {run.id}\n" in ended.stderr
+    assert f"continue it: rlm-ci resume {run.id}\n" in ended.stderr
     again = stage.cli("resume", run.id)
     assert again.code == 8, again
-    assert f"go on with it: rlm-ci resume {run.id}\n" in again.stderr
+    assert f"continue it: rlm-ci resume {run.id}\n" in again.stderr
 
 
 def test_what_it_cost_is_told_however_it_ends(stage: Stage) -> None:
@@ -248,7 +248,7 @@ def test_what_it_cost_is_told_however_it_ends(stage: Stage) -> None:
     ended, run = stage.fixed()
     assert (ended.code, run.final) == (8, "error"), ended
     assert "Models: 2 calls, " in ended.stderr
-    assert f"go on with it: rlm-ci resume {run.id}" in ended.stderr
+    assert f"continue it: rlm-ci resume {run.id}" in ended.stderr
 
 
 def test_where_the_result_goes_is_looked_at_first(stage: Stage) -> None:

@@ -208,7 +208,7 @@ def test_a_repository_inside_is_told_to_be_left_out(stage: Stage) -> None:
     stage.llm.script(TWO_TURNS)
     ended, run = stage.fixed()
     assert ended.code == 0, ended
-    told = "warning: no part of the copy that is worked on: a repository of its own (inner/)"
+    told = "warning: not part of the copy: a repository of its own (inner/)"
     assert told in ended.stderr
     [left_out] = run.report["coverage"]["omitted"]
     assert left_out["path"] == "inner/"

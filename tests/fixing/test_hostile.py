@@ -340,7 +340,7 @@ def test_a_key_that_an_agent_is_given_goes_nowhere(stage: Stage) -> None:
     ended, run = agent(stage, LEAK, env={"MY_AGENT_LOGIN": key})
     assert (ended.code, run.final) == (1, "tampered"), ended
     assert "tamper/secret" in run.rules
-    assert "a secret was taken out of the patch" in " ".join(ended.stdout.split())
+    assert "a secret was removed from the patch" in " ".join(ended.stdout.split())
     patch = run.text("rlm/result.patch")
     assert "+    return a + b" in patch
     assert "# [redacted]" in patch

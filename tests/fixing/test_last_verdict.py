@@ -178,7 +178,7 @@ def test_a_secret_is_in_no_patch_of_a_run_that_an_error_ended(stage: Stage) -> N
     assert secret not in patch
     assert "tamper/secret" in run.rules
     assert run.report["verdict"] == "incomplete"
-    assert "a secret was taken out of the patch" in run.report["parts"][0]["summary"]
+    assert "a secret was removed from the patch" in run.report["parts"][0]["summary"]
 
 
 def test_an_error_before_anything_was_done_is_no_result(stage: Stage) -> None:

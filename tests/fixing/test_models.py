@@ -118,7 +118,7 @@ def test_a_call_that_was_lost_with_its_process_is_told(stage: Stage) -> None:
     child.wait()
     ended = stage.cli("resume", stage.only().id)
     assert ended.code == 0, ended
-    assert "asked for again, as their answers were lost: 1 call" in ended.stderr
+    assert "asked again, because their answers were lost: 1 call" in ended.stderr
     assert len(stage.llm.asked) == 3
 
 

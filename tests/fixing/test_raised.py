@@ -25,7 +25,7 @@ def test_a_run_goes_on_with_more_of_what_has_ended_it(stage: Stage) -> None:
     stage.llm.script(TWO_TURNS)
     ended, run = stage.fixed("--max-iterations", "1")
     assert (ended.code, run.final) == (3, "max_iterations"), ended
-    assert f"go on with it: rlm-ci resume {run.id} --max-iterations N\n" in ended.stderr
+    assert f"continue it: rlm-ci resume {run.id} --max-iterations N\n" in ended.stderr
     calls = len(stage.llm.completions)
     nothing = stage.cli("resume", run.id)
     assert nothing.code == 3, nothing
@@ -100,7 +100,7 @@ def test_what_no_budget_has_ended_is_not_raised(stage: Stage) -> None:
     assert (ended.code, run.final) == (3, "no_progress"), ended
     again = stage.cli("resume", run.id, "--max-iterations", "900")
     assert (again.code, "there is nothing to resume" in again.stderr) == (3, True), again
-    assert "with more of its budget" not in again.stderr
+    assert "with a higher budget" not in again.stderr
 
 
 @pytest.mark.full

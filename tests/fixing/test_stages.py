@@ -76,5 +76,5 @@ def test_it_ends_as_ours_would(stage: Stage, code: int, ends: int) -> None:
     assert f"hint: its output is in .runs/rlm-repo/cli/{run.id}/commands/02-stage-2.log" in (
         ended.stderr
     )
-    assert (f"go on with it: rlm-ci resume {run.id}" in ended.stderr) == (ends in (4, 8))
+    assert (f"continue it: rlm-ci resume {run.id}" in ended.stderr) == (ends in (4, 8))
     assert run.manifest["exit_code"] == ends

@@ -174,7 +174,7 @@ def test_nobody_is_invited_to_resume_what_came_with_the_repository(
             assert ended.code == (0 if command == "list" else 2), (command, ended)
             assert committed.id not in ended.stdout
             warnings = [line for line in ended.stderr.splitlines() if "warning:" in line]
-            assert warnings == ["warning: 1 run came with the repository, and are left out (.runs)"]
+            assert warnings == ["warning: 1 run came with the repository, and are ignored (.runs)"]
             assert "hint: remove them: git rm -r .runs; or, if" in ended.stderr
     assert not said(stage)
 
@@ -260,9 +260,7 @@ def test_without_a_sandbox_is_said_again(stage: Stage) -> None:
         refused = stage.cli("resume", run.id, *words)
         assert refused.code == 5, refused
         told_plainly(refused)
-        assert (
-            f"if you mean it, say it again: rlm-ci resume {run.id} --sandbox none" in refused.stderr
-        )
+        assert f"if you want it, repeat it: rlm-ci resume {run.id} --sandbox none" in refused.stderr
     assert run.manifest["status_detail"] == "interrupted"
     assert stage.cli("resume", run.id, *NONE).code == 0
     assert run.state["sandbox"] == "none"

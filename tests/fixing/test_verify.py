@@ -41,7 +41,7 @@ def test_what_stands_only_in_the_patch_is_looked_up(stage: Stage, left: Outcome)
     assert "2 evidence pointers, all hold" in checked.stdout
     notes = [line for line in checked.stdout.splitlines() if line.startswith("· ")]
     assert ["new.py:2" in notes[1], "calc.py:3" in notes[0]] == [True, True]
-    assert all("what was quoted stands in the run's own copy" in line for line in notes)
+    assert all("the run's own copy has the quote" in line for line in notes)
     _path(left.folder)
     checked = stage.cli("verify", left.id)
     assert (checked.code, "other.py:2" in checked.stdout) == (1, True), checked
@@ -108,7 +108,7 @@ def test_what_is_in_no_tree_is_no_place(stage: Stage) -> None:
     assert checked.code == 0, checked
     first, last = checked.stdout.splitlines()
     assert first == "1 evidence pointer, all hold"
-    assert last.endswith(", all as it wrote them; 11 made again from its record")
+    assert last.endswith(", all unchanged; 11 rebuilt from its record")
 
 
 @pytest.mark.full

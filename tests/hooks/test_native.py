@@ -204,7 +204,7 @@ def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
     hooked.write("a.py", "both\n")
     code, said = commit(hooked, path)
     assert code == 0, said
-    assert "1 of 25 files, 2 of 1,200 lines; of a merge, what differs" in said
+    assert "1 of 25 files, 2 of 1,200 lines; for a merge, files that" in said
     code, said = push(hooked, path, "origin", "topic")
     assert code == 0, said
     assert "topic: 1 of 25 files, 2 of 1,200 lines" in said

@@ -194,7 +194,7 @@ def test_an_ignored_file_is_not_written_over(repo: GitRepo, tmp_path: Path) -> N
     Path(space.path, "build").write_text("new\n")
     repo.write(".git/info/exclude", "build\n").write("build", "precious\n")
     landed = space.apply_to(opened(repo.path), space.tree())
-    assert landed.reason == "a file that git ignores stands in the way: build"
+    assert landed.reason == "a file that git ignores is in the way: build"
     assert (repo.path / "build").read_text() == "precious\n"
 
 
@@ -429,7 +429,7 @@ def test_an_original_that_cannot_be_put_back_stays(
     for _ in range(2):
         landed = space.apply_to(opened(repo.path), tree)
         assert landed.reason == (
-            "an earlier result was landed half, and cannot be undone: 1 file, app.py; "
+            "an earlier result was applied in part, and cannot be undone: 1 file, app.py; "
             f"originals lie in {STAGING}/{folder.name}/old"
         )
         assert (repo.path / "app.py").read_text() == "x = 'mine'\n"
@@ -466,7 +466,9 @@ def test_a_plan_of_somebody_else_leads_nowhere(
         repo.write(f"{left}/plan.json", json.dumps([[path, ["100644", "blob", 40 * "0"], None]]))
         repo.write(f"{left}/old/0", "evil\n")
         landed = space.apply_to(opened(repo.path), tree)
-        assert landed.reason.startswith("an earlier result was landed half, and cannot be undone")
+        assert landed.reason.startswith(
+            "an earlier result was applied in part, and cannot be undone"
+        )
     assert os.listdir(tmp_path / "home") == []
     assert not (repo.path / ".git" / "hooks" / "x").exists()
 
@@ -478,5 +480,5 @@ def test_a_link_in_the_place_of_the_staging_is_not_followed(
     (tmp_path / "home").mkdir()
     os.symlink(tmp_path / "home", repo.path / STAGING)
     landed = space.apply_to(opened(repo.path), tree)
-    assert landed.reason == f"something stands in the way: {repo.path / STAGING}"
+    assert landed.reason == f"something is in the way: {repo.path / STAGING}"
     assert os.listdir(tmp_path / "home") == []

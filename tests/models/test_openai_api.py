@@ -345,7 +345,7 @@ def test_a_host_that_cannot_be_is_an_error_of_the_configuration(client: Client, 
 
 @pytest.mark.parametrize("key", ["clé-0123456789", "two words", "sk-abc\n", "\x00"])
 def test_a_key_that_is_none_is_told_without_it(key: str) -> None:
-    with pytest.raises(ConfigError, match="characters that no key has") as caught:
+    with pytest.raises(ConfigError, match="characters that a key cannot have") as caught:
         OpenAIModel(api_key=key)
     assert caught.value.where == "OPENAI_API_KEY"
     assert key not in str(caught.value)

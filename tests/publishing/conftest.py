@@ -73,7 +73,7 @@ class Stage(Scene):
         """About one line of a file as it is on the branch, and quoted, so that it can be placed."""
         known: dict[str, Any] = {
             "rule": f"x/r{line}", "severity": Severity.HIGH, "message": f"problem {line}",
-            "hint": "mend it", "evidence": (self.location(line, path),),
+            "hint": "fix it", "evidence": (self.location(line, path),),
         }  # fmt: skip
         return Finding(**{**known, **more})
 

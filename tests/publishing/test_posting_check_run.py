@@ -25,7 +25,7 @@ def check(stage: Stage) -> CheckRun:
 def many(number: int) -> list[Finding]:
     """Findings on as many lines of files of this repository, none of them twice."""
     return [
-        Finding(f"x/r{n}", Severity.HIGH, f"problem {n}", "mend it",
+        Finding(f"x/r{n}", Severity.HIGH, f"problem {n}", "fix it",
                 (Location("src/a.py", n % 60 + 1, n % 60 + 1),), subject=str(n))
         for n in range(number)
     ]  # fmt: skip
@@ -79,7 +79,7 @@ def test_annotations_go_in_batches_of_fifty(stage: Stage, number: int) -> None:
     assert result.ok, result
     made = check(stage)
     rows: Annotations = made.annotations
-    assert sorted(row["message"] for row in rows) == sorted(f"{f.message}\nmend it" for f in found)
+    assert sorted(row["message"] for row in rows) == sorted(f"{f.message}\nfix it" for f in found)
     sizes = [len(one.body["output"].get("annotations", [])) for one in stage.github.writes]
     assert max(sizes) <= 50
     assert len(sizes) == max(1, -(-number // 50))

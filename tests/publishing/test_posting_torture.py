@@ -187,7 +187,7 @@ def test_through_an_independent_judge(stage: Stage, tmp_path: Any) -> None:
             stage.commit()
             result = stage.publish(stage.report(*found), f"run-{number}")
             assert result.ok, result
-    assert "nothing to mend" in stage.summary
+    assert "nothing to fix" in stage.summary
     assert stage.beside == [
         ("src/a.py", 10),
         ("src/a.py", 40),

@@ -255,15 +255,15 @@ def test_at_most_ten_of_a_level(errors_: int, warnings: int, notices: int) -> No
 
 def test_a_message_and_its_cure_are_two_lines() -> None:
     findings = (
-        Finding("a/b", Severity.HIGH, "It is\nwrong", "mend it,\nnow 100%"),
-        Finding("a/c", Severity.HIGH, "It is so", "mend it", suppression="we know"),
+        Finding("a/b", Severity.HIGH, "It is\nwrong", "fix it,\nnow 100%"),
+        Finding("a/c", Severity.HIGH, "It is so", "fix it", suppression="we know"),
         Finding("a/d", Severity.LOW, "It is"),
     )
     report = Report(Subject(), Severity.HIGH, (Part("a", "s", {}, findings),))
     output = render(report, "github")
-    assert "::It is wrong%0Amend it, now 100%25\n" in output
+    assert "::It is wrong%0Afix it, now 100%25\n" in output
     assert [message for _, _, message in github_commands(output)] == [
-        "It is wrong\nmend it, now 100%", "It is",
+        "It is wrong\nfix it, now 100%", "It is",
     ]  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def back(report: Report) -> Report:
 @pytest.mark.parametrize("surface", SURFACES)
 def test_clean_is_said_of_what_was_looked_at(surface: str) -> None:
     text = render(back(reviewed({"Go": 200, "Markdown": 13})), surface)
-    assert "Clean: 2 checks, nothing to mend" in text
+    assert "Clean: 2 checks, nothing to fix" in text
     assert "analyzers only; no model read this change; looked at 1 of 214 changed files" in text
     assert "200 Go files (staticcheck, or golangci-lint with gosec)" in text
     assert "Markdown" not in text
@@ -58,7 +58,7 @@ def test_clean_is_said_of_what_was_looked_at(surface: str) -> None:
 def test_the_last_line_and_the_check_run_say_it() -> None:
     report = reviewed({})
     told = (
-        "Clean: 2 checks, nothing to mend "
+        "Clean: 2 checks, nothing to fix "
         "(analyzers only; no model read this change; looked at 1 of 214 changed files)"
     )
     assert render(report, "text").splitlines()[-1] == f"✓ {told}"
@@ -146,4 +146,4 @@ def test_one_that_did_not_run_is_not_called_unseen() -> None:
     part = report.parts[1].replace(state=NOT_RUN, enabled=True)
     told = render(report.replace(parts=(part,)), "text")
     assert "! review  not run: what it found" in told
-    assert told.endswith("! Not judged: review did not run\n")
+    assert told.endswith("! Not checked: review did not run\n")

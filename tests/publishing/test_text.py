@@ -24,7 +24,7 @@ def test_a_single_clean_check_is_one_line_and_the_verdict() -> None:
     assert render(reports.clean(), "text").split("\n") == [
         "✓ diff-budget  3 of 25 files, 120 of 1,200 lines",
         "",
-        "✓ Clean: 1 check, nothing to mend",
+        "✓ Clean: 1 check, nothing to fix",
         "",
     ]
 
@@ -35,7 +35,7 @@ def test_a_clean_run_with_findings_does_not_say_that_there_is_nothing_to_mend() 
     part = report.parts[0]
     for findings, told in [
         ((small,), "Clean: 1 check, no finding fails"),
-        ((small.replace(suppression="known"),), "Clean: 1 check, nothing to mend"),
+        ((small.replace(suppression="known"),), "Clean: 1 check, nothing to fix"),
     ]:
         assert told in render(report.replace(parts=(part.replace(findings=findings),)), "text")
 

@@ -130,7 +130,7 @@ def test_the_work_tree_is_taken_as_it_is(repo: GitRepo) -> None:
         b"print('changed')\n"
     )
     repo.write("new.txt", "and changed again\n")
-    with pytest.raises(ConfigError, match="changed while we were at work"):
+    with pytest.raises(ConfigError, match="changed during the run"):
         found.read(found.files)
 
 

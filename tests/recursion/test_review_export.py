@@ -120,7 +120,7 @@ def test_nobody_who_looked_is_not_a_clean_bill() -> None:
     result = by_file(go)
     part = results_report.part(result, options())
     assert (part.state, part.findings) == (NOT_RUN, ())
-    assert part.summary.startswith("1 file: no analyzer that is set up knows any")
+    assert part.summary.startswith("1 file: no configured analyzer knows any")
     # Of a change that no analyzer knows, there is nothing to say.
     changed = options(changed={"main.go": [[1, 1]]})
     assert results_report.part(by_file(go, changed={"main.go": [[1, 1]]}), changed).state is None

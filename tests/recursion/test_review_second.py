@@ -68,7 +68,7 @@ def test_a_claim_that_nobody_could_look_at_again_is_doubted(llm: ModelServer) ->
     (found,) = by_model(result)
     assert found.confidence == 0.48
     assert result.metrics["unexamined"] == 1
-    why = "budget: a grave claim without a second look, no room in max_calls"
+    why = "budget: a severe claim without a second look, no room in max_calls"
     assert result.uncovered == (("shop.py", why),)  # a resumed run does it again
 
 

@@ -80,7 +80,7 @@ def test_a_child_that_was_left_behind_is_told_apart(path: str) -> None:
     assert child.stdin is not None
     try:
         error = refusal(path)
-        assert f"a process that {child.pid} left behind has held this run for 5 s" in str(error)
+        assert f"a process that {child.pid} started has held this run for 5 s" in str(error)
         assert f"fuser {path}" in error.hint
     finally:
         child.stdin.close()

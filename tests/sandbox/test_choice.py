@@ -92,7 +92,7 @@ def test_one_that_only_pretends_is_found_out(tmp_path: Path) -> None:
     probes = self_test.attempts(Bubblewrap(str(tmp_path / "bwrap")), environ)
     failed = {one.name for one in probes if not one.passed}
     assert {"tcp", "udp", "unix", "abstract", "outside", "secret", "processes", "kernel"} <= failed
-    with pytest.raises(ConfigError, match="does not hold"):
+    with pytest.raises(ConfigError, match="does not work"):
         sandbox.choose("auto", environ)
 
 
@@ -234,7 +234,7 @@ def test_where_it_is_missing_the_command_that_brings_it_is_told(
 
 def test_the_first_failure_is_what_is_told() -> None:
     error = install_hints.refused(Probe("tcp", "no TCP", passed=False, detail="sent"))
-    assert str(error) == "the sandbox does not hold: no TCP: sent (sandbox bubblewrap)"
+    assert str(error) == "the sandbox does not work: no TCP: sent (sandbox bubblewrap)"
 
 
 # -- monty --------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def read_policy(changes: ChangeSet) -> tuple[str, Target]:
         raise ConfigError(
             "the archive policy is not a JSON object",
             where=POLICY,
-            hint="mend it on the base branch",
+            hint="fix it on the base branch",
         )
     branch = record.get("archive_branch", DEFAULT_BRANCH)
     url = record.get("repo_url")
@@ -57,7 +57,7 @@ def read_policy(changes: ChangeSet) -> tuple[str, Target]:
         raise ConfigError(
             "archive_branch is not the name of a branch",
             where=POLICY,
-            hint="mend it on the base branch",
+            hint="fix it on the base branch",
         )
     target = Target.from_url(url) if isinstance(url, str) else None
     if target is None and "repo_url" in record:
@@ -79,7 +79,7 @@ def _read_policy(changes: ChangeSet) -> bytes | None:
         if error.missing:
             return None
         raise ConfigError(
-            f"the archive policy cannot be read: {error}", where=POLICY, hint="mend or remove it"
+            f"the archive policy cannot be read: {error}", where=POLICY, hint="fix or remove it"
         ) from None
 
 
@@ -124,7 +124,7 @@ def fetch_archive(repository: Repository, branch: str) -> str | None:
         raise RemoteError(
             f"the archive branch {branch!r} cannot be fetched: {error.what}",
             where=f"--fetch from {remote}",
-            hint="see that the remote can be reached and has the branch",
+            hint="check that the remote can be reached and has the branch",
         ) from None
     with ask_archive(repository, branch) as asking:
         return find_archive(repository, branch, asking.finish())
@@ -135,7 +135,7 @@ def require_contents(repository: Repository, missing: int) -> None:
     if missing:
         raise ConfigError(
             f"{missing:,} document{'s' if missing > 1 else ''} cannot be read: this clone does not "
-            "hold the contents",
+            "have their contents",
             where=repository.root,
             hint="fetch them: git fetch --refetch --no-filter",
         )
@@ -255,5 +255,5 @@ def missing_archive(repository: Repository, branch: str) -> ConfigError:
     return ConfigError(
         f"the archive branch {branch!r} is not in this clone",
         where=POLICY if branch != DEFAULT_BRANCH else f"the default, which {POLICY} may change",
-        hint=f"git fetch {quote(remote)} {quote(refspec)} (or let it be done: --fetch)",
+        hint=f"git fetch {quote(remote)} {quote(refspec)} (or use --fetch)",
     )

@@ -52,7 +52,7 @@ RULES: Mapping[str, Rule] = {
         "finds": "The marker is there, and the [form of a stub](checks.md#doc-archive) is not "
         f"kept. {_OLDER}",
         "example": "the stub is malformed: the archive path is missing",
-        "fix": "Write the stub as shown there, or take the marker out.",
+        "fix": "Write the stub as shown there, or remove the marker.",
     },
     "path-mismatch": {
         "severity": Severity.HIGH,
@@ -159,7 +159,7 @@ class Stub(Value):
             return Flaw(
                 "wrong-target",
                 f"the link leads to another {wrong}: {self.url}",
-                f"let it lead to `{where}/blob/{_encoded(f'{branch}/{place}')}`",
+                f"link to `{where}/blob/{_encoded(f'{branch}/{place}')}`",
                 self.url_line,
             )
         return None
@@ -271,7 +271,7 @@ def parse(data: bytes) -> Stub | Flaw | None:
         return _malformed("text follows the marker on its line", marked[0])
     at = marked[0]
     if len(marked) > 1:
-        return _malformed("the marker stands more than once", marked[1])
+        return _malformed("the marker is there more than once", marked[1])
     if not heading:
         return _malformed("it does not begin with a heading", 0)
     rest = [(number, _said(line)) for number, line in enumerate(lines) if number > at and line]
@@ -342,7 +342,7 @@ def _scan(lines: list[str]) -> tuple[list[int], bool]:
 
 
 def _malformed(what: str, index: int, hint: str = "") -> Flaw:
-    hint = hint or "write it as docs/checks.md shows, or take the marker out"
+    hint = hint or "write it as docs/checks.md shows, or remove the marker"
     return Flaw("malformed", f"the stub is malformed: {what}", hint, index + 1)
 
 

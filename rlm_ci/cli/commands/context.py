@@ -75,7 +75,7 @@ def run(arguments: Arguments) -> int:
     action, given = (words[0], words[1:]) if words else ("", ())
     if action not in _ROWS:
         raise UsageError(
-            f"context does not know {action[:80]!r}" if action else "context is told to do nothing",
+            f"context does not know {action[:80]!r}" if action else "context needs an action",
             where="rlm-ci context",
             hint=f"rlm-ci context {USAGE}",
         )
@@ -278,7 +278,7 @@ def _info(given: Sequence[str], settings: Settings) -> str:
             context.full_index()
         if settings.format == "json":
             return neutralise.record({**_facts(context), "verified": bool(settings.verify)})
-        verified = _row("verified", "every hash is right") if settings.verify else ""
+        verified = _row("verified", "all hashes match") if settings.verify else ""
         return f"{_told(context)}{verified}"
 
 

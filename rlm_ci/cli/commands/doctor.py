@@ -105,16 +105,16 @@ def _sandboxes(settings: Settings) -> Iterator[Fact]:
     else:
         problem = _complaint(failed[0], settings) if wanted else None
         sign = _BAD if wanted else _ABSENT
-        yield Fact(sign, "bubblewrap", "does not hold on this machine", probes, problem)
+        yield Fact(sign, "bubblewrap", "does not work on this machine", probes, problem)
     probes = monty.probe()
     if all(one.passed for one in probes):
         yield Fact(_GOOD, "monty", f"for Python that a model wrote: {monty.LEVEL}", probes)
     elif len(probes) == 1:  # it could not even be asked
         yield Fact(_ABSENT, "monty", probes[0].detail)
     else:
-        yield Fact(_BAD, "monty", "does not hold on this machine", probes)
-    told = "chosen: what runs can do whatever you can" if not wanted else "only if asked for"
-    yield Fact(_ABSENT, "none", f"limits on what is used, no isolation; {told}")
+        yield Fact(_BAD, "monty", "does not work on this machine", probes)
+    told = "chosen: commands have all your rights" if not wanted else "only if asked for"
+    yield Fact(_ABSENT, "none", f"limits, but no isolation; {told}")
 
 
 def _bubblewrap(environ: Mapping[str, str]) -> str:
@@ -132,7 +132,7 @@ def _complaint(probe: Probe, settings: Settings) -> RlmCiError:
     except RlmCiError as error:
         return error
     return RlmCiError(
-        f"the sandbox does not hold: {probe.title}: {probe.detail}",
+        f"the sandbox does not work: {probe.title}: {probe.detail}",
         where="sandbox bubblewrap",
         hint="see docs/sandbox.md",
     )
@@ -230,7 +230,7 @@ def _text(
                     yield f"      {sign} {probe.title:<58}{_said(probe.detail)}"
         yield ""
     if not problems:
-        yield f"{_GOOD} all that is configured can run"
+        yield f"{_GOOD} everything that is configured can run"
         return
     yield f"{_BAD} {count(len(problems), 'thing')} that {_is(problems)} configured cannot run"
     for fact in problems:

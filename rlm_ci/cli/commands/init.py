@@ -110,7 +110,9 @@ def run(arguments: Arguments) -> int:
     lines.append(_ignore_runs(repository))
     lines += ["", "next: commit these files; run the checks now with: rlm-ci check"]
     if settings.fork_safe or settings.slash_commands:
-        lines.append("      what posts or obeys comments begins once it is on the default branch")
+        lines.append(
+            "      workflows that post or run commands start once they are on the default branch"
+        )
     output.emit("\n".join(lines) + "\n", settings)
     return errors.OK
 
@@ -136,7 +138,7 @@ def _require_first_job(repository: Repository) -> None:
         return
     if REPORT_NAME.encode() not in data:
         raise ConfigError(
-            "a workflow stands there already, and leaves no report for the second job to post",
+            "a workflow exists already, and uploads no report for the second job to post",
             where=path,
             hint="move it away and run this again; or overwrite every file that is there, each "
             "kept as FILE.orig: rlm-ci init --fork-safe --force",
@@ -204,8 +206,8 @@ def config_file() -> str:
     """``rlm-ci.toml`` with every setting at its default, commented out."""
     table = [row for row in (*PROGRAM, *checks.rows(checks.names())) if row.file and not row.secret]
     lines = [
-        "# The settings of rlm-ci, each at its default, or with an example where it has none.",
-        "# On a pull request the base's holds.",
+        "# The settings of rlm-ci, each with its default, or with an example if it has none.",
+        "# On a pull request, the file of the base applies.",
     ]
     section = ""
     keys = {row.key for row in table}
@@ -235,7 +237,7 @@ def config_file() -> str:
         for inner in table:
             if inner.key.rpartition(".")[0] == row.key:
                 value = f"{{ {inner.key.rpartition('.')[2]} = {_toml(inner.default)} }}"
-                lines += ["", f"# {inner.help}; in place of the line above:"]
+                lines += ["", f"# {inner.help}; instead of the line above:"]
                 lines.append(f"#   {name} = {value}")
     return "\n".join(lines) + "\n"
 
@@ -262,7 +264,7 @@ def _write(root: str, path: str, text: str, *, force: bool) -> str:
         if same:
             return f"unchanged  {path}"
         if not force:
-            return f"kept       {path} (it is there; --force overwrites it){_missing(full, text)}"
+            return f"kept       {path} (it exists; --force overwrites it){_missing(full, text)}"
     folder = os.path.dirname(full)
     own = os.path.normpath(os.path.join(os.path.realpath(root), os.path.dirname(path)))
     if os.path.realpath(folder) != own:
@@ -270,7 +272,7 @@ def _write(root: str, path: str, text: str, *, force: bool) -> str:
     files.make_folder(folder)
     kept = _set_aside(full)
     files.write(full, text.encode())
-    return f"written    {path}" + (f" (the one that stood there: {kept})" if kept else "")
+    return f"written    {path}" + (f" (the previous one: {kept})" if kept else "")
 
 
 def _missing(full: str, text: str) -> str:
@@ -282,7 +284,7 @@ def _missing(full: str, text: str) -> str:
             return ""
     first, _, rest = text.partition("repos:\n")
     lines = [*first.splitlines(), *rest.splitlines()]
-    return "\n".join(["; add to it, the second line on under repos:", *lines])
+    return "\n".join(["; add these lines, from the second on below repos:", *lines])
 
 
 def _set_aside(full: str) -> str:

@@ -87,7 +87,7 @@ def run(arguments: Arguments) -> int:
         output.emit(f"{publication.url}\n", settings)
     if not publication.ok:
         raise RemoteError(
-            "the report could not be posted as a whole",
+            "the report could not be posted completely",
             where=f"{destination.repository}#{destination.number}",
             hint="see the warning above; what is there already is not posted twice",
         )
@@ -188,10 +188,10 @@ def _only_pull(
     if len(meant) == 1:
         pull: dict[str, Any] = meant[0]
         return pull
-    why, hint = "it has moved on, or is closed", "the run of its newest commit will post"
+    why, hint = "it has new commits, or is closed", "the run of its newest commit will post"
     if found:
         why = "the report is of none of them"
-        hint = "let each pull request be judged by a run of its own, on its own event"
+        hint = "run rlm-ci for each pull request, on its own event"
     raise RemoteError(
         f"{count(len(found), 'open pull request')} with the head {head[:12]}: {why}",
         where=printable(name),

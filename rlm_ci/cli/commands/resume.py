@@ -71,7 +71,7 @@ def run(arguments: Arguments) -> int:
         if entry.run.has_ended and not goes_on:
             say(f"{held.id} has ended already: there is nothing to resume")
             if entry.can_be_raised:
-                say(f"with more of its budget it goes on: {more_of(entry.run)}")
+                say(f"with a higher budget it continues: {more_of(entry.run)}")
             code = code_of(held.manifest)
         else:
             if not goes_on:
@@ -119,9 +119,9 @@ def _answers(done: Sequence[Job], settings: Settings) -> str:
 def _nothing_asked(entry: Entry) -> UsageError:
     """The error of a run that does not tell what it was asked for."""
     return UsageError(
-        "the run cannot go on: it keeps no request",
+        "the run cannot be resumed: it has no request",
         where=entry.run_id,
-        hint=f"{way_on(entry)}; rlm-ci cancel {entry.run_id} ends it for good",
+        hint=f"{way_on(entry)}; rlm-ci cancel {entry.run_id} cancels it",
     )
 
 
@@ -141,13 +141,13 @@ def _require_said(begun: Manifest, asked: Request, settings: Settings) -> None:
     if unsaid:
         words = " ".join(unsaid)
         raise ConfigError(
-            f"the run was begun with {words}, which is taken from a command line only",
+            f"the run began with {words}, which only a command line can set",
             where=begun.run_id,
-            hint=f"if you mean it, say it again: {resume_with(begun.run_id)} {words}",
+            hint=f"if you want it, repeat it: {resume_with(begun.run_id)} {words}",
         )
     if place == "none" and begun.sandbox not in (None, "none"):
         raise ConfigError(
-            f"the run began in the sandbox {printable(begun.sandbox)[:80]}, and goes on in it",
+            f"the run began in the sandbox {printable(begun.sandbox)[:80]}, and continues in it",
             where=settings.sources["sandbox"],
             hint="leave that out, or start a new run",
         )

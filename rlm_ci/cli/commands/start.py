@@ -97,7 +97,7 @@ def run(arguments: Arguments) -> int:
     needs_goal = any(stage.pipeline == definition.WITH_GOAL for stage in chosen.stages)
     if is_own and needs_goal and not (goal and goal.strip()):
         raise UsageError(
-            "there is no goal", where="rlm-ci start", hint='say it: --goal "make it pass"'
+            "there is no goal", where="rlm-ci start", hint='add it: --goal "make it pass"'
         )
     if settings.values.get("context.source") == "-":
         raise UsageError(
@@ -129,7 +129,7 @@ def run(arguments: Arguments) -> int:
     try:
         output.emit(_told(begun, settings), settings)
     except StorageError as error:  # it goes on, and nobody else will say what it is called
-        follow = f"the run has begun, follow it with: rlm-ci status {begun.run_id} --watch"
+        follow = f"the run has started; follow it with: rlm-ci status {begun.run_id} --watch"
         raise StorageError(error.what, where=error.where, hint=follow) from None
     return errors.OK
 

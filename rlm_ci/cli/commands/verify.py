@@ -106,9 +106,9 @@ class _Stored(Value):
     @property
     def told(self) -> str:
         flaws = len(self.problems)
-        held = "all as it wrote them" if not flaws else f"{count(flaws, 'flaw')} in them"
+        held = "all unchanged" if not flaws else f"{count(flaws, 'flaw')} in them"
         told = f"files of the run: {self.checked:,}, {held}"
-        return f"{told}; {self.derived:,} made again from its record" if self.derived else told
+        return f"{told}; {self.derived:,} rebuilt from its record" if self.derived else told
 
     @classmethod
     def of(
@@ -125,7 +125,7 @@ class _Stored(Value):
         run = manifest.read(folder)
         if not run.has_ended:
             if checksums.tells_an_end(folder):
-                told = f"{checksums.EVENTS} tells of another end of the run"
+                told = f"{checksums.EVENTS} records another end of the run"
                 return cls(0, 0, (f"{manifest.NAME}: {told}",), ())
             told = "the run has not ended: its files are not checked yet"
             return cls(0, 0, (), (told,))
@@ -191,7 +191,7 @@ def _tree(folder: str | None) -> list[str] | None:
 def _told_journals(tree: Sequence[str] | None) -> list[str]:
     if tree is None:
         return []
-    return [f"journals of the recursion: {count(len(tree), 'flaw') if tree else 'whole'}"]
+    return [f"journals of the recursion: {count(len(tree), 'flaw') if tree else 'intact'}"]
 
 
 def _without_report(folder: str, tree: Sequence[str] | None, settings: Settings) -> int:

@@ -172,7 +172,7 @@ def changed(path: str) -> ConfigError:
     return ConfigError(
         "the source changed while it was read",
         where=printable(path),
-        hint="begin again when nothing writes to it, or name a copy of it",
+        hint="start again when nothing writes to it, or name a copy of it",
     )
 
 

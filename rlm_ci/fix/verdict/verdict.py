@@ -123,7 +123,7 @@ class Judge:
     def judge(self, label: str) -> Judged:
         """Run the validator on the copy; the first time, learn from it what the tests are."""
         is_first = label == "0"
-        self._on_step("validator, as it is" if is_first else f"iteration {label}: validator")
+        self._on_step("validator, before any edit" if is_first else f"iteration {label}: validator")
         self.rewritten = ()
         verdict = self._validate(label)
         if is_first:
@@ -205,7 +205,7 @@ class Judge:
         return self._space.edited(tree, edits)
 
     def _unavailable(self, what: str) -> UnavailableError:
-        """The fresh tree lacks what the validator is started with: no agent can mend that."""
+        """The fresh tree lacks what the validator is started with: no agent can fix that."""
         command = self._validator.command.text if self._validator else ""
         return UnavailableError(
             f"the validator cannot be started in a fresh copy, without what git ignores: {what}",

@@ -233,7 +233,7 @@ def resume(
         if holds:
             return None, doubt
     if last.head == now.head:
-        return last.head, "this commit was judged before"
+        return last.head, "this commit was checked before"
     if not is_ancestor(last.head, now.head):
         return None, "the branch was rewritten"
     return last.head, f"what was judged at {last.head[:12]} is unchanged"

@@ -1,6 +1,6 @@
 """Settings that cannot be parsed, as far as what they say is beyond doubt.
 
-A comma too many, or a merge that was left half done, is mended in many an honest fix. What the
+A comma too many, or a merge that was left half done, is fixed in many an honest fix. What the
 file meant is read here without guessing: what can be read in two ways is read in neither.
 """
 

@@ -322,7 +322,7 @@ class OpenAIModel(Closing):
             target = _target(response.headers.get("location", ""))
             raise RemoteError(
                 f"the endpoint redirects to {target[:_MESSAGE] or 'nowhere'}, and the prompt is "
-                "not sent where nobody asked for",
+                "sent only to the address that you set",
                 hint="if that is right, set it as the base URL",
             )
         data = b""

@@ -28,7 +28,7 @@ def checked_url(url: str) -> str:
 
 def _problem(url: str) -> str:
     if printable(url) != url:
-        return "holds characters that no URL has"
+        return "has characters that a URL cannot have"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -37,7 +37,7 @@ def _problem(url: str) -> str:
     except ValueError:
         return "has no host and port that can be read"
     if parts.scheme not in ("http", "https") or not host or port == 0:
-        return "is no http or https URL"
+        return "is not an http or https URL"
     if parts.username or parts.password:
         return "holds credentials"
     if parts.query or parts.fragment:
@@ -49,7 +49,7 @@ def checked_key(key: str) -> str:
     """``key``, of which a header can be made. Raises ConfigError, which does not tell it."""
     if key and not (key.isascii() and key.isprintable() and " " not in key):
         raise ConfigError(
-            "the key of the model service holds characters that no key has",
+            "the key of the model service has characters that a key cannot have",
             where="OPENAI_API_KEY",
             hint="copy it again, without spaces, line breaks or quotes",
         )

@@ -29,7 +29,7 @@ def parse(data: bytes) -> dict[str, Any]:
     """The JSON object in ``data``. Raises RemoteError, SpentError."""
     start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not start:
-        raise _lost("the endpoint answered with nothing")
+        raise _lost("the endpoint gave an empty answer")
     if start[:1] == b"<":
         raise RemoteError("the endpoint answered with a web page, not JSON", hint=_URL_HINT)
     try:
@@ -37,9 +37,9 @@ def parse(data: bytes) -> dict[str, Any]:
     except RecursionError:
         raise SpentError("the answer is JSON that is nested too deeply", hint=_LATER) from None
     except ValueError:
-        raise _lost("the answer is JSON that was cut, or none") from None
+        raise _lost("the answer is incomplete JSON, or not JSON") from None
     if not isinstance(value, dict):
-        raise RemoteError("the answer is no JSON object", hint=_URL_HINT)
+        raise RemoteError("the answer is not a JSON object", hint=_URL_HINT)
     return value
 
 
@@ -163,7 +163,7 @@ def _completion(
     if not text and not calls:
         if reason == "length":
             raise SpentError(
-                "the model used up its tokens before it said a word",
+                "the model used up its tokens before it answered",
                 hint="raise the cap on tokens of one answer; hidden reasoning counts too",
                 usage=usage,
             )

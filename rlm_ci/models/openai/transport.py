@@ -54,7 +54,7 @@ class Wire:
                 pool._network_backend = _Network(inner, self)  # noqa: SLF001 - same
         except AttributeError as error:
             raise UnavailableError(
-                f"the installed version of httpx2 is none that rlm-ci can bound in time ({error})",
+                f"the installed version of httpx2 is not one whose time rlm-ci can limit ({error})",
                 where="models",
                 hint=installation.command("models", upgrade=True),
             ) from None
@@ -177,7 +177,7 @@ class _Stream:
 def proxy_error() -> ConfigError:
     """What is told of a proxy that is none, without its address: a password may be in it."""
     return ConfigError(
-        "the proxy is none that can be used",
+        "the proxy cannot be used",
         where="HTTPS_PROXY, HTTP_PROXY, ALL_PROXY",
         hint="such as http://HOST:PORT; one of SOCKS needs the package socksio",
     )

@@ -73,7 +73,7 @@ class Attempt:
             if agreed.scope.base is None:
                 raise _nothing(agreed.scope.under or work.repository.root)
             state = NOT_RUN if corpus.omitted else None
-            part = Part(work.name, "no file of the change is one to look at", state=state)
+            part = Part(work.name, "the change has no file to review", state=state)
             level = Severity.from_label(work.settings.fail_level)
             done = Done(run, agreed, corpus, None, self._usage(), _refuse)
             return done.report(work.without(part, done), level)
@@ -143,10 +143,10 @@ class Attempt:
         if not (settings.model and has_way):
             if settings.model:
                 lack = "neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
-                self._all.progress.say(f"no model takes part: {lack}")
+                self._all.progress.say(f"no model is used: {lack}")
             return None
         if here.from_outside:
-            self._all.progress.say(f"no model takes part: {here.from_outside}")
+            self._all.progress.say(f"no model is used: {here.from_outside}")
             return None
         return str(settings.model)
 
@@ -237,7 +237,7 @@ class _Asked:
 
 def _nothing(where: str) -> ConfigError:
     return ConfigError(
-        "there is no file to look at",
+        "there are no files to read",
         where=where,
         hint="name another folder; --worktree takes files that are not committed; "
         "recursion.exclude may be too wide",

@@ -344,9 +344,9 @@ def _on_disk(
             content = _content(partial(opened.read_inside, root), file.path, most)
             if content is None or repository.blob_id(content) != file.oid:
                 raise ConfigError(
-                    "a file changed while we were at work",
+                    "a file changed during the run",
                     where=printable(file.path),
-                    hint="begin again when nothing writes to it, or name a commit",
+                    hint="start again when nothing writes to it, or name a commit",
                 )
             contents.append(content)
         return contents

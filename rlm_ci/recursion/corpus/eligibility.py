@@ -96,7 +96,7 @@ class Sieve:
         except ValueError as error:
             raise ConfigError(
                 f"recursion.exclude has a pattern that cannot be read: {error}",
-                hint="mend the pattern",
+                hint="fix the pattern",
             ) from None
 
     def reason(self, path: str, size: int) -> str | None:

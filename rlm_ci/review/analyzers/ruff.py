@@ -237,7 +237,7 @@ def command(program: str, chosen: Collection[str], *, heed_noqa: bool) -> tuple[
 def hint(rule: str, called: str) -> str:
     """What helps against a finding: the name of its rule, by which more can be read."""
     if rule == SYNTAX:
-        return "mend it; a file that is no Python by itself is left out by recursion.exclude"
+        return "fix it; or exclude a file that is not Python with recursion.exclude"
     return f"{rule} {called}".strip()
 
 

@@ -49,12 +49,12 @@ class Before:
         ``source`` is that of the model's findings, ``terms`` tell what it is asked for.
         """
         if self._to is None or self._settings.publish.comment == NONE:
-            return Onward("no summary comment is posted from here, which could keep anything")
+            return Onward("this run posts no summary comment to store results in")
         if self.is_asked:
-            return Onward("a comment asks for all of it", is_kept=True)
+            return Onward("a comment asks for a full review", is_kept=True)
         last, doubt = self._last(self._to)
         if last is None:
-            why = doubt or "there was no review before"
+            why = doubt or "there is no earlier review"
             return Onward(why, is_doubt=bool(doubt), is_kept=True)
         now = Checkpoint(
             self._to.number, self._to.head, change.base, change.merge_base, "",
@@ -92,15 +92,15 @@ def _is_ancestor(change: ChangeSet, old: str, new: str) -> bool:
 def _read(text: str, source: str, terms: str) -> Kept | str:
     """What a review has left, or why nothing can be gone on from."""
     if not text:
-        return "the last run had no review by a model that looked at everything"
+        return "the last run had no complete review by a model"
     if text in (carry_over.TOO_MUCH, checkpoint.NO_ROOM):
-        return "the last review found more than the summary comment can keep"
+        return "the last review found more than the summary comment can store"
     try:
         kept = carry_over.unpack(text, source, DOMAINS)
     except ValueError:
-        return "what the last review left cannot be read"
+        return "the state of the last review cannot be read"
     if kept.terms != terms:
-        return "the model, or what it is asked for, has changed"
+        return "the model or its task has changed"
     return kept
 
 

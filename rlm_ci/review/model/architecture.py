@@ -72,7 +72,7 @@ def draw(ask: Ask, found: Sequence[Traced]) -> Drawn:
     notes: tuple[str, ...] = ()
     if len(lines) < len(found):
         told_of = f"{len(lines):,} of {len(found):,} findings"
-        notes = (f"architecture: the model was shown {told_of}, the gravest first",)
+        notes = (f"architecture: the model was shown {told_of}, the most severe first",)
     return _opened(answer["claims"], found[: len(lines)], ask.model, notes)
 
 

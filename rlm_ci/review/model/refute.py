@@ -68,7 +68,7 @@ def weigh(
             try:
                 verdict, reason = _look(ask, f"refute-{number}", finding, texts)
             except LimitError as error:
-                spent = f"budget: a grave claim without a second look, no room in {error.budget}"
+                spent = f"budget: a severe claim without a second look, no room in {error.budget}"
         if spent:
             uncovered.append((finding.evidence[0].path, spent))
         verdicts[verdict] += 1

@@ -59,7 +59,7 @@ def part(result: NodeResult, options: Mapping[str, Any], model: str | None = Non
     if result.status == FAILED:
         state = NOT_RUN
     elif files and not looked and not result.uncovered:
-        told = "no analyzer that is set up knows any, and no model takes part"
+        told = "no configured analyzer knows any, and no model is used"
         summary = f"{count(files, 'file')}: {told}"
         # Of a change that is no code, there is nothing to say; of a repository, that is no answer.
         state = NOT_RUN if options["changed"] is None else None

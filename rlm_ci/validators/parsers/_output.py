@@ -28,7 +28,7 @@ _SOURCE = re.compile(r" *(?:> *)?\d* ?\|")
 _DEEPEST = 50
 #: Different paths that are looked up on disk: an output may name any number.
 _MOST_LOOKUPS = 5000
-#: Code that is there and is nobody's to mend.
+#: Code that is there and is nobody's to fix.
 _FOREIGN = frozenset(
     (".git", ".nox", ".tox", ".venv", "__pypackages__", "node_modules", "site-packages", "venv")
 )

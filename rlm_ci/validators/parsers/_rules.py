@@ -11,14 +11,12 @@ if TYPE_CHECKING:
     from rlm_ci.report.rules import Rule
 
 
-def _rule(finds: str, example: str, fix: str = "Mend the code until the test passes.") -> Rule:
+def _rule(finds: str, example: str, fix: str = "Fix the code until the test passes.") -> Rule:
     return {"severity": Severity.HIGH, "finds": finds, "example": example, "fix": fix}
 
 
-_BUILD = "Mend the code until it compiles."
-_TOLD = (
-    "Mend what the tool reports. Its own documentation explains the rule that the message names."
-)
+_BUILD = "Fix the code until it compiles."
+_TOLD = "Fix what the tool reports. Its own documentation explains the rule that the message names."
 
 RULES: Mapping[str, Rule] = {
     "pytest-failure": _rule(
@@ -73,7 +71,7 @@ RULES: Mapping[str, Rule] = {
     "make-error": _rule(
         "make has no rule for a target, or cannot read its Makefile.",
         "No rule to make target 'tset'.",
-        "Mend the Makefile, or the command of the validator.",
+        "Fix the Makefile, or the command of the validator.",
     ),
     "npm-script": _rule(
         "npm has no script of that name.",

@@ -110,9 +110,9 @@ class Pages(Value):
         if theirs:
             more = f" and {count(len(theirs) - 1, 'other file')}" if theirs[1:] else ""
             raise ConfigError(
-                f"{printable(theirs[0])}{more} would be overwritten, and is none of our pages",
+                f"{printable(theirs[0])}{more} would be overwritten, but rlm-ci did not write it",
                 where=printable(folder),
-                hint="name another folder, or move what is there away",
+                hint="name another folder, or move the existing files away",
             )
         disk.make_folder(os.path.join(folder, "modules"))
         for name in wanted:

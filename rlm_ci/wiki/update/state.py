@@ -284,5 +284,5 @@ def _damaged(path: str, why: str) -> DamagedError:
     return DamagedError(
         f"the wiki's state cannot be used: {why}",
         where=printable(path),
-        hint="restore it, as it keeps what a model said; or delete it, and all is written anew",
+        hint="restore it, as it keeps what a model said; or delete it to write everything again",
     )

@@ -93,7 +93,7 @@ class _Landing:
         """Write every new content beside the tree, durably."""
         for change in self._wanted:
             if not is_inside(change.path):
-                raise RefusedError(f"no file may stand there: {printable(change.path)}")
+                raise RefusedError(f"no file may be there: {printable(change.path)}")
         try:
             self._stage(objects)
         except OSError as error:
@@ -116,7 +116,7 @@ class _Landing:
             status = places.look(change.path)
             if status is not None and not stat.S_ISDIR(status.st_mode):
                 where = printable(change.path)
-                raise RefusedError(f"a file that git ignores stands in the way: {where}")
+                raise RefusedError(f"a file that git ignores is in the way: {where}")
 
     def move(self) -> None:
         """Do it; an error undoes what was done."""
@@ -145,7 +145,7 @@ class _Landing:
             for change, content in zip(batch, contents, strict=True):
                 if content is None:
                     raise StorageError(
-                        "a content of the result is gone",
+                        "part of the result is gone",
                         where=printable(change.path),
                         hint="start a new run",
                     )
@@ -206,7 +206,7 @@ class _Landing:
                 file_moves.put_in(source, name, folder)
                 or file_moves.holds(name, change.new, folder)
             ):
-                raise RefusedError(f"something stands in the way: {printable(change.path)}")
+                raise RefusedError(f"something is in the way: {printable(change.path)}")
 
     def _require_originals(self) -> None:
         """Refuse where something else was taken away than the file that was known."""

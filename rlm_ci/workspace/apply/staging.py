@@ -74,7 +74,7 @@ def held(root: str) -> Iterator[Sequence[str]]:
     """
     place = os.path.join(root, STAGING)
     if os.path.realpath(place) != place or (os.path.lexists(place) and not os.path.isdir(place)):
-        raise RefusedError(f"something stands in the way: {printable(place)}")
+        raise RefusedError(f"something is in the way: {printable(place)}")
     try:
         with suppress(FileExistsError):
             os.mkdir(place, 0o700)
@@ -104,7 +104,7 @@ def _undo_killed(root: str, place: str) -> Sequence[str]:
         undone += staged.touched()
         if stuck := staged.undo():
             raise RefusedError(
-                "an earlier result was landed half, and cannot be undone: "
+                "an earlier result was applied in part, and cannot be undone: "
                 f"{count(len(stuck), 'file')}, {printable(stuck[0])}{staged.originals}"
             )
     return undone
@@ -120,7 +120,7 @@ def blamed(error: OSError, root: str, left: str = "") -> str:
     raise StorageError(
         f"the result cannot be put into the work tree: {told}{left}",
         where=place or root,
-        hint="mend that, and resume the run",
+        hint="fix that, and resume the run",
     ) from None
 
 
@@ -159,7 +159,7 @@ class Staged:
         left = cls(root, name, ())
         for place in map(left.place, ("", "new", "back", "old")):
             if os.path.islink(place.rstrip("/")):
-                raise RefusedError(f"something stands in the way: {printable(place)}")
+                raise RefusedError(f"something is in the way: {printable(place)}")
         try:
             plan = json.loads(files.read_inside(root, f"{STAGING}/{name}/{_PLAN}", _PLAN_LIMIT))
             rows = [(path, _entry(old), _entry(new)) for path, old, new in plan]
