@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Ended
+    from testing.program import Ended
 
 #: What docs/runs-reference.md says is no evidence.
 NO_EVIDENCE = (".lock", "runner.log", "rlm/git/", "rlm/work/", "rlm/verdict/")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from traces import eventually, processes_of
 
 if TYPE_CHECKING:
-    from conftest import Cli, Ended
     from histories import GitRepo
+    from testing.program import Cli, Ended
 
 
 class Stage:

@@ -40,7 +40,7 @@ from histories_shapes import (
 )
 
 if TYPE_CHECKING:
-    from conftest import Cli, Ended
+    from testing.program import Cli, Ended
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals, hooks and programs of POSIX")
 

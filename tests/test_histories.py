@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Cli
+    from testing.program import Cli
 
 posix = pytest.mark.skipif(os.name != "posix", reason="names, modes and pipes of POSIX")
 

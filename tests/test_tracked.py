@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Cli
+    from testing.program import Cli
 
 STUB = "docs/plan.md"
 CONFIG = "[diff_budget]\nmax_files = 7\n"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from conftest import Cli
+    from testing.program import Cli
 
     from rlm_ci.change.change_set import ChangeSet
 

@@ -12,9 +12,9 @@ from asking.stage import STORY, Asking, Script
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Cli
     from histories import GitRepo
     from llm.server import ModelServer
+    from testing.program import Cli
 
 __all__ = ["llm"]
 

@@ -16,10 +16,10 @@ from rlm_ci.resources import loader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from conftest import Cli, Ended
     from histories import GitRepo
     from llm.replies import Reply
     from llm.server import Asked, ModelServer
+    from testing.program import Cli, Ended
 
     #: What a planner says: a plan, or what is no plan; by what it was shown, if it likes.
     Line = Mapping[str, Any] | Reply | Callable[[str], Mapping[str, Any] | Reply]

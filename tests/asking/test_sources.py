@@ -27,9 +27,9 @@ from rlm_ci.context.context import Context
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Cli, Ended
     from fixing.stage import Outcome
     from llm.server import ModelServer
+    from testing.program import Cli, Ended
 
 #: Reads how the context begins, and says that the answer stands there.
 GLANCE = Script(going_on(reads=[read(span(0, 60), 60)]), final(f"It begins so [{span(0, 20)}]."))

@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Cli
 from histories import GitRepo
 from llm.server import ModelServer
+from testing.program import Cli
 
 from asking.stage import ANSWER, LOG, QUESTION, REFUSED, STORY, STUCK, Asking, Script, log
 from rlm_ci.resources import loader
@@ -19,8 +19,8 @@ from rlm_ci.resources import loader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Ended
     from fixing.stage import Outcome
+    from testing.program import Ended
 
 
 class Told:

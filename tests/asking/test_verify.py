@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Cli, Ended
     from fixing.stage import Outcome
     from llm.server import ModelServer
+    from testing.program import Cli, Ended
 
     from asking.stage import Asking
 

@@ -13,8 +13,8 @@ from histories_archive import (
 )
 
 if TYPE_CHECKING:
-    from conftest import Cli, Ended
     from histories import Change, Name
+    from testing.program import Cli, Ended
 
 
 CHECK = ("check", "doc-archive")

@@ -32,8 +32,8 @@ from rlm_ci.checks.delegation_guard import _key, _owner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Cli, Ended
     from histories import GitRepo
+    from testing.program import Cli, Ended
 
 GUARD = ("check", "delegation-guard")
 FIX = f" - Fix: export MCP_RUNNER_TASK_ID={TASK} and run a subagent with {TASK}-<stream>"

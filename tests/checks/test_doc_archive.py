@@ -30,8 +30,8 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.runs.store import Store
 
 if TYPE_CHECKING:
-    from conftest import Cli
     from histories import Change, Name
+    from testing.program import Cli
 
     from rlm_ci.git.repository import Repository
 

@@ -17,7 +17,7 @@ from histories_archive import (
 from histories_events import actions_environment, pull_request, push, write_event
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from testing.program import Cli
 
 
 def test_only_touched_stubs_fail(cli: Cli, repo: GitRepo) -> None:

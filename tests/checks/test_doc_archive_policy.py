@@ -21,8 +21,8 @@ from histories_archive import (
 )
 
 if TYPE_CHECKING:
-    from conftest import Cli
     from histories import Change, Name
+    from testing.program import Cli
 
 
 def test_the_remote_branch_wins_over_the_local_one(cli: Cli, repo: GitRepo, tmp_path: Path) -> None:

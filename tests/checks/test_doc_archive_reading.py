@@ -13,8 +13,8 @@ from histories_archive import BRANCH, MARKER, POLICY_PATH, document, policy, stu
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Cli, Ended
     from histories import Change, Name
+    from testing.program import Cli, Ended
 
 PATH = "docs/a.md"
 

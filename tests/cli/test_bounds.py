@@ -12,8 +12,8 @@ import pytest
 from histories_archive import MARKER, stub
 
 if TYPE_CHECKING:
-    from conftest import Cli
     from histories import GitRepo
+    from testing.program import Cli
 
 GIGABYTE = 1 << 30
 

@@ -24,8 +24,8 @@ from rlm_ci.config.settings import Setting
 from rlm_ci.errors import EXIT_CODES, UsageError
 
 if TYPE_CHECKING:
-    from conftest import Cli, Ended
     from histories import GitRepo
+    from testing.program import Cli, Ended
 
 ROWS = (*COMMON, *CHANGE, *LOCAL_CHANGE)
 PROGRAM = [sys.executable, "-I", "-m", "rlm_ci"]

@@ -12,8 +12,8 @@ from histories_events import actions_environment, merge_group, pull_request, pus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Cli, Ended
     from histories import GitRepo
+    from testing.program import Cli, Ended
 
 STRICT = "[diff_budget]\nmax_files = 1\n"
 LOOSE = "[diff_budget]\nmax_files = 99\n"

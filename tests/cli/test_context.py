@@ -15,7 +15,7 @@ import pytest
 from histories import GitRepo
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from testing.program import Cli
 
 TEXT = "alpha\nbeta needle\n  gamma Needle NEEDLE\né漢😀 delta\n" * 60
 

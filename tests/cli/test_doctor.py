@@ -12,7 +12,7 @@ import pytest
 from rlm_ci.sandbox.self_test import TITLES
 
 if TYPE_CHECKING:
-    from conftest import Cli
+    from testing.program import Cli
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is for Linux")
 

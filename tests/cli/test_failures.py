@@ -13,8 +13,8 @@ import pytest
 from rlm_ci.cli import COMMANDS
 
 if TYPE_CHECKING:
-    from conftest import Cli
     from histories import GitRepo
+    from testing.program import Cli
 
 TOP = Path(__file__).resolve().parents[2]
 

@@ -23,8 +23,8 @@ from histories_events import (
 from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
-    from conftest import Cli
     from histories import GitRepo
+    from testing.program import Cli
 
 FILES = ["comment.md", "report.html", "report.json", "report.sarif"]
 

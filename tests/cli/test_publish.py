@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Cli, Ended
 from histories_events import actions_environment
 from hub.events import Event, Events
 from hub.plugin import github
 from hub.scene import BOT, NAME, NUMBER, READER
 from publishing.conftest import Stage, stage
+from testing.program import Cli, Ended
 
 from rlm_ci.report.findings import Finding, Location, Severity, Usage
 from rlm_ci.resources import loader

@@ -15,8 +15,8 @@ from runs_stage import Stage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Cli
     from histories import GitRepo
+    from testing.program import Cli
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import Cli
     from histories import GitRepo
     from llm.server import Asked, ModelServer
+    from testing.program import Cli
 
 __all__ = ["llm"]
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import Cli, Ended
     from histories import GitRepo
+    from testing.program import Cli, Ended
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap")
 

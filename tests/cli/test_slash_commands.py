@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from cli.slash_stage import NAME, NUMBER, OVERRIDE, REFUSED, TOKEN, Stage, stage
-from conftest import Cli, Ended
 from histories_events import write_event
 from hub.events import Event
 from hub.state import ACTIONS_BOT
+from testing.program import Cli, Ended
 
 __all__ = ["stage"]
 

@@ -22,8 +22,8 @@ from rlm_ci.resources import loader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Cli
     from histories import GitRepo
+    from testing.program import Cli
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs in the background")
 

@@ -12,8 +12,8 @@ from histories_archive import POLICY_PATH, policy, stub
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Cli, Ended
     from histories import GitRepo
+    from testing.program import Cli, Ended
 
 PATH = "docs/PRD-1.md"
 OTHER = "docs/café.md"

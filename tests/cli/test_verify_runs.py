@@ -21,8 +21,8 @@ from rlm_ci.runs.journal.journal import replay
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Cli, Ended
     from histories import GitRepo
+    from testing.program import Cli, Ended
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from conftest import Cli
     from hub.server import GitHub
     from llm.server import Asked, ModelServer
+    from testing.program import Cli
 
 __all__ = ["github", "llm"]
 

@@ -15,9 +15,9 @@ from runs_stage import Stage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Cli
     from histories import GitRepo
     from llm.server import Asked, ModelServer
+    from testing.program import Cli
 
 __all__ = ["llm"]
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from conftest import Cli, Ended
     from llm.replies import Reply
     from llm.server import Asked, ModelServer
+    from testing.program import Cli, Ended
 
     Speaker = Callable[[Asked], Reply]
 

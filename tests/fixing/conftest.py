@@ -13,9 +13,9 @@ from fixing.stage import TWO_TURNS, Stage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Cli
     from histories import GitRepo
     from llm.server import ModelServer
+    from testing.program import Cli
 
 __all__ = ["llm"]
 

@@ -18,9 +18,9 @@ from traces import eventually, is_running
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from conftest import Cli, Ended
     from histories import GitRepo
     from llm.server import Asked, ModelServer
+    from testing.program import Cli, Ended
 
 #: A validator that needs no more than a shell, for whatever is not about pytest.
 QUICK = "grep -q 'a + b' calc.py"

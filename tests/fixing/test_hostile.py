@@ -16,8 +16,8 @@ from fixing.stage import BUG, MEND, MENDED, TEST, Play, alive, call, done, told_
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from conftest import Ended
     from llm.replies import Answer
+    from testing.program import Ended
 
     from fixing.stage import Outcome, Stage
 

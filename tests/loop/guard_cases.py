@@ -27,7 +27,7 @@ import pytest
 from histories import GitRepo
 
 if TYPE_CHECKING:
-    from conftest import Cli, Ended
+    from testing.program import Cli, Ended
 
 DATA = Path(__file__).parents[1] / "data" / "guard"
 #: The folders of the table.

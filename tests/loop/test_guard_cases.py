@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
-from conftest import Cli
 from histories import GitRepo
 from loop.guard_cases import KEPT, RED, RUNNERS, UNPROBED, Case, Result, names, run
+from testing.program import Cli
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is one of Linux")
 

@@ -19,8 +19,8 @@ from rlm_ci.errors import RemoteError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Cli
     from histories import GitRepo
+    from testing.program import Cli
 
     from rlm_ci.recursion.nodes import NodeResult
 

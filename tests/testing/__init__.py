@@ -1,0 +1,1 @@
+"""What tests share: services on loopback, builders of repositories, stages, judges."""
