@@ -25,7 +25,7 @@ from models.asking import SHORT, WAYS, Client, client_of, question
 
 from rlm_ci.errors import RemoteError, UnavailableError
 from rlm_ci.models import SpentError
-from rlm_ci.models.openai.transport import Wire
+from rlm_ci.system.transport import Wire
 
 # -- what may be asked again ---------------------------------------------------------------------
 

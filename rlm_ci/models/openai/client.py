@@ -24,9 +24,9 @@ from rlm_ci.models.openai import errors, responses
 from rlm_ci.models.openai.endpoint import DEFAULT_URL, checked_key, checked_url
 from rlm_ci.models.openai.errors import RefusedError
 from rlm_ci.models.openai.request_body import ONCE, Composed, unicode_only
-from rlm_ci.models.openai.transport import OverError, Wire, proxy_error
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import installation
+from rlm_ci.system.transport import OverError, Wire, proxy_error
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Closing, Value
 
