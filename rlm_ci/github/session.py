@@ -16,18 +16,19 @@ API_URL = "https://api.github.com"
 def client(settings: Settings) -> Client:
     """The way to GitHub.
 
-    Raises UnavailableError without PyGithub, ConfigError for an address that is none.
+    Raises UnavailableError without httpx2, ConfigError for an address that is none.
     """
+    from rlm_ci.github.api.client import Client
     from rlm_ci.report.links import check_server_url
 
+    url = check_server_url(settings.github.api_url or API_URL)
     try:
-        from rlm_ci.github.api.client import Client
+        return Client(settings.github.token, url)
     except ModuleNotFoundError as error:
         raise UnavailableError(
             f"posting needs the library {error.name}, which is not installed",
             hint=f"{installation.command('github')}; or post nothing: --no-publish",
         ) from None
-    return Client(settings.github.token, check_server_url(settings.github.api_url or API_URL))
 
 
 class Way:

@@ -1,8 +1,9 @@
-"""The sockets of a model's client: nobody waits at one for longer than the attempt may take.
+"""HTTP to models and to GitHub, over ``httpx2``, within bounds of time and size.
 
-The client's own timeouts bound the silence between two bytes: who sends one now and then, in a
-body, in headers or before them, would never be done. Here each wait gets the time that is left
-to whoever waits, and there is none once it is over.
+The library's own timeouts bound the silence between two bytes: a server that sends one now and
+then, in a body, in headers or before them, would never be done. Here each wait at a socket gets
+the time that is left for the whole request. Nothing is repeated and no redirect is followed:
+what may be asked again is for the callers to say.
 
 Threads that call at the same time take turns at what needs the interpreter, and wait for their
 answers together. Without that they hand it to each other at every look at a socket, so that all
@@ -12,15 +13,21 @@ are done when the last one is: as many calls at once come back at once, again an
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.system import installation
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Final
+
+    import httpx2
 
 #: Bytes that are handed over at once; the time that is left is looked at in between.
 _PIECE: Final = 64 << 10
@@ -32,13 +39,126 @@ class OverError(Exception):
     """The time is over, and the endpoint is not done."""
 
 
+class TooLongError(Exception):
+    """An answer is longer than its reader takes."""
+
+
+class BrokenError(Exception):
+    """A request got no whole answer; says why, without secrets."""
+
+
+class Answer(Value):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Connections(Closing):
+    """A client of our own, for one thread."""
+
+    def __init__(self, extra: str) -> None:
+        import httpx2  # noqa: F401 - where it is not installed, that shows at once
+
+        self._wire = Wire(time.monotonic, extra)
+        self._client: httpx2.Client | None = None
+
+    def send(
+        self, request: Mapping[str, Any], seconds: float, limit: int, kept: Callable[[int], bool]
+    ) -> Answer:
+        """The answer to ``request``, the arguments of ``httpx2.Client.build_request``.
+
+        All of it takes ``seconds`` at most. The body is read where its status is to be ``kept``.
+        Raises BrokenError, TooLongError beyond ``limit`` bytes, ConfigError for what the
+        environment says of proxies and certificates.
+        """
+        import httpx2
+
+        client = self._client = self._client or self._connected(request["url"])
+        try:
+            with self._wire.until(time.monotonic() + seconds):
+                timeout = httpx2.Timeout(None, connect=seconds, pool=seconds)
+                made = client.build_request(**request, timeout=timeout)
+                answer = client.send(made, stream=True)
+                try:
+                    pieces = limited(answer, limit) if kept(answer.status_code) else ()
+                    return Answer(answer.status_code, answer.headers, b"".join(pieces))
+                finally:
+                    answer.close()
+        except OverError:
+            raise BrokenError(f"no whole answer within {seconds:.3g} seconds") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise BrokenError(printable(str(error))[:200] or type(error).__name__) from None
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _connected(self, url: str) -> httpx2.Client:
+        import ssl
+
+        import httpx2
+
+        # To read the certificates takes longer than a request; without TLS none is trusted.
+        verify = url.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return self._wire.opened(lambda: httpx2.Client(verify=verify))
+
+
+def limited(response: httpx2.Response, limit: int) -> Iterator[bytes]:
+    """The body as it comes, unpacked. Raises TooLongError beyond ``limit`` bytes."""
+    size = 0
+    for piece in response.iter_bytes():
+        size += len(piece)
+        if size > limit:
+            raise TooLongError
+        yield piece
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks us to wait, from either header; None where it does not."""
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        moment = parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(0.0, moment.timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
 class Wire:
     """The deadline of each thread, by ``clock``, and the sockets that keep to it."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], extra: str = "models") -> None:
         self._clock = clock
+        self._extra = extra
         self._own = _Own()
         self._turn = threading.Lock()
+
+    def opened(self, make: Callable[[], httpx2.Client]) -> httpx2.Client:
+        """The client that ``make`` makes, whose sockets keep to the deadlines.
+
+        Raises ConfigError for what the environment says of certificates and proxies.
+        """
+        import httpx2
+
+        try:
+            client = make()
+        except OSError as error:
+            raise ConfigError(
+                f"the certificates cannot be read: {error.strerror or error}",
+                where="SSL_CERT_FILE, SSL_CERT_DIR",
+                hint="name a file with certificates in PEM, or unset it",
+            ) from None
+        except (ValueError, ImportError, httpx2.InvalidURL):  # its words may hold a password
+            raise _proxy_error() from None
+        self.lay(client)
+        return client
 
     def lay(self, client: Any) -> None:
         """Have all sockets that ``client`` (an ``httpx2.Client``) will open keep to it.
@@ -55,8 +175,8 @@ class Wire:
         except AttributeError as error:
             raise UnavailableError(
                 f"the installed version of httpx2 is not one whose time rlm-ci can limit ({error})",
-                where="models",
-                hint=installation.command("models", upgrade=True),
+                where=self._extra,
+                hint=installation.command(self._extra, upgrade=True),
             ) from None
 
     @contextmanager
@@ -121,7 +241,7 @@ class _Network:
             with self._wire.aside():
                 stream = self._inner.connect_tcp(host, port, timeout, **options)
         except (ValueError, OverflowError):  # the endpoint's own address was looked at before
-            raise proxy_error() from None
+            raise _proxy_error() from None
         return _Stream(stream, self._wire)
 
     def sleep(self, seconds: float) -> None:
@@ -174,7 +294,7 @@ class _Stream:
         return self._inner.get_extra_info(info)
 
 
-def proxy_error() -> ConfigError:
+def _proxy_error() -> ConfigError:
     """What is told of a proxy that is none, without its address: a password may be in it."""
     return ConfigError(
         "the proxy cannot be used",

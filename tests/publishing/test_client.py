@@ -133,6 +133,23 @@ def test_a_token_that_is_no_header_is_not_repeated_in_words(
     assert not clock.slept, "it would be as wrong again"
 
 
+@pytest.mark.parametrize(
+    "proxy", ["http://u:c4nary@127.0.0.1:1", "foo://u:c4nary@x", "http://u:c4nary@127.0.0.1:abc"]
+)
+def test_a_proxy_is_used_and_its_password_is_not_repeated_in_words(
+    clock: Clock, proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with (
+        Client(BOT, "http://github.test", clock=clock, sleep=clock.sleep) as made,
+        pytest.raises(UnreachableError, match=r"proxy|refused") as told,
+    ):
+        made.get(PULL)
+    assert "c4nary" not in str(told.value)
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 @pytest.mark.parametrize("place", ["https://evil.example/api", "http://evil.example/api", "{same}"])
 def test_a_redirect_is_no_answer_and_takes_the_token_nowhere(
@@ -350,7 +367,9 @@ def test_a_wait_that_is_too_long_is_told_and_not_slept(
     assert "permission" not in told.value.hint
 
 
-@pytest.mark.parametrize("after", ["-1", "soon", "1e9", "9" * 400, "Fri, 20 Nov 2026 12:00:00 GMT"])
+@pytest.mark.parametrize(
+    "after", ["-1", "0", "soon", "1e9", "9" * 400, "Fri, 20 Nov 2026 12:00:00 GMT"]
+)
 def test_a_hostile_retry_after_is_bounded(stage: Stage, clock: Clock, after: str) -> None:
     stage.github.fault("GET", ONE, times=None, status=429, headers={"retry-after": after})
     with pytest.raises(RefusedError):
@@ -438,7 +457,7 @@ def test_the_second_is_one_of_the_wall_and_failures_count(stage: Stage) -> None:
     assert all(gap >= 0.99 for gap in gaps), gaps
 
 
-def test_pygithub_repeats_and_waits_for_nothing_by_itself(stage: Stage) -> None:
+def test_nothing_is_repeated_or_waited_for_beyond_the_limits(stage: Stage) -> None:
     stage.github.fault("POST", LIST, times=1, status=502)
     stage.github.faults.add(secondary_limited(30, method="GET"))
     made = _real(stage, Limits(pause=0.0, wait=0.1, attempts=1))

@@ -6,6 +6,7 @@ import json
 import time
 
 from rlm_ci.github.api.errors import RefusedError, UnreachableError
+from rlm_ci.system.transport import retry_after
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -61,19 +62,19 @@ def failure(status: int, headers: Mapping[str, Any], data: Any, where: str) -> A
     return AttemptError(refused, again=status >= 500 or status == 408)
 
 
-def decoded(text: str) -> Any:
+def decoded(body: bytes) -> Any:
     """The JSON of an answer; None for what is none, such as a proxy's page."""
     try:
-        return json.loads(text)
+        return json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
 
 
 def _asked_wait(headers: Mapping[str, Any]) -> float:
     """How long GitHub wants to be left alone, in seconds."""
-    after = str(headers.get("retry-after", ""))
-    if after.isdecimal():
-        return float(after)
+    after = retry_after(headers)
+    if after:  # 0, or a moment that is over, is no time
+        return max(1.0, after)
     reset = str(headers.get("x-ratelimit-reset", ""))
     if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
         return max(1.0, float(reset) - time.time())

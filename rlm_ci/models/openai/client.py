@@ -26,7 +26,7 @@ from rlm_ci.models.openai.errors import RefusedError
 from rlm_ci.models.openai.request_body import ONCE, Composed, unicode_only
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import installation
-from rlm_ci.system.transport import OverError, Wire, proxy_error
+from rlm_ci.system.transport import OverError, TooLongError, Wire, limited
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Closing, Value
 
@@ -247,15 +247,13 @@ class OpenAIModel(Closing):
         """The body as it comes, within the bounds of size."""
         # Each token of a stream comes in an envelope of its own.
         limit = self._limit * _ENVELOPE if _is_stream(response) else self._limit
-        size = 0
-        for piece in response.iter_bytes():
-            size += len(piece)
-            if size > limit:
-                raise SpentError(
-                    f"the answer is larger than {limit:,} bytes",
-                    hint="lower models.max_completion_tokens, or use another model",
-                )
-            yield piece
+        try:
+            yield from limited(response, limit)
+        except TooLongError:
+            raise SpentError(
+                f"the answer is larger than {limit:,} bytes",
+                hint="lower models.max_completion_tokens, or use another model",
+            ) from None
 
     def _opened(self) -> tuple[Any, Any]:
         """The package's client, and the connections that it uses."""
@@ -295,21 +293,12 @@ class OpenAIModel(Closing):
                 where="OPENAI_BASE_URL",
                 hint="check its spelling",
             ) from None
-        try:
-            # A redirect is refused, never followed: the package would send the prompt along.
-            http = openai.DefaultHttpxClient(
+        # A redirect is refused, never followed: the package would send the prompt along.
+        return self._wire.opened(
+            lambda: openai.DefaultHttpxClient(
                 follow_redirects=False, event_hooks={"response": [self._refuse]}
             )
-        except OSError as error:
-            raise ConfigError(
-                f"the certificates cannot be read: {error.strerror or error}",
-                where="SSL_CERT_FILE, SSL_CERT_DIR",
-                hint="name a file with certificates in PEM, or unset it",
-            ) from None
-        except (ValueError, ImportError, httpx2.InvalidURL):  # its words may hold a password
-            raise proxy_error() from None
-        self._wire.lay(http)
-        return http
+        )
 
     # -- refusals ---------------------------------------------------------------------------
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from rlm_ci.models.openai import responses
+from rlm_ci.system.transport import retry_after
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -86,25 +85,9 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> RefusedError:
         status=status,
         code=min(spent, default=code or kind),
         param=param,
-        retry_after=_retry_after(headers),
+        retry_after=retry_after(headers),
         again=status in _REPEATABLE and not spent,
     )
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the endpoint asks us to wait, from either header; None where it does not."""
-    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
-        try:
-            seconds = float(headers.get(name, "")) / unit
-        except ValueError:
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    try:
-        moment = parsedate_to_datetime(headers.get("retry-after", ""))
-        return max(0.0, moment.timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None
 
 
 def explained(refused: RefusedError, model: str) -> tuple[str, str]:
