@@ -209,6 +209,7 @@ def _read_ahead() -> None:
         "genai_prices", "stringzilla", "orjson", "tempfile", "difflib", "traceback", "subprocess",
         "concurrent.futures", "multiprocessing.context", "openai.resources.chat.completions",
         "decimal", "base64", "random", "http.client", "urllib.request", "email.parser",
+        "markdown_it",
     ):  # fmt: skip
         importlib.import_module(name)
     _compile_templates()

@@ -64,6 +64,7 @@ HOMES = {
     "pydantic_monty": "sandbox/monty.py",
     "stringzilla": "context/search/stringzilla.py",
     "tree_sitter": "source/grammars.py",
+    "markdown_it": "wiki/facts/readme.py",
     "git": "git/clone.py",
     "distributed": "recursion/dask_pool.py",
     "rich": "console/live_screen.py",
@@ -75,7 +76,7 @@ HEAVY = (
     "jsonschema", "unidiff", "openai", "github", "git", "email", "http", "urllib.request",
     "logging", "tempfile", "random", "threading", "traceback", "shutil", "socket", "ssl",
     "tomllib", "pathspec", "rich", "textwrap", "difflib", "importlib", "importlib.metadata",
-    "importlib.resources",
+    "importlib.resources", "markdown_it",
 )  # fmt: skip
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "common", "base", "manager", "core", "misc"}
 #: But for what runs in the Python of others, with what is there.

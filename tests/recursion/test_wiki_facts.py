@@ -8,7 +8,7 @@ from rlm_ci.wiki.facts.dependencies import declared, project
 from rlm_ci.wiki.facts.file_facts import Facts, facts_of, merged, pack, shifted, unpack
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
-from rlm_ci.wiki.facts.readme import introduction, plain
+from rlm_ci.wiki.facts.readme import heading, introduction, plain
 from rlm_ci.wiki.pages.layout import public
 from rlm_ci.wiki.pages.paths import is_beside, is_test
 
@@ -229,12 +229,46 @@ def test_what_a_package_imports_of_itself_is_none_that_speaks_to_a_network() -> 
             "[English readme](a) • [中文 readme](b) • [Lengua](c)\n\nA tool for us all.\n",
             ("A tool for us all.", 3, 3),
         ),
+        ("* one of some\n* two of them\n\nA tool for us.\n", ("A tool for us.", 4, 4)),
+        ("<!-- made by a script,\nas all is -->\n\nA tool for us.\n", ("A tool for us.", 4, 4)),
+        ("X\n===\n> A tool _for us_ all.\n", ("A tool for us all.", 3, 3)),
+        (
+            "A [tool] for us all.\n" + "```\n" * 201 + "\n[tool]: https://a/b\n",
+            ("A tool for us all.", 1, 1),
+        ),
+        (
+            "<br>\n<div>\n  A tool for\n  us <a href=x>all</a>.\n</div>\n",
+            ("A tool for us all.", 1, 5),
+        ),
         ("", None),
     ],
 )
 def test_a_readme_introduces_its_project(readme: str, said: tuple[str, int, int] | None) -> None:
     found = introduction(readme.encode(), "README.md")
     assert (None if found is None else tuple(found)) == said
+
+
+HOSTILE = {
+    "images": b"![" * 900 + b"](b)" * 900,
+    "no_unicode": b"[a](\x80 '\xed\xb2\x80')\n[b]: <\xff>",
+    "roles": b":" * 16384,
+    "definitions": b"\n[a]: b" * 4000,
+    "quotes": b"> " * 4000,
+    "ticks": b"a`" * 8000,
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_readme_introduces_nothing(case: str) -> None:
+    for path in ("README.md", "README.rst"):
+        assert introduction(HOSTILE[case], path) is None
+        assert heading(HOSTILE[case], path) == ""
+
+
+def test_a_readme_of_restructuredtext_is_read_too() -> None:
+    written = "====\nShop\n====\n\nPart\n~~~~\n\nIt `sells\n<https://a/b>`_ many things.\n"
+    assert heading(written.encode(), "README.rst") == "Shop"
+    assert introduction(written.encode(), "README.rst") == ("It sells many things.", 8, 9)
 
 
 def test_marks_are_taken_off() -> None:

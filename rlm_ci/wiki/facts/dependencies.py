@@ -6,12 +6,11 @@ import json
 import re
 
 from rlm_ci.source.manifests import crates, go_modules
+from rlm_ci.wiki.facts.statement import Saying
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from rlm_ci.wiki.facts.statement import Saying
 
     Found = Iterator[tuple[str, int]]
 
@@ -31,8 +30,6 @@ def declared(path: str, content: bytes) -> tuple[tuple[str, Saying], ...]:
 
     Where a line holds more than one, the name has to do.
     """
-    from rlm_ci.wiki.facts.statement import Saying
-
     name = path.rpartition("/")[2]
     reader = _READERS.get(name) if name != "setup.py" else lambda _: _from_setup(content)
     if reader is None and (re.fullmatch(r"requirements[\w.-]*\.txt", name) or is_listed(path)):

@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from html import unescape
+from itertools import islice
+
+from rlm_ci.wiki.facts.statement import Saying
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.wiki.facts.statement import Saying
+    from collections.abc import Sequence
+
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _NAME = re.compile(r"(?i)readme(?:\.(?:md|markdown|rst|txt))?")
 _IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])|\|[\w .-]+\|_?")
 _LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|`([^`<]+) <[^>]*>`__?")
 _TAG = re.compile(r"<[^>]*>")
-_ROLE = re.compile(r":[\w:+-]+:`([^`]+)`|``([^`]+)``")
+_ROLE = re.compile(r":[\w:+-]{1,60}:`([^`]+)`|``([^`]+)``")
 _SPAN = re.compile(r"(`[^`]*`)")
 #: Emphasis. Underscores are that around several words alone: ``__init__`` is a name.
 _STRONG = re.compile(
     r"\*\*([^*]+)\*\*|__([^_\s][^_]*\s[^_]*)__|(?<![\w*\\])\*(?![\s*])([^*]+?)(?<![\s*])\*(?![\w*])"
 )
-_SLANTED = re.compile(r"(?<![\w`/.])_(?![\s_])([^_`]+)(?<!\s)_(?![\w`])")
-#: A line that is no prose: headings, underlines, tables, fences, directives, images, tags, notes.
-_OTHER = re.compile(
-    r"\s*(?:#|>|=+\s*$|-{3,}|~{3,}|\^{3,}|\*{3,}|`{3}|\.\. |<|\[!?\[|!\["
-    r"|\[[^\]]+\]:\s|:\w+:|\||\+[-=])"
-)
-#: In Markdown, no field: a small picture.
-_EMOJI = re.compile(r":[a-z0-9_+-]+:(?=\s|$)")
-_HARD_BREAK = re.compile(r"\\$")
+#: What Markdown takes for a paragraph: of reStructuredText a directive, a field or a table; a note
+#: of GitHub; a tag of a component.
+_OTHER = re.compile(r"\.\. |:\w+:\s|\+[-=]|=+\s|\||\[!|<")
+#: What stands below a title of reStructuredText, and is none of Markdown.
+_UNDERLINE = re.compile(r"([~^*+#\"'])\1{2,}\s*")
+_EMOJI = re.compile(r":[a-z0-9_+-]{1,60}:(?=\s|$)")
+_DEFINITION = re.compile(rb"^\[[^\]\n]{1,99}\]: .{1,300}$", re.MULTILINE)
+#: In blocks of HTML.
+_NO_TEXT = re.compile(r"<(?:h\d|details|table|pre|script|style|!)")
 #: Under which terms something may be used does not tell what it is.
 _TERMS = re.compile(
     r"(?i)\blicen[cs]ed\b.{0,20}\bunder\b|\b(?:MIT|BSD|Apache)[\w. -]{0,20} licen[cs]e"
 )
 #: What is written without spaces: a character counts as a word.
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
-#: Lines that are looked at, and characters of what is quoted.
-_FAR = 200
-_LONGEST = 700
+#: Lines and bytes that are looked at, and characters of what is quoted.
+_FAR, _WIDE, _LONGEST = 120, 1 << 14, 700
 #: Characters of a heading that is a name.
 _NAMED = 60
 
@@ -46,34 +52,20 @@ def is_readme(path: str) -> bool:
 
 
 def introduction(content: bytes, path: str = "") -> Saying | None:
-    """The first paragraph of at least four words, as plain text.
-
-    That may be a quote, where nothing but headings and images stand before it.
-    """
-    from rlm_ci.wiki.facts.statement import Saying
-
-    lines = content.decode("utf-8", "surrogateescape").split("\n")[:_FAR]
-    lines = _prepared(lines, is_markdown=path.lower().endswith((".md", ".markdown")))
-    start: int | None = None
-    fenced = False
-    for number, line in enumerate([*lines, ""]):
-        if line.lstrip().startswith(("```", "~~~")):
-            fenced = not fenced
-        blank = not line.strip()
-        if start is None:
-            if not (blank or fenced or _OTHER.match(line) or line.startswith(("    ", "\t"))):
-                start = number
-            continue
-        if not blank and not _OTHER.match(line):
-            continue
-        underlined = bool(re.match(r"\s*([=~^*+#-])\1{2,}\s*$", line))
-        written = " ".join(lines[start:number])
-        text = plain(written if "`" in written else _SLANTED.sub(r"\1", written))
-        is_told = _words(text) >= 4 and not _is_bar(written) and not _is_of_terms(text)
-        if not underlined and is_told:
+    """The first paragraph of at least four words, as plain text; a quote may be that, too."""
+    tokens = _parsed(content, path)
+    for number, token in enumerate(tokens):
+        text = ""
+        if token.type == "html_block" and not _NO_TEXT.search(token.content):
+            text = plain(token.content) if token.content.count("<a ") < 2 else ""
+        elif token.type == "inline" and tokens[number - 1].type == "paragraph_open":
+            is_quoted = token.level == 2 and tokens[number - 2].type == "blockquote_open"
+            if token.level == 1 or (is_quoted and "](" not in token.content):
+                text = "" if _is_bar(token) else _shown(token, path)
+        if _words(text) >= 4 and not (len(text.split()) < 20 and _TERMS.search(text)):
+            start, end = token.map or (0, 0)
             shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-            return Saying(shown, start + 1, number)
-        start = None
+            return Saying(shown, start + 1, end)
     return None
 
 
@@ -81,54 +73,67 @@ def heading(content: bytes, path: str) -> str:
     """What a README at the top calls the project by its first heading, "" where it has none."""
     if "/" in path or not is_readme(path):
         return ""
-    lines = content.decode("utf-8", "replace").split("\n")[:_FAR]
-    lines = [row.rstrip() for row in _prepared(lines, is_markdown=True)]
-    for row, below in zip(lines, [*lines[1:], ""], strict=True):
-        underlined = re.fullmatch(r"={3,}", below)
-        found = re.match(r"#\s+(.+?)[\s#]*$", row)
-        if found or (underlined and row.strip("= ")):
-            name = plain(found[1] if found else row).strip()
+    tokens = _parsed(content, path)
+    for number, token in enumerate(tokens):
+        if token.type == "heading_open" and token.tag == "h1":
+            name = _shown(tokens[number + 1], path)
             return name if len(name) <= _NAMED and len(name.split()) <= 5 else ""
-        if not _is_before(row) or row.startswith(("#", ">")):
+        is_text = token.type == "inline" and _shown(token, path)
+        if is_text or token.type in ("heading_open", "blockquote_open"):
             return ""
     return ""
 
 
-def _prepared(lines: list[str], *, is_markdown: bool) -> list[str]:
-    """The same lines, without front matter, and with the first quote as a paragraph."""
-    if lines and lines[0].rstrip() == "---" and "---" in map(str.rstrip, lines[1:]):
-        end = [row.rstrip() for row in lines].index("---", 1)
-        lines = [""] * (end + 1) + lines[end + 1 :]
-    if is_markdown:
-        lines = [_HARD_BREAK.sub("", _EMOJI.sub("", row)) for row in lines]
-    first = next(
-        (n for n, row in enumerate(lines) if row.startswith(">") or not _is_before(row)), 0
-    )
-    last = first
-    while last < len(lines) and lines[last].startswith(">"):
-        last += 1
-    quote = lines[first:last]
-    if any(_LINK.search(row) or row.startswith("> [!") for row in quote):
-        return lines
-    return [*lines[:first], *(row[1:].strip() for row in quote), *lines[last:]]
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table")
 
 
-def _is_before(row: str) -> bool:
-    return not row.strip() or bool(_OTHER.match(row))
+def _parsed(content: bytes, path: str) -> Sequence[Token]:
+    """The head of a README, read as Markdown: without front matter, with what links refer to."""
+    lines = content[:_WIDE].decode("utf-8", "surrogateescape").split("\n")[:_FAR]
+    lines = [_EMOJI.sub("", _ROLE.sub(_role, row.rstrip("\r"))) for row in lines]
+    if lines[0] == "---" and "---" in lines[1:]:
+        end = lines.index("---", 1) + 1
+        lines[:end] = [""] * end
+    if not path.lower().endswith((".md", ".markdown")):
+        lines = ["---" if _UNDERLINE.fullmatch(row) else row for row in lines]
+    named = (one[0] for one in islice(_DEFINITION.finditer(content, 0, _WIDE << 4), _FAR))
+    known: dict[str, object] = {}
+    _parser().parse(b"\n".join(named).decode("utf-8", "replace"), known)
+    return _parser().parse("\n".join(lines), known)
+
+
+def _shown(token: Token, path: str) -> str:
+    """What a reader sees of a paragraph or a heading; "" where it is no prose."""
+    written = token.content.lstrip("=").lstrip("\n")
+    if _OTHER.match(written):
+        return ""
+    if path.lower().endswith(".rst"):
+        return plain(" ".join(written.split()))
+    return " ".join("".join(map(_seen, token.children or ())).split())
+
+
+def _seen(part: Token) -> str:
+    if part.type == "code_inline":
+        return f"`{part.content}`"
+    return " " if part.type.endswith("break") else part.content * (part.type == "text")
+
+
+def _is_bar(token: Token) -> bool:
+    """Whether it is a row of links, to other languages for instance."""
+    links, depth, outside = 0, 0, ""
+    for one in token.children or ():
+        links += one.type == "link_open"
+        depth += one.nesting if one.type.startswith("link") else 0
+        outside += "" if depth else _seen(one)
+    return links > 1 and len(re.findall(r"\w+", outside)) < 2 * links
 
 
 def _words(text: str) -> int:
     return len(text.split()) + len(_UNSPACED.findall(text))
-
-
-def _is_of_terms(text: str) -> bool:
-    return len(text.split()) < 20 and bool(_TERMS.search(text))
-
-
-def _is_bar(text: str) -> bool:
-    """Whether it is a row of links, to other languages for instance."""
-    links = len(_LINK.findall(text))
-    return links > 1 and len(re.findall(r"\w+", _TAG.sub("", _LINK.sub("", text)))) < 2 * links
 
 
 def plain(text: str) -> str:
