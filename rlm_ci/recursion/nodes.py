@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from rlm_ci.redaction.redactor import Redactor
+
 #: Kinds of a scope.
 REPO = "repo"
 FOLDER = "dir"
@@ -160,6 +162,17 @@ class NodeResult(Value):
     metrics: Mapping[str, float] = {}
     data: Mapping[str, Any] = {}
 
+    def without_secrets(self, redactor: Redactor) -> NodeResult:
+        """The same result; paths, which are identities, stay as they are."""
+        return self.replace(
+            summary=redactor.text(self.summary),
+            findings=tuple(_traced(one, redactor) for one in self.findings),
+            evidence=tuple(map(redactor.place, self.evidence)),
+            notes=tuple(map(redactor.text, self.notes)),
+            uncovered=tuple((path, redactor.text(reason)) for path, reason in self.uncovered),
+            data=redactor.json(self.data),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """As it is journalled; ``from_dict`` reads it back."""
         return {
@@ -213,3 +226,9 @@ _NO_COUNTS = dict.fromkeys(Evidence._fields, 0)
 def _pair(pair: list[str]) -> tuple[str, str]:
     path, reason = pair
     return path, reason
+
+
+def _traced(one: Traced, redactor: Redactor) -> Traced:
+    """The same one where there is nothing to hide: it may be known elsewhere."""
+    finding = redactor.finding(one.finding)
+    return one if finding is one.finding else one.replace(finding=finding)

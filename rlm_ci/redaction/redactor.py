@@ -13,6 +13,7 @@ from rlm_ci.redaction import secret_names, token_forms
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from rlm_ci.report.findings import Finding, Location, Part, Report
 
@@ -59,6 +60,16 @@ class Redactor:
             if secret in text:
                 text = text.replace(secret, SIGN)
         return token_forms.redact(text)
+
+    def json(self, value: Any) -> Any:
+        """``value``, as JSON knows it, with a sign in the place of each secret in its texts."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {name: self.json(inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.json(inner) for inner in value]
+        return value
 
     def known_in(self, text: str) -> frozenset[str]:
         """The secrets that we were given and that stand in ``text``, in any form.

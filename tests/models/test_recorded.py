@@ -145,14 +145,17 @@ class Watched(Journal):
         return super().append(record, durable=durable)
 
 
-def test_what_costs_money_is_synced_and_what_counts_only_is_not(path: Path) -> None:
-    journal = Watched.open(str(path))
-    with Record(Facts(str(path)), journal, plain, ()) as record:
+def test_what_costs_money_is_synced_and_what_counts_only_is_not(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlm_ci.models.record.index.Journal", Watched)
+    facts = Facts(str(path), writes=True)
+    with Record(facts, plain) as record:
         script = Scripted([SpentError("cut", again=True), "hi", RemoteError("away")])
         record.complete(script, Ledger(), question(), "1")
         with pytest.raises(RemoteError):
             record.complete(script, Ledger(), question(), "2")
-    assert vars(journal)["asked"] == [
+    assert vars(facts.journal)["asked"] == [
         ("intent", False), ("failed", True), ("intent", False), ("fact", True),
         ("intent", False), ("failed", False),
     ]  # fmt: skip

@@ -38,9 +38,9 @@ def test_lines_are_what_their_records_say() -> None:
         record_lines.ended(ID, COMPLETED),
         record_lines.running(ID, ("leaf", "small", 0.5), (), 1),
     ]
-    data, lengths = record_lines.written(halves * 3, 98)
+    data, lengths = record_format.to_lines(halves * 3, 98)
     assert [len(line) for line in data.splitlines(keepends=True)] == lengths
-    found = [record_format.from_line(line, None) for line in data.splitlines()]
+    found = [record_format.from_line(line) for line in data.splitlines()]
     assert [one["seq"] for one in found] == [98, 99, 100, 101, 102, 103]
     assert found[0] == {"errors": [], "node_id": ID, "seq": 98, "status": COMPLETED}
 
@@ -92,11 +92,10 @@ def states(one: previous_sessions.Earlier) -> dict[str, tuple[int, Any]]:
 
 def told(folder: Path, *, skim: bool) -> tuple[Any, ...]:
     one = previous_sessions.Earlier()
-    results = recovery.Scan(str(folder / recovery.RESULTS), places=True)
-    nodes = recovery.Scan(str(folder / recovery.NODES))
+    results, nodes, _ = recovery.readers(str(folder), places=True)
     results.read(one.results, one.skim_results if skim else None)
     nodes.read(one.nodes, one.skim_nodes if skim else None)
-    places = [(scan.numbers, scan.starts, scan.offset) for scan in (results, nodes)]
+    places = [(read.numbers, read.starts, read.offset) for read in (results, nodes)]
     return states(one), one.handles, one.deepest, places
 
 
@@ -129,7 +128,7 @@ def again(whole: list[bytes]) -> list[bytes]:
     found = [json.loads(line) for line in whole]
     ended = next(one for one in found if one["status"] == COMPLETED)
     halves = record_lines.running(ended["node_id"], ("leaf", "max_depth_reached", 0.5), (), 1)
-    return [record_lines.written([halves], found[-1]["seq"] + 1)[0]]
+    return [record_format.to_lines([halves], found[-1]["seq"] + 1)[0]]
 
 
 def test_a_changed_byte_is_never_skimmed(tmp_path: Path) -> None:

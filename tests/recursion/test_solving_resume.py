@@ -19,7 +19,7 @@ from recursion.solving_cases import SMALL, Counting, records, shop, solve
 
 from rlm_ci.errors import ConfigError, DamagedError, LimitError
 from rlm_ci.models import Completion
-from rlm_ci.recursion.journal import journal, quick_read, recovery, run_json
+from rlm_ci.recursion.journal import journal, record_lines, recovery, run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.progress import Progress, Watch
 from rlm_ci.recursion.journal.verify import verify
@@ -194,7 +194,7 @@ def test_a_recovery_that_is_killed_is_done_again(done: Path, tmp_path: Path) -> 
 
 
 def test_the_lines_of_a_run_that_went_well_are_skimmed(done: Path) -> None:
-    for name, skim in ((NAMES[0], quick_read.results), (NAMES[1], quick_read.nodes)):
+    for name, skim in ((NAMES[0], record_lines.skim_results), (NAMES[1], record_lines.skim_nodes)):
         plain = (done / name).read_bytes()
         bodies = bodies_of(plain)
         assert bodies is not None

@@ -17,7 +17,6 @@ from rlm_ci.errors import ConfigError, DamagedError, RemoteError, StorageError
 from rlm_ci.models import Completion, SpentError, concurrency
 from rlm_ci.models.record import errors
 from rlm_ci.models.record.index import COMPLETION, VERSION, Facts
-from rlm_ci.runs.journal.journal import Journal
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Closing
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rlm_ci.models import Model, Request
     from rlm_ci.models.budget import Charge, Ledger, Spent
     from rlm_ci.models.record.index import Identity
+    from rlm_ci.runs.journal.journal import Journal
 
     Shaped = TypeVar("Shaped")
     #: Makes a fact; it calls what it is given when it begins in earnest.
@@ -53,15 +53,16 @@ class Record(Closing):
     def __init__(
         self,
         facts: Facts,
-        journal: Journal | None,
         redact: Callable[[str], str],
-        cache: tuple[Facts, ...],
+        *,
+        replay_only: bool = False,
+        cache: tuple[Facts, ...] = (),
     ) -> None:
         self.calls = 0
         self.replayed = 0
         self.repeated = 0
         self._facts = facts
-        self._journal = journal
+        self._journal = None if replay_only else facts.journal
         self._redact = redact
         self._cache = cache
         self._lock = threading.Lock()
@@ -82,20 +83,16 @@ class Record(Closing):
         nothing written. ``cache`` are journals of other runs, in which completions are looked
         up as well; one that cannot be read has none. Raises DamagedError, StorageError.
         """
-        journal = None if replay_only else Journal.open(path)
-        opened: list[Facts] = []
+        opened = [Facts(path, writes=not replay_only)]
         try:
-            opened.append(Facts(path))
             for name in cache:
                 with suppress(DamagedError, StorageError):
                     opened.append(Facts(name))
         except BaseException:
             for facts in opened:
                 facts.close()
-            if journal is not None:
-                journal.close()
             raise
-        return cls(opened[0], journal, redact, tuple(opened[1:]))
+        return cls(opened[0], redact, replay_only=replay_only, cache=tuple(opened[1:]))
 
     @property
     def spent(self) -> Spent:
@@ -195,8 +192,6 @@ class Record(Closing):
         """Close the files. Raises StorageError."""
         for facts in (self._facts, *self._cache):
             facts.close()
-        if self._journal is not None:
-            self._journal.close()
 
     def _fact(self, kind: str, identity: Identity, produce: Produce) -> dict[str, Any]:
         while True:

@@ -14,18 +14,13 @@ import json
 import os
 import time
 from array import array
-from itertools import accumulate
+from contextlib import ExitStack
 
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.recursion import coverage
-from rlm_ci.recursion.journal import (
-    inherited_results,
-    previous_sessions,
-    record_lines,
-    recovery,
-    redact_results,
-)
+from rlm_ci.recursion.journal import inherited_results, previous_sessions, record_lines, recovery
 from rlm_ci.recursion.nodes import CANCELLED, NodeResult, Traced
+from rlm_ci.runs.journal.journal import Journal
 from rlm_ci.system import files, process
 from rlm_ci.values import Closing
 
@@ -35,12 +30,11 @@ if TYPE_CHECKING:
     from typing import Any, Final, Self
 
     from rlm_ci.recursion.journal.previous_sessions import Earlier
-    from rlm_ci.recursion.journal.record_lines import Error, Halves
+    from rlm_ci.recursion.journal.record_lines import Error
     from rlm_ci.recursion.split.tree import Part
     from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.runs.journal.record_format import Halves
 
-#: Not every system tells a file's data from what is known of it.
-_sync_data: Final = getattr(os, "fdatasync", os.fsync)
 #: So many records are a batch, whether or not anybody has time.
 _BATCH: Final = 8192
 #: So many nodes are one event at most.
@@ -74,14 +68,16 @@ class Journals(Closing):
     is written any more.
     """
 
-    def __init__(self, folder: str, found: recovery.Found, before: Earlier, *, sync: bool) -> None:
+    def __init__(
+        self, folder: str, found: recovery.Found, before: Earlier, files: list[Journal]
+    ) -> None:
         self.folder = folder
         self.recovered = found.cut
         self.resumed = found.seq > 0
         self.seq = found.seq
         self._before = before
-        self._sync = sync
-        self._descriptors: list[int] = []
+        #: In the order of their names; those of a run that is only looked at are its results.
+        self._files = files
         self._waiting: tuple[list[Halves], ...] = ([], [], [])
         #: Of the results that wait those that JSON would give back as they are.
         self._plain: list[NodeResult | None] = []
@@ -92,10 +88,7 @@ class Journals(Closing):
         #: that refer to the results of children, the numbers of these.
         self._given: dict[int, inherited_results.Given] = {}
         self._below: dict[int, array[int]] = {}
-        #: Where each result begins, and the end of the last; those of this process behind it.
-        self._starts = array("q", (*before.starts, found.ends[0]))
-        before.starts = array("q")
-        self._failure: OSError | None = None
+        self._has_failed = False
         self._redactor: Redactor | None = None
         self._named = record_lines.named("", "")
         self._due = time.monotonic() + _PAUSE
@@ -117,21 +110,11 @@ class Journals(Closing):
             before, found = previous_sessions.read(folder)
             found = found.replace(cut=cut)
         before.settle(folder)
-        journals = cls(folder, found, before, sync=sync)
+        with ExitStack() as stack:
+            opened = [stack.enter_context(Journal.behind(one, sync=sync)) for one in found.readers]
+            stack.pop_all()
+        journals = cls(folder, found, before, opened)
         journals._redactor = redactor
-        try:
-            for name in recovery.NAMES:
-                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-                path = os.path.join(folder, name)
-                journals._descriptors.append(files.open_regular(path, flags))
-            if sync:
-                for descriptor, end in zip(journals._descriptors, found.ends, strict=True):
-                    if end:  # what was read may never have been synced
-                        os.fsync(descriptor)
-                files.sync_folder(folder)
-        except OSError as error:
-            journals._shut()
-            raise files.storage_error(error, folder) from None
         return journals
 
     @classmethod
@@ -141,13 +124,7 @@ class Journals(Closing):
         Raises DamagedError, StorageError.
         """
         before, found = previous_sessions.read(folder)
-        journals = cls(folder, found, before, sync=False)
-        path = os.path.join(folder, recovery.RESULTS)
-        try:
-            journals._descriptors.append(files.open_regular(path, os.O_RDONLY))
-        except OSError as error:
-            raise files.storage_error(error, folder) from None
-        return journals
+        return cls(folder, found, before, [Journal.looked_at(found.readers[0])])
 
     # ── what is known from before ──
 
@@ -247,12 +224,12 @@ class Journals(Closing):
             else self._halves(result, children, places)
         )
         if self._redactor is not None and self._is_telling(halves):
-            result = redact_results.without_secrets(result, self._redactor)
+            result = result.without_secrets(self._redactor)
             halves, refers = self._halves(result, children, places)
             is_plain = False
         waiting.append(halves)
         self._plain.append(result if is_plain else None)
-        number = len(self._starts) - 2 + len(waiting)
+        number = self._written + len(waiting) - 1
         if places:
             self._known[number] = (
                 result.node_id,
@@ -303,7 +280,7 @@ class Journals(Closing):
         self, numbers: Sequence[int], *, findings: bool = True, data: bool = True
     ) -> list[NodeResult]:
         """Those results: all of them, or without ``findings``, or what is gathered as ``data``."""
-        written = len(self._starts) - 1
+        written = self._written
         found: list[Any] = [
             self._plain[one - written] if one >= written else None for one in numbers
         ]
@@ -362,16 +339,16 @@ class Journals(Closing):
             self._redactor.text(half) != half for half in halves
         )
 
+    @property
+    def _written(self) -> int:
+        """How many results are in the file."""
+        return len(self._files[0].starts or ())
+
     def _body(self, number: int) -> bytes:
-        written = len(self._starts) - 1
-        if number >= written:
-            return record_lines.text_of(self._waiting[0][number - written]).encode("ascii")
-        start = self._starts[number]
-        try:
-            line = os.pread(self._descriptors[0], self._starts[number + 1] - start, start)
-        except OSError as error:
-            raise files.storage_error(error, self.folder) from None
-        return record_lines.body_of(line)
+        written = self._written
+        if number < written:
+            return self._files[0].line(number)
+        return record_lines.text_of(self._waiting[0][number - written]).encode("ascii")
 
     # ── the disk ──
 
@@ -389,7 +366,7 @@ class Journals(Closing):
 
     def flush(self) -> None:
         """Write all that waits, and wait until it is on the disk. Raises StorageError."""
-        if self._failure is not None:
+        if self._has_failed:
             raise StorageError(
                 "the disk has failed before; nothing more is written",
                 where=self.folder,
@@ -401,43 +378,27 @@ class Journals(Closing):
         try:
             for place, halves in enumerate(self._waiting):
                 if halves:
-                    self._write(place, halves)
-        except OSError as error:
-            self._failure = error
-            raise files.storage_error(error, self.folder) from None
+                    self._files[place].append_all(halves, self.seq + 1)
+                    self.seq += len(halves)
+                    halves.clear()
+                    if place == 0:
+                        self._plain.clear()
+        except StorageError:
+            self._has_failed = True
+            raise
         finally:
             process.undefer(deferred)
         now = time.monotonic()
         self._due = now + max(_PAUSE, (now - begun) * _RATIO)
 
-    def _write(self, place: int, halves: list[Halves]) -> None:
-        data, lengths = record_lines.written(halves, self.seq + 1)
-        descriptor = self._descriptors[place]
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        if self._sync:
-            _sync_data(descriptor)
-        self.seq += len(lengths)
-        if place == 0:
-            self._starts.extend(accumulate(lengths, initial=self._starts.pop()))
-            self._plain.clear()
-        halves.clear()
-
     def close(self) -> None:
         """Write what waits, and close the files. Raises StorageError, closed all the same."""
-        if not self._descriptors:
-            return
         try:
-            if self._failure is None:
+            if self._files and not self._has_failed:
                 self.flush()
         finally:
-            self._shut()
-
-    def _shut(self) -> None:
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors = []
+            while self._files:
+                self._files.pop().close()
 
 
 def _as_read(traced: Traced) -> Traced:

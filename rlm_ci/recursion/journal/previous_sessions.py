@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from array import array
 from itertools import compress, count
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.recursion import coverage
-from rlm_ci.recursion.journal import quick_read, recovery
+from rlm_ci.recursion.journal import record_lines, recovery
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, PARTIAL
+from rlm_ci.runs.journal.reader import JournalReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ class Earlier:
         self.handles: dict[str, int] = {}
         self.states: dict[str, int] = {}
         self.decisions: list[tuple[str, str, float]] = []
-        self.starts = array("q")
         self.deepest = 0
         self._count = 0
         self._known: dict[tuple[Any, ...], int] = {}
@@ -83,9 +82,9 @@ class Earlier:
             raise _misshapen(recovery.NODES, found) from None
         self.deepest = deepest
 
-    def skim_results(self, lines: bytes, bodies: list[bytes]) -> bool:
+    def skim_results(self, data: bytes, bodies: list[bytes]) -> bool:
         """As ``results``, where all of them are whole."""
-        found = quick_read.results(lines, bodies)
+        found = record_lines.skim_results(data, bodies)
         if found is None:
             return False
         first = self._count
@@ -99,9 +98,9 @@ class Earlier:
         self._again.difference_update(found if self._again else ())
         return True
 
-    def skim_nodes(self, lines: bytes, bodies: list[bytes]) -> bool:
+    def skim_nodes(self, data: bytes, bodies: list[bytes]) -> bool:
         """As ``nodes``, where nothing went wrong with any."""
-        found = quick_read.nodes(lines, bodies)
+        found = record_lines.skim_nodes(data, bodies)
         if found is None:
             return False
         identifiers, heads = found
@@ -117,7 +116,7 @@ class Earlier:
         running = frozenset(head for head, state in meant.items() if state == _RUNNING)
         begun = compress(count(), map(running.__contains__, heads))
         for at in [at for at in begun if states[identifiers[at]] == _RUNNING]:
-            told = quick_read.decided(bodies[at])
+            told = record_lines.skim_decision(bodies[at])
             if told is None:
                 return False
             states[identifiers[at]] = KNOWN | self._decision(*told)
@@ -125,12 +124,12 @@ class Earlier:
 
     def _meant(self, head: bytes) -> int | None:
         """The state of a node by what a record of it begins with; None: there is no telling."""
-        if head == quick_read.ENDED:
+        if head == record_lines.ENDED:
             return KNOWN | ENDED
-        if head.startswith(quick_read.RUNNING):
+        if head.startswith(record_lines.RUNNING):
             return _RUNNING
-        depth, comma, _ = head[len(quick_read.QUEUED) :].partition(b",")
-        if not head.startswith(quick_read.QUEUED) or not comma:
+        depth, comma, _ = head[len(record_lines.QUEUED) :].partition(b",")
+        if not head.startswith(record_lines.QUEUED) or not comma:
             return None
         self.deepest = max(self.deepest, int(depth))
         return KNOWN
@@ -177,16 +176,11 @@ _LIMITED: Final = (coverage.DEADLINE, "budget_below_reserve")
 def read(folder: str) -> tuple[Earlier, recovery.Found]:
     """All that stands in the journals. Raises DamagedError, StorageError."""
     before = Earlier()
-    results, nodes, queue = scans = (
-        recovery.Scan(os.path.join(folder, recovery.RESULTS), places=True),
-        recovery.Scan(os.path.join(folder, recovery.NODES)),
-        recovery.Scan(os.path.join(folder, recovery.QUEUE)),
-    )
-    results.read(before.results, before.skim_results, quick_read.whole)
+    results, nodes, queue = readers = recovery.readers(folder, places=True)
+    results.read(before.results, before.skim_results, record_lines.whole_numbers)
     nodes.read(before.nodes, before.skim_nodes)
     queue.read(None, lambda *_: True)
-    before.starts = results.starts
-    return before, recovery.recover(folder, scans)
+    return before, recovery.recover(folder, readers)
 
 
 def _is_open(record: dict[str, Any]) -> bool:
@@ -218,7 +212,7 @@ def _above(
             elif record["status"] != CANCELLED:
                 failed.discard(record["node_id"])
 
-    recovery.Scan(os.path.join(folder, recovery.NODES)).read(take)
+    JournalReader(os.path.join(folder, recovery.NODES), rising=True).read(take)
     return parents, decided, failed
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 from rlm_ci.recursion.journal import recovery, run_json
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_GROUP, SPLIT, scope_of
+from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
@@ -61,8 +62,7 @@ class Watch:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._offset = 0
-        self._last = 0
+        self._nodes = JournalReader(os.path.join(folder, recovery.NODES), rising=True)
         self._total = 0
         self._states: dict[str, str] = {}
         self._parents: dict[str, tuple[str | None, str]] = {}
@@ -75,11 +75,7 @@ class Watch:
         head = run_json.read(self._folder)
         if head is None:
             return None
-        scan = recovery.Scan(os.path.join(self._folder, recovery.NODES), self._offset, self._last)
-        scan.read(self._take)
-        self._offset = scan.offset
-        if scan.numbers:
-            self._last = scan.numbers[-1]
+        self._nodes.read(self._take)
         branch = self._branch()
         return Progress(
             head["run_id"],

@@ -1,18 +1,20 @@
-"""The records of a recursion as lines: put together from their parts, as ``records`` reads them.
+"""The records of a recursion: put together from their parts, and read for the little that matters.
 
 There are several for each node, so none is a dict before it is a text. What is returned are the
 two texts around the record's number, which it is given when it is written; the brace that opens
 the record is in neither.
+
+Who resumes waits for a million of them. Their sums say that nothing was changed since: so what
+must be known is found by its place, and no record is taken apart. Whatever is not laid out as we
+write it is none of our business: None, and JSON is read.
 """
 
 from __future__ import annotations
 
-from binascii import hexlify
-from itertools import repeat
+import re
 from json import JSONEncoder
 from json.encoder import encode_basestring_ascii as quoted
-from struct import Struct
-from zlib import crc32
+from operator import itemgetter
 
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.text.printable import encodable
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.nodes import Traced
     from rlm_ci.recursion.split.tree import Part
+    from rlm_ci.runs.journal.record_format import Halves
 
-    Halves = tuple[str, str]
     Named = tuple[str, str]
     Decided = tuple[str, str, float]  # kind, reason, confidence
     Error = tuple[int, str, bool]  # code, message, retryable
@@ -38,40 +40,10 @@ _encode = JSONEncoder(
 ).encode
 
 
-_BIG_ENDIAN: Final = Struct(">I").pack
-_BRACE: Final = crc32(b"{")
-#: What stands around the checksum of a line and the rest of its record; its last is the newline.
-_LINE: Final = (b'{"crc":"', b"", b'",', b"", b"\n")
-
-
-def written(halves: Sequence[Halves], seq: int) -> tuple[bytes, list[int]]:
-    """The lines of records, the first of them number ``seq``, and the length of each.
-
-    All lines take each step together, inside of C.
-    """
-    count = len(halves)
-    texts = ["\n"] * (4 * count)
-    texts[0::4], texts[2::4] = zip(*halves, strict=True)
-    texts[1::4] = map(str, range(seq, seq + count))
-    bodies = "".join(texts).encode("ascii").split(b"\n")
-    bodies.pop()  # what is behind the last newline
-    sums = b"".join(map(_BIG_ENDIAN, map(crc32, bodies, repeat(_BRACE))))
-    pieces = [*_LINE] * count
-    pieces[1::5] = hexlify(sums, b",", 4).split(b",")
-    pieces[3::5] = bodies
-    around = len(b"".join(_LINE)) + 8
-    return b"".join(pieces), [len(body) + around for body in bodies]
-
-
 def text_of(halves: Halves) -> str:
     """A record that waits, as JSON; its number is 0."""
     head, tail = halves
     return f"{{{head}0{tail}"
-
-
-def body_of(line: bytes) -> bytes:
-    """The record of a line that was checked, without ``crc``."""
-    return b"{" + line[len(b'{"crc":"00000000",') : -1]
 
 
 def named(run_id: str, objective: str) -> Named:
@@ -202,3 +174,46 @@ def result(
 def _told(traced: Traced, places: Mapping[int, int]) -> int | dict[str, Any]:
     place = places.get(id(traced))
     return traced.to_dict() if place is None else place
+
+
+# ── read quickly ──
+
+#: What a record of a node begins with, so many bytes of it as tell what it is.
+_HEAD: Final = itemgetter(slice(10, 22))
+ENDED: Final = b'"errors":[],'
+RUNNING: Final = b'"attempt":'
+QUEUED: Final = b'"depth":'
+_NODE: Final = '"node_id":"'
+_DECIDED: Final = re.compile(
+    rb'"confidence":([0-9.e-]+),"decision":"(\w+)","node_id":"\w+","reason":"(\w+)"'
+)
+_NUMBER: Final = re.compile(rb'"seq":(\d+),"status":"completed","summary":"')
+
+
+def whole_numbers(lines: bytes) -> list[int]:
+    """The numbers of those results that are whole."""
+    return list(map(int, _NUMBER.findall(lines)))
+
+
+def skim_nodes(lines: bytes, bodies: list[bytes]) -> tuple[list[str], list[bytes]] | None:
+    """Of lines of ``nodes.jsonl`` the nodes, and what each begins with."""
+    identifiers = skim_results(lines, bodies)
+    heads = list(map(_HEAD, bodies))
+    is_plain = lines.count(b'"status":"completed"}') == heads.count(ENDED)
+    return (identifiers, heads) if identifiers is not None and is_plain else None
+
+
+def skim_results(lines: bytes, bodies: list[bytes]) -> list[str] | None:
+    """The node of each line."""
+    # In what an objective or a reader says, a quote has a backslash before it.
+    found = [piece[:16] for piece in str(lines, "ascii").split(_NODE)[1:]]
+    return found if len(found) == len(bodies) else None
+
+
+def skim_decision(body: bytes) -> tuple[str, str, float] | None:
+    """What a record says that was decided of its node: kind, reason, confidence."""
+    found = _DECIDED.search(body)
+    if found is None:
+        return None
+    confidence, kind, reason = map(bytes.decode, found.groups())
+    return kind, reason, float(confidence)

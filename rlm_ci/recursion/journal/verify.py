@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 from rlm_ci.errors import RlmCiError
@@ -39,17 +38,16 @@ def verify(folder: str) -> list[str]:
         return [f"{run_json.NAME} is missing"]
     checked.add(run_json.NAME, loader.misfit(head, "run.schema.json"))
     takes = (checked.results, checked.nodes, checked.queue)
-    scans = [recovery.Scan(os.path.join(folder, name)) for name in recovery.NAMES]
-    for scan, take in zip(scans, takes, strict=True):
-        name = os.path.basename(scan.path)
+    readers = recovery.readers(folder)
+    for reader, name, take in zip(readers, recovery.NAMES, takes, strict=True):
         try:
-            scan.read(_held(checked, name, take))
+            reader.read(_held(checked, name, take))
         except RlmCiError as error:
             checked.add(name, str(error))
             return checked.problems
-        if scan.tail:
-            checked.add(name, f"{len(scan.tail)} bytes stand behind the last record")
-    missing = recovery.gap(scans)
+        if reader.tail:
+            checked.add(name, f"{len(reader.tail)} bytes stand behind the last record")
+    missing = recovery.gap(readers)
     if missing:
         checked.add("the journals", f"record {missing} is in none of them, or in two")
     checked.tree(head)

@@ -1,8 +1,9 @@
 """Journals: what happened, a record a line, on the disk before anybody relies on it.
 
-A line is as in ``records``; ``seq`` counts from 1. The newline is the commit mark: what stands
-behind the last one was never acknowledged, and is cut off, and kept aside, before the next
-record is written. Anything else that is not as it should be is damage, and an error.
+A line is as in ``records``. The newline is the commit mark: what stands behind the last one was
+never acknowledged, and is cut off, and kept aside, before the next record is written. Anything
+else that is not as it should be is damage, and an error. The numbers of a journal count from 1;
+of several journals on one sequence, those of each rise.
 
 One process writes (see ``lock``); readers of a journal that is being written need no lock.
 """
@@ -10,21 +11,26 @@ One process writes (see ``lock``); readers of a journal that is being written ne
 from __future__ import annotations
 
 import errno
+import json
 import os
 import threading
+from itertools import accumulate, islice
 from zlib import crc32
 
-from rlm_ci.errors import DamagedError, StorageError
+from rlm_ci.errors import DamagedError
 from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.system import files
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any, NoReturn
+    from array import array
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any, NoReturn, Self
 
-_BLOCK = 64 << 10
+    from rlm_ci.runs.journal.reader import Take
+    from rlm_ci.runs.journal.record_format import Halves
 
 
 class Journal(Closing):
@@ -36,10 +42,20 @@ class Journal(Closing):
     is not known, and a second fsync would say that all is well.
     """
 
-    def __init__(self, path: str, descriptor: int, end: tuple[int, int], *, sync: bool) -> None:
+    def __init__(
+        self,
+        path: str,
+        descriptor: int,
+        end: tuple[int, int],
+        *,
+        sync: bool,
+        starts: array[int] | None = None,
+    ) -> None:
+        """``end``: number and end of the last record; ``starts``: see ``JournalReader``."""
         self.path = path
         self.recovered = 0
         self.aside = ""
+        self.starts = starts
         self._descriptor = descriptor
         self._sync = sync
         # Number and end of the last record that is written, and of the last that is durable.
@@ -52,36 +68,55 @@ class Journal(Closing):
         self._changed = threading.Condition(self._lock)
 
     @classmethod
-    def open(cls, path: str, *, sync: bool = True) -> Journal:
+    def open(
+        cls, path: str, *, sync: bool = True, take: Take | None = None, places: bool = False
+    ) -> Self:
         """Check the journal at ``path`` (made where there is none), and go on behind it.
 
-        What was read is on the disk when this returns: a process that was killed may have left
-        records that no fsync had followed. Without ``sync`` nothing is ever synced, for what need
-        not outlive the machine. Raises DamagedError, StorageError.
+        ``take`` is given what stands there; with ``places``, ``line`` finds it again. What was
+        read is on the disk when this returns: a process that was killed may have left records
+        that no fsync had followed. Without ``sync`` nothing is ever synced, for what need not
+        outlive the machine. Raises DamagedError, StorageError.
         """
+        reader = JournalReader(path, places=places)
+        reader.read(take)
+        aside = cut(path, reader.offset, len(reader.tail)) if reader.tail else ""
+        journal = cls.behind(reader, sync=sync)
+        journal.recovered, journal.aside = len(reader.tail), aside
+        return journal
+
+    @classmethod
+    def behind(cls, reader: JournalReader, *, sync: bool = True) -> Self:
+        """Go on behind what was read, where nothing else stands. Raises StorageError."""
+        return cls._opened(reader, os.O_RDWR | os.O_APPEND | os.O_CREAT, sync=sync)
+
+    @classmethod
+    def stored(cls, path: str, take: Take | None = None) -> Self:
+        """A journal to be looked at: ``line`` finds its records. Raises as ``replay``."""
+        reader = JournalReader(path, places=True)
+        reader.read(take, is_needed=True)
+        return cls.looked_at(reader)
+
+    @classmethod
+    def looked_at(cls, reader: JournalReader) -> Self:
+        """The same of what was read. Raises StorageError."""
+        return cls._opened(reader, os.O_RDONLY, sync=False)
+
+    @classmethod
+    def _opened(cls, reader: JournalReader, flags: int, *, sync: bool) -> Self:
+        path, end = reader.path, (reader.last, reader.offset)
         try:
-            descriptor = files.open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            descriptor = files.open_regular(path, flags)
+            try:
+                if sync:
+                    os.fsync(descriptor)
+                    files.sync_folder(os.path.dirname(path) or ".")
+            except BaseException:
+                os.close(descriptor)
+                raise
         except OSError as error:
             raise files.storage_error(error, path) from None
-        try:
-            scan = _Scan(path, descriptor)
-            for _ in scan:
-                pass
-            journal = cls(path, descriptor, (scan.seq, scan.offset), sync=sync)
-            if scan.tail:
-                journal.recovered = len(scan.tail)
-                journal.aside = f"{path}.torn-{scan.offset}-{crc32(scan.tail):08x}"
-                files.write(journal.aside, scan.tail, 0o600)
-                os.ftruncate(descriptor, scan.offset)
-            if sync:
-                os.fsync(descriptor)
-                files.sync_folder(os.path.dirname(path) or ".")
-        except BaseException as error:
-            os.close(descriptor)
-            if isinstance(error, OSError):
-                raise files.storage_error(error, path) from None
-            raise
-        return journal
+        return cls(path, descriptor, end, sync=sync, starts=reader.starts)
 
     @property
     def seq(self) -> int:
@@ -98,25 +133,53 @@ class Journal(Closing):
             raise ValueError("the names seq and crc are the journal's own")
         whole = record.copy() if type(record) is dict else {**record}
         with self._lock:
-            if self._failure is not None or self._descriptor < 0:
-                self._refuse()
-            last, size = self._written
-            whole["seq"] = seq = last + 1
+            seq, size = self._written
+            whole["seq"] = seq = seq + 1
             line = record_format.to_line(whole)
-            length = len(line)
-            try:
-                count = os.write(self._descriptor, line)
-                if count != length:
-                    self._write_rest(line, count)
-                self._written = (seq, size + length)
-            except OSError as error:
-                self._fail(error, size)
-            except BaseException:  # what a signal raised: the disk is well, the line may be half
-                self._cut(size)
-                raise
+            # Where an interrupt has left a place, it is the same one.
+            if self.starts is not None and len(self.starts) < seq:
+                self.starts.append(size)
+            self._write(line, (seq, size + len(line)))
         if durable:
             self._settle(seq)
         return seq
+
+    def append_all(self, halves: Sequence[Halves], first: int) -> None:
+        """Write records in one, numbered from ``first`` on; they are on disk when this returns.
+
+        Each is the two texts around its number. Raises StorageError.
+        """
+        data, lengths = record_format.to_lines(halves, first)
+        last = first + len(lengths) - 1
+        with self._lock:
+            size = self._written[1]
+            self._write(data, (last, size + len(data)))
+            if self.starts is not None:
+                self.starts.extend(accumulate(islice(lengths, len(lengths) - 1), initial=size))
+        self._settle(last)
+
+    def line(self, place: int) -> bytes:
+        """A record as it stands on the disk; the first has the place 0. Raises StorageError."""
+        end, starts = self._written[1], self.starts or ()  # in this order: it may grow meanwhile
+        start = starts[place]
+        if place + 1 < len(starts):
+            end = starts[place + 1]
+        try:
+            return os.pread(self._descriptor, end - start, start)
+        except OSError as error:
+            raise files.storage_error(error, self.path) from None
+
+    def record(self, seq: int) -> dict[str, Any]:
+        """The record number ``seq``, which was read or written. Raises Damaged-, StorageError."""
+        try:
+            found: dict[str, Any] = json.loads(self.line(seq - 1))
+        except ValueError:
+            raise DamagedError(
+                f"record {seq} was changed since it was read",
+                where=self.path,
+                hint="restore it from a copy, or start a new run",
+            ) from None
+        return found
 
     def sync(self) -> None:
         """Return when all records written so far are on disk. Raises StorageError."""
@@ -134,13 +197,29 @@ class Journal(Closing):
                 descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
-    def _write_rest(self, line: bytes, count: int) -> None:
+    def _write(self, data: bytes, end: tuple[int, int]) -> None:
+        """Write whole lines, so that ``end`` is the new one; the lock is held."""
+        if self._failure is not None or self._descriptor < 0:
+            self._refuse()
+        size = self._written[1]
+        try:
+            count = os.write(self._descriptor, data)
+            if count != len(data):
+                self._write_rest(data, count)
+            self._written = end
+        except OSError as error:
+            self._fail(error, size)
+        except BaseException:  # what a signal raised: the disk is well, the line may be half
+            self._cut(size)
+            raise
+
+    def _write_rest(self, data: bytes, count: int) -> None:
         """Go on behind a short write of ``count`` bytes."""
-        while count < len(line):
+        while count < len(data):
             # A disk that did not take what it says that it took has failed.
             if not count or os.fstat(self._descriptor).st_size != self._written[1] + count:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            count += os.write(self._descriptor, line[count:])
+            count += os.write(self._descriptor, data[count:])
 
     def _settle(self, seq: int) -> None:
         """Return once an fsync that began after record ``seq`` was written has ended well."""
@@ -194,84 +273,22 @@ def replay(path: str, *, live: bool = False) -> Iterator[dict[str, Any]]:
     before is sure to be on the disk. Raises DamagedError naming file, record and byte;
     StorageError.
     """
+    for found in JournalReader(path).some(is_needed=not live):
+        yield from found
+
+
+def cut(path: str, end: int, length: int) -> str:
+    """Take the last ``length`` bytes off a file, once they stand in another one; its path."""
     try:
-        descriptor = files.open_regular(path, os.O_RDONLY)
-    except FileNotFoundError:
-        if live:
-            return
-        raise DamagedError(
-            "the journal is missing", where=path, hint="restore it from a copy, or start a new run"
-        ) from None
-    except OSError as error:
-        raise _unread(error, path) from None
-    try:
-        for found in _Scan(path, descriptor):
-            yield from found
-    finally:
-        os.close(descriptor)
-
-
-class _Scan:
-    """The records of a descriptor, some at a time; ``seq`` and ``offset`` are where it stands.
-
-    At the end ``tail`` is what stands behind the last newline.
-    """
-
-    def __init__(self, path: str, descriptor: int) -> None:
-        self.path = path
-        self.seq = 0
-        self.offset = 0
-        self.tail = b""
-        self._descriptor = descriptor
-
-    def __iter__(self) -> Iterator[list[dict[str, Any]]]:
-        pieces: list[bytes] = []
-        while block := self._read():
-            cut = block.rfind(b"\n") + 1
-            if not cut:
-                pieces.append(block)
-                if len(pieces) * _BLOCK > record_format.LIMIT + _BLOCK:
-                    self._refuse(f"it has no end within {record_format.LIMIT:,} bytes")
-                continue
-            lines = b"".join((*pieces, block[:cut]))
-            pieces = [block[cut:]]
-            found = record_format.from_lines(lines, self.seq + 1)
-            if found is None:
-                yield from self._one_by_one(lines)
-            else:
-                self.seq += len(found)
-                self.offset += len(lines)
-                yield found
-        self.tail = b"".join(pieces)
-
-    def _read(self) -> bytes:
+        descriptor = files.open_regular(path, os.O_RDWR)
         try:
-            return os.read(self._descriptor, _BLOCK)
-        except OSError as error:
-            raise _unread(error, self.path) from None
-
-    def _one_by_one(self, lines: bytes) -> Iterator[list[dict[str, Any]]]:
-        for line in lines.split(b"\n")[:-1]:
-            try:
-                record = record_format.from_line(line, self.seq + 1)
-            except record_format.FlawError as flaw:
-                self._refuse(str(flaw))
-            self.seq += 1
-            self.offset += len(line) + 1
-            yield [record]
-
-    def _refuse(self, reason: str) -> NoReturn:
-        from shlex import quote
-
-        raise DamagedError(
-            f"the journal is damaged at record {self.seq + 1}, byte {self.offset}: {reason}",
-            where=self.path,
-            hint="restore it from a copy; or keep one, cut it there by "
-            f"`truncate -s {self.offset} {quote(self.path)}`, and resume",
-        )
-
-
-def _unread(error: OSError, path: str) -> StorageError:
-    return StorageError(
-        f"cannot be read: {error.strerror}", where=path, hint="check that it is a file of ours"
-    )
+            data = os.pread(descriptor, length, end)
+            aside = f"{path}.torn-{end}-{crc32(data):08x}"
+            files.write(aside, data, 0o600)
+            os.ftruncate(descriptor, end)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise files.storage_error(error, path) from None
+    return aside

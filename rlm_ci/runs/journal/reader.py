@@ -1,0 +1,175 @@
+"""Reading a journal: all of it, what is new, or only what can be told without taking it apart."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from itertools import accumulate, islice
+from operator import add, lt
+
+from rlm_ci.errors import DamagedError, StorageError
+from rlm_ci.runs.journal import record_format
+from rlm_ci.system import files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
+
+    #: Is given records in order, some at a time.
+    Take = Callable[[list[dict[str, Any]]], object]
+    #: Is given whole lines and their bodies, all intact; whether it could do without records.
+    Skim = Callable[[bytes, list[bytes]], bool]
+
+_BLOCK = 64 << 10
+#: What ``record_format.bodies`` leaves out of a line, and its newline.
+_FRAME = len(b'{"crc":"\n')
+
+
+class JournalReader:
+    """One journal, read for as far as it goes; to be read on from there when it has grown.
+
+    ``last`` is the number of the last record and ``offset`` its end; ``tail`` is what stands
+    behind it. With ``rising`` the numbers are those of a sequence that others share, and
+    ``numbers`` has them all. With ``places``, ``starts`` has where each record begins.
+    """
+
+    def __init__(self, path: str, *, rising: bool = False, places: bool = False) -> None:
+        self.path = path
+        self.last = 0
+        self.offset = 0
+        self.tail = b""
+        self.numbers = array("q")
+        self.starts = array("q") if places else None
+        self._rising = rising
+
+    def read(
+        self,
+        take: Take | None = None,
+        skim: Skim | None = None,
+        numbers: Callable[[bytes], list[int]] = record_format.numbers,
+        *,
+        is_needed: bool = False,
+    ) -> None:
+        """Hand over all records that are new to ``take``. Raises as ``some``.
+
+        ``skim`` is tried before, and given lines that are intact, whole and as
+        ``record_format.bodies``, if ``numbers`` finds one in each; False where it cannot say what
+        ``take`` would, which is given their records then.
+        """
+        for found in self.some(skim, numbers, is_needed=is_needed):
+            if take is not None:
+                take(found)
+
+    def some(
+        self,
+        skim: Skim | None = None,
+        numbers: Callable[[bytes], list[int]] = record_format.numbers,
+        *,
+        is_needed: bool = False,
+    ) -> Iterator[list[dict[str, Any]]]:
+        """The records, some at a time. Raises DamagedError, StorageError.
+
+        A journal that is not there has none, unless it ``is_needed``.
+        """
+        for lines in self._whole_lines(is_needed=is_needed):
+            bodies = None if skim is None else record_format.bodies(lines)
+            if skim is not None and bodies is not None:
+                some = numbers(lines)
+                if len(some) == len(bodies) and self._follow(some) and skim(lines, bodies):
+                    self._pass(lines, some, bodies)
+                    continue
+            found, some = record_format.from_lines(lines) or ([], [])
+            if found and self._follow(some):
+                self._pass(lines, some)
+                yield found
+            else:
+                yield from self._one_by_one(lines)
+
+    def _whole_lines(self, *, is_needed: bool) -> Iterator[bytes]:
+        try:
+            descriptor = files.open_regular(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            if not is_needed:
+                return
+            raise DamagedError(
+                "the journal is missing",
+                where=self.path,
+                hint="restore it from a copy, or start a new run",
+            ) from None
+        except OSError as error:
+            raise _unread(error, self.path) from None
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            os.lseek(descriptor, self.offset, os.SEEK_SET)
+            while block := self._block(descriptor):
+                end = block.rfind(b"\n") + 1
+                if end:
+                    yield b"".join((*pieces, block[:end]))
+                    pieces, size = [], 0
+                pieces.append(block[end:])
+                size += len(pieces[-1])
+                if size > record_format.LIMIT + _BLOCK:
+                    self._refuse(f"it has no end within {record_format.LIMIT:,} bytes")
+            self.tail = b"".join(pieces)
+        finally:
+            os.close(descriptor)
+
+    def _block(self, descriptor: int) -> bytes:
+        try:
+            return os.read(descriptor, _BLOCK)
+        except OSError as error:
+            raise _unread(error, self.path) from None
+
+    def _follow(self, some: list[int]) -> bool:
+        """Whether these are the next numbers."""
+        if not self._rising:
+            return some == list(range(self.last + 1, self.last + 1 + len(some)))
+        return some[0] > self.last and all(map(lt, some, islice(some, 1, None)))
+
+    def _pass(self, lines: bytes, some: list[int], bodies: list[bytes] | None = None) -> None:
+        """Go on behind ``lines``, which have these numbers."""
+        if self._rising:
+            self.numbers.extend(some)
+        if self.starts is not None:
+            parts, more = (bodies, _FRAME) if bodies else (lines.split(b"\n"), 1)
+            offsets = accumulate(map(len, parts), initial=self.offset)
+            self.starts.extend(map(add, offsets, range(0, len(some) * more, more)))
+        self.last = some[-1]
+        self.offset += len(lines)
+
+    def _one_by_one(self, lines: bytes) -> Iterator[list[dict[str, Any]]]:
+        """The same records, one after the other, to say which is not as it should be."""
+        for line in lines.split(b"\n")[:-1]:
+            try:
+                record = record_format.from_line(line)
+            except record_format.FlawError as flaw:
+                self._refuse(str(flaw))
+            seq = record["seq"]
+            if not self._follow([seq]):
+                self._refuse(f"its number is {seq}, behind {self.last}")
+            self._pass(line + b"\n", [seq])
+            yield [record]
+
+    def _refuse(self, reason: str) -> NoReturn:
+        from shlex import quote
+
+        number = len(self.numbers) if self._rising else self.last
+        hint = (
+            "restore the run's folder from a copy, or start a new run"
+            if self._rising
+            else "restore it from a copy; or keep one, cut it there by "
+            f"`truncate -s {self.offset} {quote(self.path)}`, and resume"
+        )
+        raise DamagedError(
+            f"the journal is damaged at record {number + 1}, byte {self.offset}: {reason}",
+            where=self.path,
+            hint=hint,
+        )
+
+
+def _unread(error: OSError, path: str) -> StorageError:
+    return StorageError(
+        f"cannot be read: {error.strerror}", where=path, hint="check that it is a file of ours"
+    )
