@@ -35,6 +35,15 @@ RLM_CI = str(Path(PYTHON).parent / "rlm-ci")
 TASK = "0951-guard"
 
 
+#: How many times its peer the archive check may take, and why it is not less.
+ARCHIVE_TARGET = 5.0
+ARCHIVE_REASON = (
+    f"doc-archive is held by {ARCHIVE_TARGET:g} times its peer, its own start aside. The peer asks "
+    "git for names and sizes, and opens no file of the work tree; the check opens and reads all "
+    "3,000. The only other program that does this work takes more than ten times as long."
+)
+
+
 @dataclass(frozen=True)
 class Row:
     """What is compared: ``target`` times the peer, plus a start where ``plus_start``."""
@@ -114,7 +123,7 @@ def rows(work: Path) -> list[Row]:
             ["sh", "-c", batch],
             "`git ls-tree -r` and `git cat-file --batch-check`",
             Path(repo),
-            5.0,
+            ARCHIVE_TARGET,
             True,
             peer_stdin=b"".join(oid + b"\n" for oid in oids),
         )
@@ -192,6 +201,7 @@ def main() -> int:
             print(line, flush=True)
             lines.append(line)
             all_held = all_held and held
+    lines += ["", ARCHIVE_REASON]
     if not arguments.only:
         result = TOP / "benchmarks" / "results" / "checks.md"
         result.write_text("\n".join(lines) + "\n", encoding="utf-8")
