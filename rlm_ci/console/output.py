@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: As a file, this name means standard output.
 STDOUT = "-"
+#: Whether the files of a run link rules to their page: those of earlier versions do not.
+RULE_PAGES = "rule_pages"
 #: Each file of a report, and the renderer that makes it; the safest first.
 FILES = (
     ("report.json", "json"),
@@ -53,12 +55,14 @@ def rendering(settings: Settings, templates: Mapping[str, str] | None = None) ->
         templates=templates or {},
         verbose=settings.verbose,
         quiet=settings.quiet,
+        rule_pages=settings.values.get(RULE_PAGES, True),
     )
 
 
 def rests_on(settings: Settings, root: str) -> dict[str, Any]:
     """What the files of a run rest on besides its record, as its last event tells it."""
-    return {"settings": settings.told(), "folder": os.path.relpath(os.getcwd(), root)}
+    folder = os.path.relpath(os.getcwd(), root)
+    return {"settings": settings.told(), "folder": folder, RULE_PAGES: True}
 
 
 def require_text_or_json(settings: Settings, command: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from rlm_ci import errors
+from rlm_ci.report.rules import address
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.report.findings import Location, Subject
+    from rlm_ci.report.findings import Finding, Location, Subject
+    from rlm_ci.report.render_options import Options
 
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 _NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
@@ -53,10 +55,11 @@ def check_server_url(url: str) -> str:
 
 
 class Links:
-    """Permalinks for one subject. What cannot be linked safely is None."""
+    """Permalinks for one subject, and pages of rules. What cannot be linked safely is None."""
 
-    def __init__(self, subject: Subject, server_url: str) -> None:
-        server = check_server_url(server_url)
+    def __init__(self, subject: Subject, options: Options) -> None:
+        server = check_server_url(options.server_url)
+        self._rule_pages = options.rule_pages
         names = (subject.repository or "").split("/")
         known = len(names) == 2 and all(
             name and set(name) <= _NAME and name.strip(".") for name in names
@@ -64,6 +67,10 @@ class Links:
         self.repository = f"{server}/{names[0]}/{names[1]}" if known else None
         self._new = None if subject.worktree else _commit(subject.head)
         self._old = _commit(subject.merge_base) or _commit(subject.base)
+
+    def rule(self, finding: Finding) -> str | None:
+        """The page that explains the rule of ``finding``."""
+        return address(finding.rule, finding.source) if self._rule_pages else None
 
     def commit(self, sha: str | None) -> str | None:
         known = _commit(sha)

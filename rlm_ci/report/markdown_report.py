@@ -57,6 +57,9 @@ class Markdown:
     def code(self, text: str) -> str:
         return neutralise.code(neutralise.clip(text, 300), cell=True)
 
+    def link(self, text: str, url: str | None) -> str:
+        return f"[{self.code(text)}]({url})" if url else self.code(text)
+
     def quote(self, place: Location, lines: int) -> str:
         return neutralise.fence(_excerpt(place.quote or "", lines), _language(place.path))
 
@@ -76,7 +79,7 @@ class Room(Value):
 
 def render(report: Report, options: Options, name: str, room: Room) -> str:
     """``report`` by the template ``name``, shed until there is ``room``."""
-    view = View(report, Markdown(), options.server_url)
+    view = View(report, Markdown(), options)
     template = loader.load_template(name, overrides=options.templates)
 
     def attempt(limits: Limits) -> str:

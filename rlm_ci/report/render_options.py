@@ -17,7 +17,8 @@ class Options(Value):
     what needs no action out of the text, ``verbose`` adds what the text leaves out.
     ``marker`` is the first line of a comment; ``notes`` say, in words of ours, where else
     the findings are shown and why not, ``alert`` what a reader must know before all else.
-    ``in_bytes``: the comment goes where its length is counted in bytes.
+    ``in_bytes``: the comment goes where its length is counted in bytes. ``rule_pages``: rules
+    link to the page that explains them.
     """
 
     colour: bool = False
@@ -30,3 +31,4 @@ class Options(Value):
     notes: tuple[str, ...] = ()
     alert: str = ""
     in_bytes: bool = False
+    rule_pages: bool = True

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from rlm_ci.report.findings import Document, Finding, Location, Part, Report
+    from rlm_ci.report.render_options import Options
 
     class Surface(Protocol):
         """How a text from outside is written on one surface."""
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
         def cell(self, text: str) -> Any: ...
 
         def code(self, text: str) -> Any: ...
+
+        def link(self, text: str, url: str | None) -> Any: ...
 
         def quote(self, place: Location, lines: int) -> Any: ...
 
@@ -70,10 +73,10 @@ PAGE = Limits(findings=5_000, suppressed=1_000, old=1_000, omitted=5_000)
 class View:
     """Makes views of one report for one surface."""
 
-    def __init__(self, report: Report, surface: Surface, server_url: str) -> None:
+    def __init__(self, report: Report, surface: Surface, options: Options) -> None:
         self._report = report
         self._surface = surface
-        self._links = Links(report.subject, server_url)
+        self._links = Links(report.subject, options)
         findings = wording.worst_first(report.findings)
         self.live = [one for one in findings if one.suppression is None]
         self.old = [one for one in findings if one.suppression in OLD]
@@ -82,10 +85,14 @@ class View:
         ]
         #: Each hint, with how many findings of each rule it is for.
         self._fixes: dict[str, dict[str, int]] = {}
+        #: Where each rule is explained.
+        self._pages: dict[str, str | None] = {}
         for finding in self.live:
             if finding.hint:
                 rules = self._fixes.setdefault(finding.hint, {})
                 rules[finding.rule] = rules.get(finding.rule, 0) + 1
+                if finding.rule not in self._pages:
+                    self._pages[finding.rule] = self._links.rule(finding)
 
     def build(self, limits: Limits) -> dict[str, Any]:
         """The variables of a template."""
@@ -209,6 +216,7 @@ class View:
         code = neutralise.clip((code or "").removesuffix("\n"), limits.text)
         return {
             "rule": self._surface.code(neutralise.clip(finding.rule, 120)),
+            "rule_url": self._links.rule(finding),
             "severity": finding.severity.label,
             "fails": finding.fails(self._report.fail_level),
             "message": self._text(finding.message, limits),
@@ -238,7 +246,8 @@ class View:
         return [
             {
                 "rules": [
-                    self._surface.code(neutralise.clip(rule, 120)) for rule in list(rules)[:_RULES]
+                    self._surface.link(neutralise.clip(rule, 120), self._pages[rule])
+                    for rule in list(rules)[:_RULES]
                 ],
                 "rules_more": max(0, len(rules) - _RULES),
                 "hint": self._text(hint, limits),

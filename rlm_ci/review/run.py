@@ -205,7 +205,7 @@ class Reviewing(RepositoryJob):
         part = suppressions.apply(part, settings.suppressions, source)
         report = done.report(part, Severity.from_label(settings.fail_level), unseen=unseen)
         options = output.rendering(settings).replace(colour=False)
-        links = Links(report.subject, options.server_url)
+        links = Links(report.subject, options)
         title = agreed.scope.repository or agreed.scope.under or "the repository"
         texts = results_report.artifacts(
             result,

@@ -79,6 +79,7 @@ def settings_of(rests_on: Mapping[str, Any], environ: Mapping[str, str], root: s
     settings.recall(rests_on["settings"])
     out, folder = settings.wiki.out, os.path.join(root, rests_on["folder"])
     settings.values["wiki.out"] = out and os.path.join(folder, out)
+    settings.values[output.RULE_PAGES] = rests_on.get(output.RULE_PAGES) is True
     return settings
 
 

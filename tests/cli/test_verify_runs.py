@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import tarfile
@@ -14,6 +15,7 @@ import pytest
 from run_edits import append, evidence_of, unseen
 from runs_stage import Stage
 
+from rlm_ci.report.rules import PAGE
 from rlm_ci.runs import checksums, manifest
 from rlm_ci.runs.journal import record_format
 from rlm_ci.runs.journal.journal import replay
@@ -218,6 +220,23 @@ def test_a_run_of_an_older_version_is_not_called_whole(stage: Stage) -> None:
     ended = stage.cli("verify", str(folder))
     assert ended.code == 1
     assert "an older rlm-ci made this run, without a list of its files" in ended.stdout
+
+
+@pytest.mark.full
+def test_a_run_whose_rules_had_no_pages_yet_is_made_again_without_them(stage: Stage) -> None:
+    folder = made(stage, "change")
+    path = folder / "events.jsonl"
+    found = list(replay(str(path)))
+    assert found[-1]["payload"]["rests_on"].pop("rule_pages")
+    path.write_bytes(b"".join(map(record_format.to_line, found)))
+    assert verified(stage, folder, forged=True).code == 1
+    in_json = rf'"helpUri": "{PAGE}[^"]*", '
+    in_html = rf'<a href="{PAGE}[^"]*"[^>]*>(<code>[^<]*</code>)</a>'
+    for view in (*folder.rglob("*.sarif"), folder / "report.html", folder / "comment.md"):
+        text = re.sub(rf"\[(`[^`]+`)\]\({PAGE}[^)]*\)", r"\1", view.read_text())
+        view.write_text(re.sub(in_html, r"\1", re.sub(in_json, "", text)))
+    ended = verified(stage, folder, forged=True)
+    assert (ended.code, "made again from its record" in ended.stdout) == (0, True), ended
 
 
 @pytest.mark.full

@@ -11,6 +11,8 @@ from typing import Any
 import cmarkgfm
 from cmarkgfm.cmark import Options as Cmark
 
+from rlm_ci.report.rules import PAGE
+
 TOOLS = (
     Path(__file__).parents[1] / "tools" / "node_modules" / "@microsoft" / "sarif-multitool-linux"
 )
@@ -99,6 +101,13 @@ LINKED = re.compile(
     r"|\$[^$]+\$"  # a formula
     r"|:(?:[0-9]*[a-z_+-][a-z0-9_+-]*|100|1234):"  # an emoji
 )
+
+
+def is_ours(target: str | None, repository: str) -> bool:
+    """Whether a link leads into the repository, or to the page that explains a rule."""
+    return f"{target}/".startswith(f"https://github.com/{repository}/") or bool(
+        re.fullmatch(re.escape(PAGE) + r"#[a-z0-9-]+", target or "")
+    )
 
 
 def github_commands(output: str) -> list[tuple[str, dict[str, str], str]]:

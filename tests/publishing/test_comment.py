@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from markdown_it import MarkdownIt
 from publishing import reports
-from publishing.judges import LINKED, github_html
+from publishing.judges import LINKED, github_html, is_ours
 
 from rlm_ci import errors
 from rlm_ci.report import suppressions, wording
 from rlm_ci.report.findings import Coverage, Finding, Location, Part, Report, Severity, Subject
 from rlm_ci.report.formats import markdown, summary
 from rlm_ci.report.render import Options, names, render
+from rlm_ci.report.rules import address
 from rlm_ci.report.view import ICONS
 from rlm_ci.text import neutralise
 
@@ -46,7 +47,7 @@ def check_shape(text: str, report: Report) -> None:
     assert wording.headline(report) in headline.replace(neutralise.GAP, "")
     for link in page.root.all("a"):
         assert list(link.attributes) == ["href"]
-        assert f"{link.attributes['href']}/".startswith("https://github.com/acme/rocket/")
+        assert is_ours(link.attributes["href"], "acme/rocket")
     for element in page.root.all("span"):
         assert element.text() == "$"
     for node in page.root.prose():
@@ -76,7 +77,7 @@ def test_a_second_parser_agrees(report: Report) -> None:
     inline = [child for token in tokens for child in token.children or ()]
     assert not [token for token in inline if token.type == "image"]
     targets = [str(token.attrGet("href")) for token in inline if token.type == "link_open"]
-    assert all(target.startswith("https://github.com/acme/rocket/") for target in targets)
+    assert all(is_ours(target, "acme/rocket") for target in targets)
     raw = [token.content for token in inline if token.type == "html_inline"]
     assert set(raw) <= {
         "<span>",
@@ -199,7 +200,7 @@ def test_how_to_fix_counts_findings_that_there_is_no_room_for() -> None:
     report = report.replace(parts=(part.replace(findings=(*part.findings, last)),))
     text = " ".join(render(report, "markdown").partition("### How to fix")[2].split())
     assert "(3,000 times): Restore the payload." in text
-    assert "`policy/edited`: Ask the owner." in text
+    assert f"[`policy/edited`]({address('policy/edited')}): Ask the owner." in text
 
 
 def test_how_to_fix_leaves_the_room_to_the_findings() -> None:

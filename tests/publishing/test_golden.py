@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from publishing import golden
+from publishing import golden, reports
+
+from rlm_ci.report import render as surfaces
+from rlm_ci.report.rules import PAGE
 
 
 @pytest.mark.parametrize("name", golden.FILES)
@@ -14,3 +17,11 @@ def test_surface_is_as_recorded(name: str) -> None:
 
 def test_every_case_is_used() -> None:
     assert {path.name for path in golden.CASES.iterdir()} == set(golden.FILES)
+
+
+@pytest.mark.parametrize("surface", ["markdown", "summary", "html", "sarif"])
+def test_rules_link_to_their_page_where_a_surface_has_links(surface: str) -> None:
+    """Views of runs of earlier versions have none: they are made again as they were."""
+    assert f"{PAGE}#diff-budgetfiles" in surfaces.render(reports.typical(), surface)
+    before = surfaces.Options(rule_pages=False)
+    assert PAGE not in surfaces.render(reports.typical(), surface, before)

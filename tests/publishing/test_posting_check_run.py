@@ -12,6 +12,7 @@ from publishing.conftest import Stage
 from rlm_ci.errors import ConfigError
 from rlm_ci.github.posting.outcome import Wishes
 from rlm_ci.report.findings import Finding, Location, Part, Severity
+from rlm_ci.report.rules import address
 
 CHECK_ONLY = Wishes(comment="none")
 Annotations = list[dict[str, Any]]
@@ -79,7 +80,8 @@ def test_annotations_go_in_batches_of_fifty(stage: Stage, number: int) -> None:
     assert result.ok, result
     made = check(stage)
     rows: Annotations = made.annotations
-    assert sorted(row["message"] for row in rows) == sorted(f"{f.message}\nfix it" for f in found)
+    told = sorted(f"{one.message}\nfix it\n{address(one.rule)}" for one in found)
+    assert sorted(row["message"] for row in rows) == told
     sizes = [len(one.body["output"].get("annotations", [])) for one in stage.github.writes]
     assert max(sizes) <= 50
     assert len(sizes) == max(1, -(-number // 50))

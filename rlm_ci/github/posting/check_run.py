@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlm_ci.github.api.errors import UnreachableError, record, text
 from rlm_ci.report import wording
 from rlm_ci.report.findings import CLEAN, FINDINGS, Severity
+from rlm_ci.report.rules import address
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import encodable
 
@@ -116,6 +117,8 @@ def _annotation(finding: Finding) -> dict[str, Any]:
     place = finding.evidence[0]
     start = place.line_start or 1
     texts: Sequence[str | None] = (finding.message, finding.hint)
+    page = address(finding.rule, finding.source)
+    more = f"\n{page}" if page else ""
     return {
         "path": place.path,
         "start_line": start,
@@ -123,8 +126,10 @@ def _annotation(finding: Finding) -> dict[str, Any]:
         "annotation_level": _level(finding.severity),
         "title": neutralise.clip(finding.rule, 255),
         "message": neutralise.clip(
-            "\n".join(neutralise.one_line(text) for text in texts if text), _LONGEST_MESSAGE
-        ),
+            "\n".join(neutralise.one_line(text) for text in texts if text),
+            _LONGEST_MESSAGE - len(more),
+        )
+        + more,
     }
 
 

@@ -55,7 +55,7 @@ class Remarks:
 
     def __init__(self, subject: Subject, options: Options | None = None) -> None:
         options = options or Options()
-        self._links = Links(subject, options.server_url)
+        self._links = Links(subject, options)
         self._template = loader.load_template(_TEMPLATE, overrides=options.templates)
         self._surface = Markdown()
 
@@ -85,7 +85,9 @@ class Remarks:
         return {
             "severity": finding.severity.label,
             "severity_icons": SEVERITY_ICONS,
-            "rule": self._code(finding.rule),
+            "rule": self._surface.link(
+                neutralise.clip(finding.rule, 120), self._links.rule(finding)
+            ),
             "source": None if finding.source == "check" else self._code(finding.source),
             "message": self._text(finding.message, length),
             "hint": self._text(finding.hint, length) if finding.hint else None,

@@ -33,7 +33,7 @@ _LEVELS = {Severity.CRITICAL: "error", Severity.HIGH: "error", Severity.MEDIUM: 
 
 
 def render(report: Report, options: Options) -> str:
-    links = Links(report.subject, options.server_url)
+    links = Links(report.subject, options)
     findings = report.findings
     # GitHub opens an alert for a suppressed result like for any other.
     marked = [
@@ -43,7 +43,7 @@ def render(report: Report, options: Options) -> str:
     ]
     marked.sort(key=lambda pair: -pair[0].severity)
     shown = marked[:MOST]
-    rules = _rules([finding for finding, _mark in shown])
+    rules = _rules([finding for finding, _mark in shown], links)
     indexes = {rule["id"]: index for index, rule in enumerate(rules)}
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "rlm-ci", "semanticVersion": __version__, "rules": rules}},
@@ -70,7 +70,7 @@ def _level(severity: Severity) -> str:
     return _LEVELS.get(severity, "note")
 
 
-def _rules(findings: list[Finding]) -> list[dict[str, Any]]:
+def _rules(findings: list[Finding], links: Links) -> list[dict[str, Any]]:
     """One entry for each rule that has a result; its help is the hint of the first of them."""
     first: dict[str, Finding] = {}
     for finding in findings:  # worst first: its severity is the rule's
@@ -79,10 +79,12 @@ def _rules(findings: list[Finding]) -> list[dict[str, Any]]:
     for rule, finding in first.items():
         check, _, condition = rule.partition("/")
         name = f"{check}: {condition.replace('-', ' ')}"
+        page = links.rule(finding)
         rules.append({
             "id": printable(rule),
             "shortDescription": {"text": _message(name)},
             "fullDescription": {"text": _message(f"{name}, a rule of the check {check}.")},
+            **({"helpUri": page} if page else {}),
             "help": {"text": _message(finding.hint or f"Reported by the check {check}.")},
             "defaultConfiguration": {"level": _level(finding.severity)},
             "properties": {"tags": [printable(check)]},
