@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# The package ``identify`` does not replace these tables: of their entries it lacks 49 of 210
+# suffixes, 17 of 65 names and 22 of 35 interpreters, it has tags and no names of languages, and
+# every hook's environment would have to install it.
 _BY_SUFFIX = {
     "Ada": "adb ads",
     "Assembly": "asm s",

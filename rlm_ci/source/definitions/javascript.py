@@ -84,10 +84,8 @@ def _define(  # noqa: PLR0917 - as everywhere, and what only a definition needs
         for field, child in grammars.parts(body):
             named = child if field == "name" else walk.fields(child).get("name")
             if named is not None and child.is_named:
-                walk.define(
-                    "constant", walk.text(named), child, inner, Note(), walk.line(child),
-                    is_public=True,
-                )  # fmt: skip
+                name, head = walk.text(named), walk.line(child)
+                walk.define("constant", name, child, inner, Note(), head, is_public=True)
     elif kind == "module":
         # What is declared of a module is there for all; of a namespace, what it exports.
         walk.body(body, inner.replace(kind="", state="export" if node.type == "module" else ""))
@@ -121,11 +119,9 @@ def _variables(walk: Walk, scope: Scope, node: Node, note: Note, since: int | No
         fields = walk.fields(child) if child.type == "variable_declarator" else {}
         name, value = fields.get("name"), fields.get("value")
         if name is not None and scope.state == "export":
-            for one in _taken(name):
-                walk.define(
-                    "variable", walk.text(one), node, scope, note, walk.line(node, start),
-                    is_public=True,
-                )  # fmt: skip
+            for one in map(walk.text, _taken(walk, name)):
+                line = walk.line(node, start)
+                walk.define("variable", one, node, scope, note, line, is_public=True)
         if name is None or name.type != "identifier":
             continue
         text = walk.text(name)
@@ -149,21 +145,17 @@ def _variables(walk: Walk, scope: Scope, node: Node, note: Note, since: int | No
             walk.body(walk.fields(value)["body"], inner)
 
 
-def _taken(pattern: Node, depth: int = 0) -> Iterator[Node]:
+def _taken(walk: Walk, pattern: Node, depth: int = 0) -> Iterator[Node]:
     """The names that ``{a, b: c}`` or ``[a, b]`` binds."""
     if pattern.type not in ("object_pattern", "array_pattern") or depth > _DEEPEST:
         return
     for field, one in grammars.parts(pattern):
-        if one.type in ("shorthand_property_identifier_pattern", "identifier"):
-            yield one
-        elif one.type == "pair_pattern":
-            for inner, value in grammars.parts(one):
-                if inner == "value" and value.type == "identifier":
-                    yield value
-                elif inner == "value":
-                    yield from _taken(value, depth + 1)
-        elif not field:
-            yield from _taken(one, depth + 1)
+        is_pair = one.type == "pair_pattern"
+        inner = walk.fields(one).get("value", one) if is_pair else one
+        if inner.type in ("shorthand_property_identifier_pattern", "identifier"):
+            yield inner
+        elif is_pair or not field:
+            yield from _taken(walk, inner, depth + 1)
 
 
 def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
@@ -187,7 +179,7 @@ def _export(walk: Walk, scope: Scope, node: Node, note: Note) -> None:
             elif child.type in _KINDS:
                 _define(walk, scope, child, note, since, "default")
         elif child.type == "export_clause" and "source" not in walk.fields(node):
-            _list(walk, child)
+            walk.listed += _specifiers(walk, child)
 
 
 def _pass_on(walk: Walk, node: Node, source: str) -> None:
@@ -195,46 +187,37 @@ def _pass_on(walk: Walk, node: Node, source: str) -> None:
     pairs: list[tuple[str, str]] = []
     for _, clause in grammars.parts(node):
         if clause.type == "namespace_export":
-            pairs += [
-                ("*", walk.text(one))
-                for _, one in grammars.parts(clause)
-                if one.type == "identifier"
-            ]
-        for _, one in grammars.parts(clause) if clause.type == "export_clause" else ():
-            fields = walk.fields(one) if one.type == "export_specifier" else {}
-            if "name" in fields:
-                given = fields.get("alias", fields["name"])
-                pairs.append((walk.text(fields["name"]), walk.text(given)))
+            named = [one for _, one in grammars.parts(clause) if one.type == "identifier"]
+            pairs += [("*", walk.text(one)) for one in named]
+        elif clause.type == "export_clause":
+            pairs += [(own, given) for own, given, _ in _specifiers(walk, clause)]
     pairs = pairs or [("*", "*")]
     names, called = tuple(own for own, _ in pairs), tuple(given for _, given in pairs)
     walk.passed.update(called)
     walk.bring(source, names, node, 0, called if called != names else ())
 
 
-def _list(walk: Walk, clause: Node) -> None:
-    """What ``export {…}`` gives, whatever binds it."""
+def _specifiers(walk: Walk, clause: Node) -> Iterator[tuple[str, str, Node]]:
+    """What ``{a, b as c}`` gives: its own name, the one that it is given, and where."""
     for _, one in grammars.parts(clause):
         fields = walk.fields(one) if one.type == "export_specifier" else {}
         if "name" in fields:
-            own, given = fields["name"], fields.get("alias", fields["name"])
-            walk.listed.append((walk.text(own), walk.text(given), one))
+            own = fields["name"]
+            yield walk.text(own), walk.text(fields.get("alias", own)), one
 
 
 def _names(walk: Walk, node: Node) -> tuple[str, ...]:
-    """The names that an import or an export takes, as they are called where they come from."""
+    """The names that an import takes, as they are called where they come from."""
     found = []
-    for _, clause in grammars.parts(node):
-        if clause.type not in ("import_clause", "export_clause"):
-            continue
-        for _, one in grammars.parts(clause):
-            if one.type == "identifier":
-                found.append("default")
-            elif one.type == "namespace_import":
-                found.append("*")
-            for _, inner in grammars.parts(one) if one.type == "named_imports" else [("", one)]:
-                name = walk.fields(inner).get("name") if inner.type.endswith("specifier") else None
-                if name is not None:
-                    found.append(walk.text(name))
+    for _, one in grammars.parts(walk.fields(node).get("import_clause", node)):
+        if one.type == "identifier":
+            found.append("default")
+        elif one.type == "namespace_import":
+            found.append("*")
+        for inner in grammars.named(one) if one.type == "named_imports" else ():
+            name = walk.fields(inner).get("name")
+            if name is not None:
+                found.append(walk.text(name))
     return tuple(found)
 
 
