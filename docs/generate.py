@@ -194,7 +194,16 @@ def reference() -> str:
             "",
         ]
         forms = [f"rlm-ci {name} {form}" for form in command.USAGE.split(" | ")]
-        lines += ["```text", *forms, "", describe(own, 88), "```", ""]
+        options = describe(own, 88)
+        lines += ["```text", *forms, *(["", options] if options.strip() else []), "```", ""]
+        lines += ["Example:" if len(command.EXAMPLES) == 1 else "Examples:", ""]
+        lines += ["```sh", *command.EXAMPLES, "```", ""]
+        lines += [
+            "Exit codes:",
+            "",
+            *(f"- `{code}`: {said}" for code, said in command.EXITS.items()),
+        ]
+        lines += ["- others: [the table](#exit-codes)", ""]
     lines += ["### Options of every command", "", "```text", describe(COMMON, 88), "```", ""]
     lines += ["## Settings", "", SOURCES, ""]
     lines += ["| config file | flag | environment | action input | default | |"]

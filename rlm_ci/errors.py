@@ -55,6 +55,13 @@ EXIT_CODES: tuple[tuple[int, str, str], ...] = (
     (INTERRUPTED, "interrupted", "SIGINT"),
     (TERMINATED, "terminated", "SIGTERM, or SIGHUP"),
 )
+#: What they mean where a report decides.
+REPORT_EXITS = {
+    OK: "no finding at or above the fail level, and everything was looked at",
+    FINDINGS: "a finding at or above the fail level",
+    LIMIT: "a part of the report is `incomplete`",
+    CONFIG: "a part of the report did not run; if one error is the only cause, its own code",
+}
 
 
 class RlmCiError(Exception):

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from test_architecture import LAYERS, NAMES, PACKAGE, imports
 
-from rlm_ci import cli
+from rlm_ci import cli, errors
 from rlm_ci.config.arguments import parse, split_command
 from rlm_ci.config.options import COMMON
 from rlm_ci.errors import UsageError
@@ -67,6 +67,16 @@ def test_every_command_line_in_the_documents_is_understood(document: str, line: 
     except UsageError as error:
         if "needs a value" not in error.what:  # a flag that is talked about, without its value
             raise
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_examples_and_its_exit_codes(name: str) -> None:
+    """The examples are parsed with all other command lines of the documents."""
+    command = cli.load(name)
+    assert all(one.startswith(f"rlm-ci {name}") for one in command.EXAMPLES)
+    assert command.EXAMPLES
+    known = {code for code, _, _ in errors.EXIT_CODES}
+    assert {errors.OK} <= command.EXITS.keys() <= known
 
 
 def test_the_documents_say_enough_command_lines_to_be_judged_by_them() -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.config.settings import Setting
 
-#: Command to module of this package; each has SUMMARY, USAGE (its forms parted by " | "),
-#: rows(argv) and run(arguments).
+#: Command to module of this package; each has SUMMARY, USAGE (its forms parted by " | "), EXAMPLES
+#: and EXITS (exit codes and what they mean) for the reference, rows(argv) and run(arguments).
 COMMANDS = (
     "pr", "check", "review", "wiki", "rlm", "context", "start", "list", "status", "wait",
     "resume", "cancel", "export", "replay", "publish", "doctor", "config", "init", "verify",

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "run the checks on a change, the index or the working tree"
 USAGE = "[CHECK...] [OPTION...] [-- PATH...]"
+EXAMPLES = (
+    "rlm-ci check",
+    "rlm-ci check diff-budget --staged --max-lines 400",
+)
+EXITS = {**errors.REPORT_EXITS, errors.OK: f"{errors.REPORT_EXITS[errors.OK]}; or `--dry-run`"}
 
 
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "show every setting, its value, and where the value comes from"
 USAGE = "[OPTION...]"
+EXAMPLES = (
+    "rlm-ci config",
+    "rlm-ci config --format json",
+)
+EXITS = {errors.OK: "done", errors.CONFIG: "the configuration is invalid"}
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:

@@ -28,6 +28,11 @@ USAGE = (
     "build SOURCE [--out DIR] [--link] | search OBJECT QUERY... [--top-k N] | "
     "read OBJECT POINTER [--bytes N] | info OBJECT [--verify]"
 )
+EXAMPLES = (
+    "rlm-ci context build build.log",
+    "rlm-ci context search build.log.context timeout",
+)
+EXITS = {errors.OK: "done; also if nothing is found", errors.DAMAGED: "the object is damaged"}
 
 
 #: Bytes of a file in which lines are counted up to a hit.

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "show what this machine can run, and what is missing"
 USAGE = "[OPTION...]"
+EXAMPLES = ("rlm-ci doctor",)
+EXITS = {errors.OK: "no problem found", errors.UNAVAILABLE: "a problem found"}
 _OWN = tuple(row for row in LOOP if row.key in ("sandbox", "loop.agent"))
 #: Agents that are programs of somebody else.
 _AGENTS = ("aider", "claude", "codex", "gemini")

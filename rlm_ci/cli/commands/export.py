@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "write a run to one tar.gz, with the SHA-256 of each file"
 USAGE = "RUN [-o FILE] [OPTION...]"
+EXAMPLES = ("rlm-ci export 2026-11-23T08-07-09Z-e35eefc6 -o run.tar.gz",)
+EXITS = {errors.OK: "the file is written"}
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "write workflows, a pre-commit configuration and rlm-ci.toml"
 USAGE = "[--fork-safe] [--slash-commands] [--pin COMMIT] [OPTION...]"
+EXAMPLES = ("rlm-ci init --fork-safe",)
+EXITS = {
+    errors.OK: "the files are written; those that exist are kept",
+    errors.CONFIG: "no Git repository, or no known commit to pin the action to",
+}
 FORCE = Setting(
     "force",
     "overwrite existing files; keep each one as FILE.orig",

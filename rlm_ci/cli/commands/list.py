@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "list the runs, the newest first, or remove old ones"
 USAGE = "[--prune [--older-than AGE]] [OPTION...]"
+EXAMPLES = (
+    "rlm-ci list",
+    "rlm-ci list --prune --older-than 30d",
+)
+EXITS = {errors.OK: "done"}
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _PRUNING = (
     Setting("prune", "remove the runs older than --older-than", default=False,

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "check a pull request, write the report and post it"
 USAGE = "[--base REF] [--head REF] [--event FILE] [OPTION...]"
+EXAMPLES = ("rlm-ci pr --base main --no-publish",)
+EXITS = errors.REPORT_EXITS
 
 
 #: Characters of a template that an event can hold, and bytes of a report.

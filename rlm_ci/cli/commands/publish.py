@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "post a stored report on its pull request"
 USAGE = "REPORT [OPTION...]"
+EXAMPLES = ("rlm-ci publish report.json",)
+EXITS = {errors.OK: "all is posted", errors.REMOTE: "GitHub did not take all of it"}
 #: As much as the workflow that fetches it lets through.
 _LIMIT = 10 << 20
 

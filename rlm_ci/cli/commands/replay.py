@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from rlm_ci import errors
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console import output
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "repeat a run from its record, without a key or network"
 USAGE = "RUN [--check] [OPTION...]"
+EXAMPLES = ("rlm-ci replay 2026-11-23T08-07-09Z-e35eefc6 --check",)
+EXITS = {
+    errors.OK: "the run succeeds again; with `--check`, its report is the same",
+    errors.FINDINGS: "with `--check`, the report differs; without it, codes are those of the run",
+}
 _OWN = (
     Setting("check", "exit with 1 if the report differs from the original", default=False,
             kind="boolean", flag="--check", file=False, own_env=False),

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "continue an interrupted run, and exit with its code"
 USAGE = "RUN [OPTION...]"
+EXAMPLES = ("rlm-ci resume 2026-11-23T08-07-09Z-e35eefc6 --max-iterations 20",)
+EXITS = {errors.OK: "the run succeeded; every other code is that of the run"}
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:

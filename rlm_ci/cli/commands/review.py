@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci import errors
 from rlm_ci.cli import folder_argument
 from rlm_ci.config.options import BUDGET, CHANGE, COMMON, MODEL, RECURSION, REPORT, REVIEW
 from rlm_ci.pipelines import stored_runs
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "review a repository, a folder, or a change in its context"
 USAGE = "[PATH] [--base REF] [OPTION...]"
+EXAMPLES = (
+    "rlm-ci review src --worktree",
+    "rlm-ci review --base main",
+)
+EXITS = errors.REPORT_EXITS
 PIPELINE = "review"
 _REPORT = tuple(row for row in REPORT if row.key != "checks")
 _CHANGE = tuple(row for row in CHANGE if row.key != "event")

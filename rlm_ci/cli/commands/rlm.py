@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from rlm_ci import errors
 from rlm_ci.ask.run import STDIN
 from rlm_ci.config.options import BUDGET, COMMON, LOOP, MODEL, SYMBOLIC
 from rlm_ci.errors import UsageError
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 SUMMARY = "fix until green, or answer a question from a long text"
 USAGE = '"GOAL" [OPTION...]'
+EXAMPLES = (
+    'rlm-ci rlm "make the tests pass" --agent codex --max-iterations 10',
+    'rlm-ci rlm "Which request failed first?" --context build.log',
+)
+EXITS = {
+    errors.OK: "the validator passes, or the question is answered; without a validator, a "
+    "budget is used up",
+    errors.FINDINGS: "the guard refuses the result, or the question cannot be answered",
+    errors.USAGE: "there is no validator, or there are several",
+    errors.LIMIT: "a budget is used up, or nothing changed",
+}
 PIPELINE = "rlm"
 
 

@@ -38,6 +38,8 @@ USAGE = (
     "rlm --goal G [OPTION...] | review [OPTION...] | wiki [OPTION...]"
     " | PIPELINE [OPTION...] | PIPELINE --help"
 )
+EXAMPLES = ('rlm-ci start rlm --goal "make the tests pass"',)
+EXITS = {errors.OK: "the run has started; `rlm-ci wait` has its code"}
 _OWN = (
     Setting("loop.goal", "the goal", env=("RLM_GOAL",), own_env=False, file=False,
             flag="--goal", metavar="G"),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "show the status of a run, or follow it to its end"
 USAGE = "RUN [--watch] [OPTION...]"
+EXAMPLES = ("rlm-ci status 2026-11-23T08-07-09Z-e35eefc6 --watch",)
+EXITS = {errors.OK: "done, whatever the status of the run is"}
 _WATCH = Setting("watch", "follow the run until it ends", default=False, kind="boolean",
                  flag="--watch", file=False, own_env=False)  # fmt: skip
 #: Seconds between two looks at a run.

@@ -43,6 +43,15 @@ if TYPE_CHECKING:
 
 SUMMARY = "check every evidence pointer of a stored report again, offline"
 USAGE = "REPORT|RUN [OPTION...]"
+EXAMPLES = (
+    "rlm-ci verify 2026-11-23T08-07-09Z-e35eefc6",
+    "rlm-ci verify report.json",
+)
+EXITS = {
+    errors.OK: "every pointer is valid, and every file unchanged",
+    errors.FINDINGS: "a pointer is not valid, or a file differs",
+    errors.DAMAGED: "the report or the run cannot be read",
+}
 #: A report of a hundred thousand findings.
 _LIMIT = 512 << 20
 

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 SUMMARY = "wait until a run has ended, and exit with its code"
 USAGE = "RUN [OPTION...]"
+EXAMPLES = ("rlm-ci wait 2026-11-23T08-07-09Z-e35eefc6",)
+EXITS = {
+    errors.OK: "the run succeeded; every other code is that of the run",
+    errors.TERMINATED: "the process of the run is gone",
+}
 
 
 def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci import errors
 from rlm_ci.cli import folder_argument
 from rlm_ci.config.options import BUDGET, COMMON, MODEL, RECURSION, REPORT, WIKI, WIKI_OF_PR
 from rlm_ci.pipelines import stored_runs
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "write the wiki of a repository from its sources"
 USAGE = "[PATH] [--out DIR] [--push] [OPTION...]"
+EXAMPLES = ("rlm-ci wiki --out docs/wiki --site build/wiki",)
+EXITS = {errors.OK: "the pages are written", errors.LIMIT: "a budget ended the run early"}
 PIPELINE = "wiki"
 _REPORT = tuple(row for row in REPORT if row.key == "fail_level")
 _FOLDER = tuple(row for row in WIKI_OF_PR if row.key == "wiki.folder")
