@@ -232,7 +232,7 @@ def test_nor_is_the_pull_request_judged_where_it_is_checked_out(place: Place, jo
 def test_without_a_model_to_ask_it_is_not_run(place: Place, jobs: Path) -> None:
     event = pull_request(place.base, place.head, number=NUMBER)
     step = place.step(jobs, event, inputs=NO_MODEL)
-    _require_not_run(place, step, "there is no model to ask")
+    _require_not_run(place, step, "no model is set up")
 
 
 @pytest.mark.full

@@ -70,15 +70,15 @@ MEANINGS: dict[str, str | None] = {
     "push": "push",
     "push, forced": "push",
     "push of a new branch": "push",
-    "push that deletes": "error: the push deletes a branch: there is nothing to judge",
+    "push that deletes": "error: the push deletes a branch: there is nothing to check",
     "push of a tag": "push",
     "merge group": "merge_group",
     "schedule": None,
     "workflow dispatch": None,
     "workflow dispatch with inputs": None,
-    "comment on a pull request": "error: a comment on a pull request does not tell its commits",
+    "comment on a pull request": "error: a comment on a pull request does not name its commits",
     "comment on an issue": "error: the event is about an issue, not about a change",
-    "comment by a bot": "error: a comment on a pull request does not tell its commits",
+    "comment by a bot": "error: a comment on a pull request does not name its commits",
 }
 
 

@@ -351,7 +351,7 @@ def test_a_program_that_cannot_be_started_is_unavailable(tmp_path: Path, kind: s
 
 
 def test_a_folder_to_work_in_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="no folder to work in"):
+    with pytest.raises(UnavailableError, match="not a folder to work in"):
         stream(["true"], env=ENV, cwd=str(tmp_path / "gone"))
 
 

@@ -142,10 +142,10 @@ def test_who_is_quicker_wins_and_we_follow(upstream: Upstream) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("ext::sh -c id", "no address to push to"),
-        ("--upload-pack=id", "no address to push to"),
-        ("https://user:secret@github.com/a/b", "holds credentials"),
-        ("relative/path", "no address to push to"),
+        ("ext::sh -c id", "not an address to push to"),
+        ("--upload-pack=id", "not an address to push to"),
+        ("https://user:secret@github.com/a/b", "has credentials"),
+        ("relative/path", "not an address to push to"),
     ],
 )
 def test_addresses_that_are_none(url: str, said: str) -> None:

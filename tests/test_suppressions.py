@@ -143,7 +143,7 @@ def test_a_comment_that_does_not_hold_says_why(quote: str, why: str) -> None:
     [finding] = suppressions.apply(_part(quote, hint="Mend it."), ()).findings
     assert finding.suppression is None
     assert finding.hint is not None
-    assert finding.hint.startswith("Mend it. The comment beside it does not hold: ")
+    assert finding.hint.startswith("Mend it. The comment beside it is not valid: ")
     assert why in finding.hint
     [bare] = suppressions.apply(_part(quote), ()).findings
     assert bare.hint == finding.hint.removeprefix("Mend it. ")

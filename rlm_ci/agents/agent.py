@@ -156,7 +156,8 @@ def require_metered(agent: Agent, budgets: Mapping[str, object]) -> None:
     given = [name for name, value in budgets.items() if value is not None]
     if given and not agent.metered:
         raise ConfigError(
-            f"{', '.join(given)} cannot hold: the calls of {agent.name} do not pass through rlm-ci",
+            f"{', '.join(given)} cannot be enforced: the calls of {agent.name} do not pass through "
+            "rlm-ci",
             where=f"agent {agent.name}",
             hint="limit its time instead (--max-minutes, --max-iterations), or use --agent openai",
         )

@@ -219,7 +219,7 @@ class Autofix:
         told.append(f"changed:\n{status}" if status else "nothing was changed")
         reason = "; ".join(failed)
         if not output:
-            reason = f"{count(len(chosen), 'fixer')} set up here, and none of them is installed"
+            reason = f"{count(len(chosen), 'fixer')} set up here, but none of them is installed"
         summary = clip("\n".join(told), SUMMARY_LIMIT)
         return Said(1 if reason else 0, summary, clip("\n".join(output), OUTPUT_LIMIT), reason)
 

@@ -37,8 +37,8 @@ RULES: Mapping[str, Rule] = {
     },
     "unverified-citation": {
         "severity": Severity.MEDIUM,
-        "finds": "The answer cites a place, and what it quotes does not stand there.",
-        "example": "The answer cites log.txt:12, which does not hold: the line is another one",
+        "finds": "The answer cites a place that does not have the quote.",
+        "example": "The answer cites log.txt:12, which is not right: the line is another one",
         "fix": "Look the claim up yourself, or ask again. The other citations hold.",
     },
 }

@@ -286,7 +286,7 @@ def _json_flaw(text: str) -> str | None:
     """Why ``text``, or what its one fence holds, is not JSON, in words for whoever wrote it."""
 
     def refuse(name: str) -> None:
-        raise ValueError(f"{name} is no number of JSON")
+        raise ValueError(f"{name} is not a JSON number")
 
     try:
         json.loads(unfenced(text.strip()), parse_constant=refuse)

@@ -53,7 +53,7 @@ def from_refs(
     for ref in refs:
         kind = kinds.get(ref.local, "commit")
         if kind in ("tree", "blob"):
-            note(f"{printable(ref.local_ref)} names a {kind}, no commit: it is not judged")
+            note(f"{printable(ref.local_ref)} names a {kind}, not a commit: it is not checked")
             continue
         # Where it goes says what is new in it only of a tag and of a default branch.
         place = ref.name if ref.name in special else ""

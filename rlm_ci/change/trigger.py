@@ -139,7 +139,7 @@ def _pushed(repository: Repository, stdin: bytes, note: Callable[[str], None]) -
             continue
         if len(words) != 4:
             raise ConfigError(
-                f"{printable(line)[:80]!r} does not tell a push",
+                f"{printable(line)[:80]!r} does not describe a push",
                 where="--hook pre-push",
                 hint="give standard input as git gives it to a pre-push hook",
             )
@@ -177,7 +177,7 @@ def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet |
     if isinstance(payload.get("issue"), dict):
         on_pull_request = "pull_request" in payload["issue"]
         raise ConfigError(
-            "a comment on a pull request does not tell its commits"
+            "a comment on a pull request does not name its commits"
             if on_pull_request
             else "the event is about an issue, not about a change",
             where=path,
@@ -189,7 +189,7 @@ def from_event(repository: Repository, path: str, name: str = "") -> ChangeSet |
         return None
     shown = f" ({printable(name)})" if name else ""
     raise ConfigError(
-        f"this event{shown} tells no change that can be judged",
+        f"this event{shown} names no change that can be checked",
         where=path,
         hint=f"use: {_SUPPORTED}; or name the change with --base and --head",
     )
@@ -258,7 +258,7 @@ def _from_push(
     }
     if not after.strip("0"):
         raise ConfigError(
-            "the push deletes a branch: there is nothing to judge",
+            "the push deletes a branch: there is nothing to check",
             where=path,
             hint="let the workflow run only if: github.event.deleted == false",
         )

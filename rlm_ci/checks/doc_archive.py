@@ -201,7 +201,7 @@ def _require_open(closed: Sequence[str], wanted: frozenset[str]) -> None:
     for folder in closed:
         if not wanted or _is_wanted(folder.rstrip("/"), wanted):
             raise ConfigError(
-                "a folder cannot be opened, and may hold documents",
+                "a folder cannot be opened, and may have documents",
                 where=printable(folder)[:200],
                 hint="make it readable, or add it to .gitignore",
             )
@@ -377,7 +377,7 @@ def _judge_archive(changes: ChangeSet, branch: str, target: Target) -> Part:
     default = repository.default_branch()
     if default is None:
         raise ConfigError(
-            "the default branch, which holds the stubs, is not in this clone",
+            "the default branch, which has the stubs, is not in this clone",
             where=branch,
             hint=f"git fetch {repository.remote()}",
         )

@@ -78,7 +78,7 @@ class Context(Closing):
             descriptor = files.open_regular(path, os.O_RDONLY)
         except OSError as error:
             raise ConfigError(
-                f"it is no context object: {index.SOURCE}: {error.strerror}",
+                f"it is not a context object: {index.SOURCE}: {error.strerror}",
                 where=printable(folder),
                 hint=_HINT,
             ) from None
@@ -86,7 +86,7 @@ class Context(Closing):
         if size != known.layout.size:
             os.close(descriptor)
             raise DamagedError(
-                f"the source has {size:,} bytes, where its index tells of {known.layout.size:,}",
+                f"the source has {size:,} bytes, but its index says {known.layout.size:,}",
                 where=printable(path),
                 hint=_HINT,
             )
@@ -180,7 +180,7 @@ class Context(Closing):
         return StorageError(
             f"the source cannot be read: {error.strerror}",
             where=printable(self.source_path),
-            hint="check the disk that it lies on",
+            hint="check its disk",
         )
 
     # ── reading ──

@@ -73,7 +73,7 @@ def _data(folder: str) -> tuple[bytes, str]:
         data = files.read_inside(folder, NAME, LIMIT)
     except files.UnreadableError as error:
         raise ConfigError(
-            f"it is no context object: {NAME}: {error}", where=printable(folder), hint=_HINT
+            f"it is not a context object: {NAME}: {error}", where=printable(folder), hint=_HINT
         ) from None
     return data, printable(os.path.join(folder, NAME))
 
@@ -83,7 +83,7 @@ def _record(data: bytes, where: str) -> Any:
     import json
 
     if _is_dense(data):
-        raise ConfigError("it holds too many values for an index", where=where, hint=_HINT)
+        raise ConfigError("it has too many values for an index", where=where, hint=_HINT)
     try:
         return json.loads(data, parse_constant=_no_number)
     except RecursionError:
@@ -110,7 +110,7 @@ def _is_dense(data: bytes) -> bool:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 class _Ours:
@@ -305,17 +305,17 @@ class _Reader:
 
     def pieces(self, records: Any, size: int, known: Pieces) -> Pieces:
         """The files that ``records`` tell of, behind those that are ``known``."""
-        self._require(type(records) is list, "source.files is no list")
+        self._require(type(records) is list, "source.files is not a list")
         end = known.ends[-1] if known else 0
         for number, record in enumerate(records, len(known)):
             name = f"source.files[{number}]."
             path, start, stop = self._fields(record, name, {"path": str, "start": int, "end": int})
             if "path_b64" in record:
                 path = self._path(record["path_b64"], name)
-            self._require(_is_path(path), f"{name}path is no path")
+            self._require(_is_path(path), f"{name}path is not a path")
             blob = record.get("blob")
             self._require(blob is None or _is_hex(blob, 40) or _is_hex(blob, 64),
-                          f"{name}blob is no object id")  # fmt: skip
+                          f"{name}blob is not an object id")  # fmt: skip
             if not end <= start <= stop <= size:
                 raise self._damage(
                     f"{name[:-1]} ({printable(path[:200])}) has bytes {start}-{stop}, which do not "
@@ -331,7 +331,7 @@ class _Reader:
         try:
             return b64decode(text, validate=True).decode("utf-8", "surrogateescape")
         except (ValueError, TypeError):
-            raise self._wrong(f"{name}path_b64 is no base64") from None
+            raise self._wrong(f"{name}path_b64 is not base64") from None
 
     def _omitted(self, record: Any) -> dict[str, int]:
         fine = type(record) is dict and len(record) <= _REASONS and all(
@@ -355,7 +355,7 @@ class _Reader:
 
     def _wrong(self, what: str) -> ConfigError:
         hint = f"it must follow schemas/context.schema.json; {_HINT}"
-        return ConfigError(f"it is no index of a context: {what}", where=self._where, hint=hint)
+        return ConfigError(f"it is not an index of a context: {what}", where=self._where, hint=hint)
 
     def _damage(self, what: str) -> DamagedError:
         return DamagedError(f"the index is damaged: {what}", where=self._where, hint=_HINT)

@@ -92,7 +92,7 @@ class Layout(Value):
     def flaw(self) -> str | None:
         """Why a source cannot be cut like this; None if it can."""
         if self.target < 1:
-            return f"a chunk of {count(self.target, 'byte')} holds nothing"
+            return f"a chunk of {count(self.target, 'byte')} is too small"
         if not 0 <= self.overlap < self.target:
             return f"chunks of {count(self.target, 'byte')} cannot overlap by {self.overlap:,}"
         if self.count > MAX_CHUNKS:
@@ -151,7 +151,7 @@ class Pointers:
             raise _malformed(pointer)
         if not start < end <= self._layout.size:
             raise PointerError(
-                f"bytes {start}-{end} are no part of the context, which has bytes "
+                f"bytes {start}-{end} are not part of the context, which has bytes "
                 f"0-{self._layout.size}"
             )
         return start, end

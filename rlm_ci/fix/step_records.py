@@ -106,7 +106,7 @@ class Journalled:
         told = self._fact("agent", f"{place}-{number}", key, produce)
         if not is_object_id(told.get("tree")):  # it is put on command lines
             raise DamagedError(
-                "the record says that the agent left what is no tree",
+                "the record says that the agent left something that is not a tree",
                 where=f"agent, {place}-{number}",
                 hint="start a new run",
             )

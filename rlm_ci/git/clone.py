@@ -244,7 +244,7 @@ class Clone:
             start = f"{folder}/" if folder else ""
             for name in files:
                 if not (name.startswith(start) and _NAME.fullmatch(name, len(start))):
-                    raise ValueError("a name that none of ours is")
+                    raise ValueError("a name that rlm-ci does not use")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise DamagedError(
                 "it does not say what was delivered last",
@@ -343,13 +343,13 @@ def _require_address(url: str) -> None:
     is_scp = not separator and "@" in url.partition(":")[0] and "::" not in url
     if not (known or is_scp or os.path.isabs(url)) or url.startswith("-"):
         raise ConfigError(
-            f"{printable(url)[:200]!r} is no address to push to",
+            f"{printable(url)[:200]!r} is not an address to push to",
             where="the remote's url",
             hint="https://, ssh://, or user@host:path",
         )
     if scheme in ("https", "http") and "@" in rest.partition("/")[0]:
         raise ConfigError(
-            "the remote's url holds credentials",
+            "the remote's URL has credentials",
             where="the remote's url",
             hint="remove them, and give the token in GITHUB_TOKEN",
         )

@@ -105,7 +105,7 @@ def understand(result: Result, subcommand: str, root: str, *, network: bool) -> 
         return no_repository(root)
     if "promisor" in said or "lazy fetch" in said or ("transport '" in said and not network):
         return ConfigError(
-            "this partial clone does not hold the contents that are needed",
+            "this partial clone does not have the contents that are needed",
             where=root,
             hint="fetch them: git fetch --refetch --no-filter",
         )

@@ -96,7 +96,7 @@ class Chronicle:
         changes = _parsed(printed.decode("utf-8", "surrogateescape"))
         present = repository.tree(commit)
         if repository.is_shallow():
-            notes.append("the clone is shallow: what lies before it was not seen")
+            notes.append("the clone is shallow: earlier commits were not read")
         commits = asked.count(b"\n")
         if commits >= limit:
             notes.append(f"only the last {limit:,} commits were read")

@@ -50,7 +50,7 @@ def read(repository: Repository, path: str, limit: int) -> bytes:
         from shlex import quote
 
         raise ConfigError(
-            "this partial clone does not hold a file that its sparse checkout leaves out",
+            "this partial clone does not have a file that its sparse checkout leaves out",
             where=printable(path),
             hint=f"fetch it: git cat-file -p {quote(':' + printable(path))}",
         )

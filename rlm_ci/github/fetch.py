@@ -58,7 +58,7 @@ def _commit(pull: Mapping[str, Any], side: str) -> str:
     sha = place.get("sha") if isinstance(place, dict) else None
     if not isinstance(sha, str) or not is_object_id(sha):
         raise RemoteError(
-            f"GitHub does not tell the {side} of the pull request",
+            f"GitHub does not name the {side} of the pull request",
             where=f"#{pull.get('number')}",
             hint="try again later",
         )

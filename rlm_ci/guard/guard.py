@@ -103,7 +103,7 @@ def compared(
     """
     for change in changes(base, now, store):
         if redactor.known_in(change.path):  # whatever else: its name goes nowhere
-            message = "the name of a file holds a secret that the agent was given"
+            message = "the name of a file has a secret that the agent was given"
             rule = secret_in_diff.DISCLOSED
             yield Finding(rule, Severity.HIGH, message, hint=rules.hint(rule), domain="tamper")
             continue
@@ -112,7 +112,7 @@ def compared(
         if not allow_test_edits and protection.is_of_tests(change.path, new=is_new):
             continue
         if is_new and (module := by_name.shadowed(change.path, base)):
-            what = f"would be imported in place of {module}"
+            what = f"would be imported instead of {module}"
             yield _finding("shadowed-module", change.path, what, change)
         if is_new and _is_run(change, base, protection):
             what = "adds a file that a build, a service or CI runs by its name"
@@ -172,7 +172,7 @@ def _secret(change: Changed, redactor: Redactor) -> Iterator[Finding]:
     if change.new is not None and change.after:
         known = redactor.known_in(_text(change.after))
         if known and known - redactor.known_in(_text(change.before)):
-            yield _finding("secret", change.path, "holds a secret that was not there", change)
+            yield _finding("secret", change.path, "has a new secret", change)
 
 
 def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
@@ -180,7 +180,9 @@ def _judge(change: Changed, protection: Protection) -> Iterator[Finding]:
     kind = protection.kind_of(path)
     yield from _shape(change)
     if change.large[1]:
-        yield _finding("too-large", path, f"{_done(change)} a file too large to be judged", change)
+        yield _finding(
+            "too-large", path, f"{_done(change)} a file that is too large to judge", change
+        )
     if kind in _RULES:
         yield _finding(_RULES[kind], path, f"{_done(change)} {by_name.NAMES[kind]}", change)
     elif not kind:

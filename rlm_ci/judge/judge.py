@@ -121,7 +121,7 @@ def _paths(options: Settings, repository: Repository) -> tuple[str, ...]:
         inside = os.path.relpath(full, root).replace(os.sep, "/")
         if inside == ".." or inside.startswith("../"):
             raise ConfigError(
-                f"{path[:80]!r} lies outside of the repository",
+                f"{path[:80]!r} is outside of the repository",
                 where=options.sources["paths"],
                 hint=f"name paths below {repository.root}",
             )

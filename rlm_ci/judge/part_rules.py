@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 POLICY: Mapping[str, Rule] = {
     "edited": {
         "severity": Severity.INFO,
-        "finds": "A change from outside edits a file that decides how it is judged: the "
-        "configuration, `.gitattributes`, a template, the archive policy. It was judged by the "
+        "finds": "A change from outside edits a file that decides how it is checked: the "
+        "configuration, `.gitattributes`, a template, the archive policy. rlm-ci used the "
         "file of its base.",
         "example": "the change edits rlm-ci.toml; rlm-ci used the version of its base",
-        "fix": "Nothing to do. Review the edit with care: it holds for the changes after this one.",
+        "fix": "Nothing to do. Review the edit with care: it applies to later changes.",
     },
 }
 WIKI: Mapping[str, Rule] = {
     "stale": {
         "severity": Severity.INFO,
-        "finds": "The change edits lines that a page of the wiki tells of.",
+        "finds": "The change edits lines that a page of the wiki cites.",
         "example": "the wiki's page modules/shop.md cites lines that this change edits",
         "fix": "Run `rlm-ci wiki`, or leave it to the next refresh.",
     },

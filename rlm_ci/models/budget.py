@@ -289,7 +289,7 @@ class Ledger:
             # Nothing bounds the next call either.
             self._liar = LimitError(
                 f"the endpoint wrote {wrote:,} tokens where {cap:,} were allowed "
-                f"(model {model}), so no budget can hold with it",
+                f"(model {model}), so no budget can be kept",
                 budget=budget,
                 where=budget,
                 hint="use an endpoint that keeps to max_tokens, or limit calls and minutes only",

@@ -122,7 +122,7 @@ def _answering(settings: Settings, provider: str, *, replay: bool) -> Model:
     if now != provider:
         told = "is set" if now == "azure" else "is not set"
         raise ConfigError(
-            f"the run began with {provider}, and would ask {now} now: OPENAI_API_VERSION {told}",
+            f"the run began with {provider}, and would use {now} now: OPENAI_API_VERSION {told}",
             where="OPENAI_API_VERSION",
             hint="set the endpoint as it was when the run began, or start a new run",
         )
@@ -165,7 +165,7 @@ def require_endpoint(settings: Settings, otherwise: str) -> None:
     """Raise ConfigError where neither a key nor an address is set; ``otherwise`` is the way out."""
     if not (settings.openai.api_key or settings.openai.base_url):
         raise ConfigError(
-            "there is no model to ask: neither a key nor an address is set",
+            "no model is set up: there is neither a key nor an address",
             where="OPENAI_API_KEY, OPENAI_BASE_URL",
             hint=otherwise,
         )

@@ -49,7 +49,7 @@ def read_object(text: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("the answer is nested too deeply") from None
     except UnicodeEncodeError:
-        raise ValueError("the answer holds half of a surrogate pair") from None
+        raise ValueError("the answer has half of a surrogate pair") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"the answer is not one JSON object and nothing else: {error}") from None
     if not isinstance(value, dict):
@@ -63,7 +63,7 @@ def _thought_out(body: str) -> str:
         return body
     _, end, said = body.partition(_THOUGHTS[1])
     if not end:
-        raise ValueError("the answer ends within its thoughts, and holds no plan")
+        raise ValueError("the answer ends within its thoughts, and has no plan")
     return said.strip()
 
 
@@ -81,7 +81,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise ValueError(f"the key '{printable(name[:100])}' stands twice in one object")
+                raise ValueError(f"the key '{printable(name[:100])}' is twice in one object")
             seen.add(name)
     return members
 
@@ -100,4 +100,4 @@ def _finite(digits: str) -> float:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

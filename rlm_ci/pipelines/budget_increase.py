@@ -49,7 +49,7 @@ def recorded(record: Record) -> list[Budgets]:
     while (one := record.find(KIND, _place(len(found)), {})) is not None:
         if not one.keys() <= _KEYS.keys() or not all(map(_is_limit, one.values())):
             raise DamagedError(
-                f"what it holds for {_place(len(found))} is not what a run writes",
+                f"its record for {_place(len(found))} is not what a run writes",
                 where=record.path,
                 hint="restore it from a copy, or start a new run",
             )

@@ -291,7 +291,7 @@ class _Reader:
             kind = table.get("kind") or (SUBPIPELINE if "pipeline" in table else COMMAND)
             if kind == _STAGE_SET and self._foreign:
                 if inside:
-                    raise self.wrong(at, "a stage: a stage set cannot hold another one")
+                    raise self.wrong(at, "a stage: a stage set cannot contain another one")
                 name = table.get("ref")
                 if not isinstance(name, str) or name not in sets:
                     raise self.wrong(f"{at}.ref", f"one of {', '.join(sets) or 'stageSets'}")

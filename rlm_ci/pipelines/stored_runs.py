@@ -120,7 +120,7 @@ def way_on(entry: Entry) -> str:
     if entry.is_resumable:
         return f"resume it with {resume_with(entry.run_id)}"
     parent = entry.run.parent_run_id
-    belongs = f"belongs to {printable(parent)}" if parent else "has to be started anew"
+    belongs = f"belongs to {printable(parent)}" if parent else "must be started again"
     return f"it cannot be resumed by itself, and {belongs}"
 
 

@@ -283,7 +283,7 @@ def _stale(settings: Settings, change: ChangeSet) -> Part | None:
     )
     pages = len(state.pages) if state else 0
     told = f"{count(len(found), 'page')} of {pages:,} will be stale" if found else (
-        f"none of {count(pages, 'page')} goes stale"
+        f"none of {count(pages, 'page')} becomes stale"
     )  # fmt: skip
     told += f"; {count(len(brought), 'page')} updated by it" if brought else ""
     places = sum(len(one.evidence) for one in findings)

@@ -50,7 +50,7 @@ def parse(body: str) -> Command | None:
         known = checks.names()
         for word in words:
             if word not in known:
-                raise _refused(f"{_quoted(word)} is no check: known are {', '.join(known)}")
+                raise _refused(f"{_quoted(word)} is not a check; known checks: {', '.join(known)}")
         return Command(CHECK, tuple(dict.fromkeys(words)))
     if name == REVIEW:
         if words:
@@ -72,7 +72,7 @@ def _override(said: str) -> Command:
     if len(reason) > LONGEST_REASON:
         raise _refused(f"the reason has {len(reason):,} characters, more than {LONGEST_REASON}")
     if flaw := dates.flaw_of_end(reason, dates.today()):
-        raise _refused(f"the override of {check} does not hold: {flaw}")
+        raise _refused(f"the override of {check} is not valid: {flaw}")
     return Command(OVERRIDE, (check,), reason)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Bytes that a prompt must have room for besides our words, for a window to be worth asking about.
 LEAST = 2_000
 #: Why a line is in no window, whoever asks, and however often.
-TOO_LONG = "is longer than a prompt holds"
+TOO_LONG = "is too long for a prompt"
 
 
 class Shown(Row):

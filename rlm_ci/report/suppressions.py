@@ -140,7 +140,7 @@ def _doubted(finding: Finding) -> Finding:
     # Of several, the one that is nearest to the rule.
     faults = (_fault(opening, rest, finding.rule) for opening, rest in found)
     told = max(faults, key=lambda one: one[0])
-    why = f"The comment beside it does not hold: {told[1]}."
+    why = f"The comment beside it is not valid: {told[1]}."
     return finding.replace(hint=f"{finding.hint} {why}" if finding.hint else why)
 
 

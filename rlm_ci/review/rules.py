@@ -29,8 +29,7 @@ RULES: Mapping[str, Rule] = {
         "finds": "A Python file that does not parse, also because of a merge conflict. Severity "
         "`medium` where it looks like a template or like Python 2, `low` for data of tests.",
         "example": "SyntaxError: Expected an expression",
-        "fix": "Fix the file. Leave a file that is no Python by itself out with "
-        "`recursion.exclude`.",
+        "fix": "Fix the file. Exclude a file that is not Python with `recursion.exclude`.",
     },
     "TOOL-RULE": {
         "severity": Severity.MEDIUM,
@@ -47,14 +46,14 @@ RULES: Mapping[str, Rule] = {
     "architecture-NAME": {
         "severity": Severity.MEDIUM,
         "finds": "What a model concludes from all findings together. Each claim rests on two "
-        "findings or more, and is not graver than they are.",
+        "findings or more, and is not more severe than they are.",
         "example": "Three modules parse the same header, each in its own way",
         "fix": "Open the findings that it rests on, and decide.",
     },
     "NAME": {
         "severity": Severity.MEDIUM,
         "finds": "What a model finds, under a name that it chooses. Each place that it points to "
-        "was opened, and what it quotes stands there. The severity is the model's; a second "
+        "was opened, and has the quote. The severity is the model's; a second "
         "question tries to refute findings of severity `high` or more.",
         "example": "The lock is released before the file is synced",
         "fix": "Read the quoted lines. Apply the suggested fix if it is right.",

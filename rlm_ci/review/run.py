@@ -376,6 +376,6 @@ def _covered(coverage: Coverage, begun: Onward, corpus: Corpus) -> Coverage:
     """``coverage``, with the files that the model has read before."""
     if begun.since is None or begun.asked is None:
         return coverage
-    why = f"not again by the model: it read this at {begun.since[:12]}, and nothing changed since"
+    why = f"not read again by the model: nothing changed since {begun.since[:12]}"
     rest = [(file.path, why) for file in corpus.files if file.path not in frozenset(begun.asked)]
     return coverage.replace(omitted=(*coverage.omitted, *rest))

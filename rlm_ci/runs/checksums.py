@@ -125,9 +125,9 @@ def _ending(folder: str, run: Manifest) -> Mapping[str, Any]:
         source.seek(-1, os.SEEK_END)
         is_whole = source.read() == b"\n"
     if not is_whole:
-        raise _OtherError(f"{EVENTS}: something stands behind its last record")
+        raise _OtherError(f"{EVENTS}: something is behind its last record")
     if last.get("event") != ENDINGS.get(run.status) or last.get("run_id") != run.run_id:
-        raise _OtherError(f"{EVENTS}: its last record does not tell that the run is {run.status}")
+        raise _OtherError(f"{EVENTS}: its last record does not say that the run is {run.status}")
     payload = last["payload"]
     if payload.get("exit_code") != run.exit_code or payload.get("summary") != run.summary:
         raise _OtherError(f"{manifests.NAME}: {EVENTS} records another end of the run")

@@ -63,7 +63,7 @@ def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> No
         raise DamagedError(
             f"the metrics cannot be added up: {type(error).__name__}: {error}",
             where=path,
-            hint="remove them: they are made anew from the runs",
+            hint="remove them: rlm-ci makes them again from the runs",
         ) from None
 
 

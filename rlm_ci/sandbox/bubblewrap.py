@@ -275,7 +275,7 @@ class _Descriptors:
             os.lseek(descriptor, 0, os.SEEK_SET)
         except OSError as error:
             raise StorageError(
-                f"what the sandbox is told cannot be written: {error.strerror}",
+                f"the options of the sandbox cannot be written: {error.strerror}",
                 where="memory",
                 hint="raise the limit of the size of files: ulimit -f",
             ) from None

@@ -123,7 +123,7 @@ def _require_no_link(outer: Mount, inner: Mount) -> None:
     for part in os.path.relpath(inner.target, outer.target).split("/"):
         place = os.path.join(place, part)
         if os.path.islink(place):
-            raise _refused(place, f"a link stands where {inner.target} is to be mounted")
+            raise _refused(place, f"a link is where {inner.target} should be mounted")
 
 
 def _refused(path: str, why: str) -> ConfigError:

@@ -37,7 +37,7 @@ TITLES = {
     "outside": "nothing outside can be written",
     "read_only": "a read-only folder inside its work folder stays as it is",
     "secret": "files in your home folder cannot be read",
-    "environment": "its environment holds what it was given, nothing else",
+    "environment": "its environment has only what it was given",
     "environments": "no other process's environment can be read",
     "processes": "no process of this machine can be seen",
     "descriptors": "no file that was left open to us is open in it",

@@ -121,7 +121,7 @@ class _ReviewedChange(ReviewingChange):
     def corpus(self, agreed: Agreed) -> Corpus:
         change = scope.change_of(agreed.scope, self.repository)
         if change is None:
-            raise ConfigError("it is no review of a change", where=CALLS, hint="restore it")
+            raise ConfigError("it is not a review of a change", where=CALLS, hint="restore it")
         self.change = change
         if agreed.options.get("onward") is not None:
             self._whole = scope.corpus(agreed.scope, self.repository, self.skipped)

@@ -134,7 +134,7 @@ def run(
 def unavailable(program: str | bytes, error: OSError) -> UnavailableError:
     """The error of a program that could not be started."""
     name = os.fsdecode(program)
-    hint = f"install {name}, or put the folder that holds it on PATH"
+    hint = f"install {name}, or put its folder on PATH"
     return UnavailableError(f"{name} could not be started: {error.strerror}", hint=hint)
 
 

@@ -80,7 +80,7 @@ def find(program: str, path: str, folder: str) -> str:
     for place in places:
         if os.path.isfile(place) and os.access(place, os.X_OK):
             return place
-    missing = FileNotFoundError(0, "there is no such program that may be run")
+    missing = FileNotFoundError(0, "there is no such executable program")
     raise process.unavailable(program, missing)
 
 
@@ -137,7 +137,7 @@ else:
         if cwd is not None:
             if not os.path.isdir(folder):
                 raise process.unavailable(
-                    argv[0], NotADirectoryError(0, f"{folder} is no folder to work in")
+                    argv[0], NotADirectoryError(0, f"{folder} is not a folder to work in")
                 )
             # A spawned process cannot be told its folder. The words pass through as they are.
             words = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', folder, *words]

@@ -273,11 +273,11 @@ def _answered(answer: str, candidates: tuple[Candidate, ...]) -> Selection | str
         if 1 <= number <= most:
             return Selection(Command.of(*candidates[number - 1].command), "it was picked")
         bounds = f"which go from 1 to {most}" if most else "as there are none"
-        return f"{answer} is none of the numbers, {bounds}"
+        return f"{answer} is not one of the numbers, {bounds}"
     if not answer:
         return "nothing was answered"
     if not answer.isprintable():  # an arrow key, for instance
-        return "the answer has a character that is no part of a command"
+        return "the answer has a character that a command cannot have"
     if answer == AUTO:
         return f"{AUTO} was tried already"
     try:

@@ -201,7 +201,7 @@ def _failure(ended: Ended, *, in_shell: bool) -> str:
     if in_shell and code in SHELL_CODES:
         return f"exit code {code}: {SHELL_CODES[code]}"
     if code > _SIGNALLED and (name := _signal(code - _SIGNALLED)).startswith("SIG"):
-        return f"exit code {code}, which stands for {name}"
+        return f"exit code {code}, which means {name}"
     return f"exit code {code}"
 
 

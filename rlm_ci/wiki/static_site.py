@@ -189,7 +189,7 @@ def _require_ours(out: str) -> None:
     there = set(os.listdir(out)) - {lock.TREE_NAME}
     if there and not os.path.isfile(os.path.join(out, MARKER)):
         raise ConfigError(
-            "the folder for the site holds something else",
+            "the folder for the site has other content",
             where=printable(out),
             hint="name an empty folder, or a new one",
         )

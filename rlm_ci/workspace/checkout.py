@@ -239,7 +239,7 @@ class Checkout:
                 os.chmod(place, 0o700)
                 again = True
             if os.path.lexists(os.path.join(place, ".git")):
-                self._remove(f"{folder}/.git", "a repository inside hides what it holds")
+                self._remove(f"{folder}/.git", "a repository inside hides its content")
                 again = True
         return again
 
@@ -252,12 +252,12 @@ class Checkout:
                 inner = os.path.join(self.path, folder)
                 if not os.path.isdir(inner) or os.path.islink(inner):
                     if os.path.lexists(inner):
-                        self._remove(folder, "it stands where a folder of ours must be")
+                        self._remove(folder, "it is where rlm-ci needs a folder")
                     os.mkdir(inner)
             if _is_right(place, target):
                 continue
             if os.path.lexists(place):
-                self._remove(path, "what it held is not part of the repository")
+                self._remove(path, "its content was not part of the repository")
             if target is None:
                 os.mkdir(place)
             elif path == ".git":
@@ -272,7 +272,7 @@ class Checkout:
     def _too_much(self, what: str) -> LimitError:
         bounds = self._bounds
         return LimitError(
-            f"the agent's copy holds too much: {what}",
+            f"the agent's copy is too large: {what}",
             budget="workspace",
             where=self.path,
             hint=f"at most {bounds.count:,} files, {bounds.largest:,} bytes each,"

@@ -265,7 +265,7 @@ def _mode(root: str, path: str, status: os.stat_result, bounds: Bounds) -> str:
         return LINK
     reason = ""
     if not stat.S_ISREG(status.st_mode):
-        reason = "is no regular file"
+        reason = "is not a regular file"
     elif status.st_size > bounds.largest:
         reason = f"has {status.st_size:,} bytes, more than {bounds.largest:,}"
     elif not os.access(os.path.join(root, path), os.R_OK):

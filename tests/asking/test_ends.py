@@ -464,7 +464,7 @@ def test_a_citation_that_does_not_hold_is_marked(stage: Asking) -> None:
 @pytest.mark.parametrize(
     ("env", "arguments", "told"),
     [
-        (NOBODY, (), "there is no model to ask"),
+        (NOBODY, (), "no model is set up"),
         ({}, ("--agent", "codex"), "not the agent 'codex'"),
         ({"RLM_MAX_PLANNER_PROMPT_BYTES": "2000"}, (), "RLM_MAX_PLANNER_PROMPT_BYTES"),
         ({"RLM_CHUNK_OVERLAP_BYTES": "70000"}, ("--mode", "symbolic"), "RLM_CHUNK_OVERLAP_BYTES"),

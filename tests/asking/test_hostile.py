@@ -66,7 +66,7 @@ def test_a_hostile_plan_is_repaired_once_and_then_the_end(stage: Asking, what: s
     stage.llm.script(Script([line, line]))
     code, stderr, peak = measured(stage, "--context", LOG)
     assert code == 5, stderr
-    assert "is no plan, nor was its repair" in stderr
+    assert "is not a plan, and neither is its second one" in stderr
     assert "Traceback" not in stderr
     assert len(stderr) < 4000
     assert len(stage.llm.completions) == 2

@@ -98,5 +98,5 @@ def test_a_needle_in_a_gigabyte(stage: Asking, haystack: Path) -> None:
     replayed = stage.cli("replay", run.id, "--check", env=NOBODY, timeout=300)
     assert replayed.code == 0, replayed
     verified = stage.cli("verify", run.id, timeout=300)
-    # The file that the answer cites lies outside of the repository: nothing else is wrong.
+    # The file that the answer cites is outside of the repository: nothing else is wrong.
     assert verified.code == 0, verified

@@ -167,8 +167,8 @@ def test_a_path_that_is_not_there_is_not_clean(cli: Cli, repo: GitRepo) -> None:
     archive(repo, {PATH: stub(PATH)})
     for paths, said in (
         (["docs/nope.md"], "there is no file 'docs/nope.md'"),
-        (["../x.md"], "lies outside of the repository"),
-        (["/etc/passwd"], "lies outside of the repository"),
+        (["../x.md"], "is outside of the repository"),
+        (["/etc/passwd"], "is outside of the repository"),
         (["a\x1b\n.md"], r"there is no file 'a\x1b\n.md'"),
     ):
         ended = check(cli, repo, "--", *paths)

@@ -172,7 +172,7 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("read", "made", "x", "--bytes", "0"), 5, "--bytes"),
     (("build", "nothing"), 5, "the source cannot be read: No such file or directory (nothing)"),
     (("build", "a.txt", "--out", "made"), 5, "there is something already (made)"),
-    (("info", "docs"), 5, "it is no context object: index.json: it does not exist (docs)"),
+    (("info", "docs"), 5, "it is not a context object: index.json: it does not exist (docs)"),
     (("read", "made", "nonsense"), 5, "'nonsense' is not a pointer"),
     (("read", "made", "ctx:sha256:0#chunk:1"), 5, "is another context object"),
     (("read", "made", "chunk:5000"), 5, "there is no chunk 5000"),
@@ -235,7 +235,7 @@ def test_a_damaged_object_ends_with_6(place: Path, cli: Cli) -> None:
     for args in (("search", "made", "x"), ("info", "made")):
         ended = cli("context", *args, cwd=place)
         assert ended.code == 6
-        assert "where its index tells of" in ended.stderr
+        assert "but its index says" in ended.stderr
 
 
 def test_help_tells_the_options_of_an_action(cli: Cli) -> None:

@@ -47,7 +47,7 @@ def test_only_what_is_new_is_asked_and_the_rest_stays(pushes: Pushes) -> None:
     assert pushes.faults == {"one", "four"}
     assert pushes.part["metrics"]["carried"] == 1
     assert pushes.stage.last.calls == 2
-    assert "src/a.py: not again by the model" in pushes.stage.summary.replace("`", "")
+    assert "src/a.py: not read again by the model" in pushes.stage.summary.replace("`", "")
     assert pushes.beside() == {"one": True, "two": False, "four": True}
 
     assert pushes.judge() == set()  # the same commit once more

@@ -197,7 +197,7 @@ def test_programs_that_a_repository_names_run_in_the_sandbox_or_not_at_all(
     left = {one["reason"] for one in ended.json()["coverage"]["omitted"]}
     assert (
         "the analyzer theirs gave nothing: there is no sandbox: bwrap could not be started: "
-        "there is no such program that may be run (--sandbox none runs it as you)"
+        "there is no such executable program (--sandbox none runs it as you)"
     ) in left
     assert "review/ruff-s602" in rules(ended.json())  # ruff needs none
     assert not (tmp_path / "owned").exists()

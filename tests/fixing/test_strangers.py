@@ -240,7 +240,7 @@ def test_a_judgement_that_was_killed_is_made_anew(stage: Stage) -> None:
     for command, code in (("status", 0), ("wait", 143)):
         told = stage.cli(command, run.id)
         assert told.code == code, told
-        assert "cannot be resumed by itself, and has to be started anew" in told.stdout
+        assert "cannot be resumed by itself, and must be started again" in told.stdout
         assert "rlm-ci resume" not in told.stdout + told.stderr
     refused = stage.cli("resume", run.id)
     assert refused.code == 2, refused

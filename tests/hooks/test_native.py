@@ -182,8 +182,8 @@ def test_refs_of_one_change_are_judged_once_and_what_is_no_commit_is_passed_over
     assert "main, b0, b1 and 3 more: 1 of 25 files, 1 of 1,200 lines" in " ".join(said.split())
     code, said = push(hooked, path, "--tags", "origin")
     assert code == 0, said
-    assert "note: refs/tags/a-tree names a tree, no commit: it is not judged" in said
-    assert "note: refs/tags/a-blob names a blob, no commit: it is not judged" in said
+    assert "note: refs/tags/a-tree names a tree, not a commit: it is not checked" in said
+    assert "note: refs/tags/a-blob names a blob, not a commit: it is not checked" in said
     hooked.run("tag", "-f", "a-tree", "HEAD")
     code, said = push(hooked, path, "--force", "origin", "a-tree")
     assert code == 0, said

@@ -106,6 +106,6 @@ def test_a_tree_that_the_record_names_is_the_id_of_one(tree: object, tmp_path: P
     record = {"exit_code": 0, "summary": "", "output": "", "reason": "", "tree": tree}
     folder = Restored(tmp_path)
     taken = Journalled(autofix(), lambda *_: record, folder)
-    with pytest.raises(DamagedError, match="what is no tree") as raised:
+    with pytest.raises(DamagedError, match="something that is not a tree") as raised:
         taken.act(Assignment("go", "agent", 1, "go", folder, []))
     assert raised.value.code == 6

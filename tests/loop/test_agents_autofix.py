@@ -215,7 +215,7 @@ def test_nothing_set_up_and_nothing_installed_are_honest(shop: Shop) -> None:
     shop.write("ruff.toml", "")
     outcome = shop.act()
     assert outcome.exit_code == 1
-    assert outcome.reason == "1 fixer set up here, and none of them is installed"
+    assert outcome.reason == "1 fixer set up here, but none of them is installed"
     assert "ruff is set up here, and not installed" in outcome.summary
     assert shop.workspace.launches == []
 

@@ -179,14 +179,14 @@ def test_a_person_is_told_why_the_question_comes_again() -> None:
     person = Person("9", " ", "echo '")
     with pytest.raises(NoValidatorError):
         select("auto", TWO, person)
-    assert person.asked[1].startswith("9 is none of the numbers, which go from 1 to 2.\n")
+    assert person.asked[1].startswith("9 is not one of the numbers, which go from 1 to 2.\n")
     assert person.asked[2].startswith("nothing was answered.\n")
     person = Person("\x1b[A", "", "")
     assert choose(TWO, person, "none") is None
-    assert "a character that is no part of a command" in person.asked[1]
+    assert "a character that a command cannot have" in person.asked[1]
     person = Person("1", "", "")
     assert choose(Detection(), person, "none") is None
-    assert person.asked[1].startswith("1 is none of the numbers, as there are none.\n")
+    assert person.asked[1].startswith("1 is not one of the numbers, as there are none.\n")
     person = Person("auto", "echo '", "")
     assert choose(Detection(), person, "none") is None
     assert person.asked[1].startswith("auto was tried already.\n")

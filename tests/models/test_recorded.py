@@ -253,13 +253,13 @@ def test_damage_is_told_and_nothing_stays_open(path: Path) -> None:
     [
         ({"v": 2, "type": "fact"}, "version 2, not 1"),
         ({"type": "fact"}, "version None"),
-        ({"v": 1, "type": "fact", "place": "p"}, "none of a run's calls"),
-        ({"v": 1, "type": "other", "place": "p", "key": "k"}, "none of a run's calls"),
-        ({"v": 1, "type": "failed", "place": "p", "key": "k", "charge": {"usage": 5}}, "none of"),
+        ({"v": 1, "type": "fact", "place": "p"}, "not one of a run's calls"),
+        ({"v": 1, "type": "other", "place": "p", "key": "k"}, "not one of a run's calls"),
+        ({"v": 1, "type": "failed", "place": "p", "key": "k", "charge": {"usage": 5}}, "not one"),
         (
             {"v": 1, "type": "fact", "place": "p", "key": "k", "kind": "completion",
              "cached": False, "value": {"usage": None}},
-            "none of",
+            "not one of",
         ),
     ],
 )  # fmt: skip
@@ -312,7 +312,7 @@ def test_a_fact_that_something_is_made_of(path: Path, tmp_path: Path, value: Any
         assert made == ("g", 2)
     other = tmp_path / "other.jsonl"
     forged(other, "terms", "start", value, path)
-    with opened(other) as record, pytest.raises(DamagedError, match="holds for start"):
+    with opened(other) as record, pytest.raises(DamagedError, match="record for start"):
         record.shaped("terms", "start", {}, never, shape)
 
 
@@ -336,14 +336,14 @@ def test_a_completion_of_another_shape_is_damage(
     change(row["value"])
     other = tmp_path / "other.jsonl"
     forged(other, "completion", "1", row["value"], path)
-    with pytest.raises(DamagedError, match="record 2 is none of a run's calls"):
+    with pytest.raises(DamagedError, match="record 2 is not one of a run's calls"):
         opened(other)
     cached = tmp_path / "cached.jsonl"
     with Journal.open(str(cached)) as journal:
         journal.append(
             {**{k: v for k, v in row.items() if k not in ("seq", "crc")}, "cached": True}
         )
-    with pytest.raises(DamagedError, match="record 1 is none of a run's calls"):
+    with pytest.raises(DamagedError, match="record 1 is not one of a run's calls"):
         opened(cached)
 
 

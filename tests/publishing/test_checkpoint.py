@@ -214,7 +214,7 @@ def test_spend_adds_up_and_a_run_counts_once() -> None:
         ({"merge_base": BASE}, True, None, "merge base has changed"),
         ({"head": "4" * 40}, False, None, "rewritten"),
         ({"head": "4" * 40}, True, "4" * 40, "unchanged"),
-        ({}, False, HEAD, "judged before"),
+        ({}, False, HEAD, "checked before"),
     ],
 )
 def test_where_the_next_run_begins(

@@ -92,9 +92,9 @@ def test_lines_of_one_hunk_are_inline(
         (5, 41, "new", "lines 5-41 go beyond their part of the diff, lines 3-7"),
         (1, 99, "new", "lines 1-99 go beyond their part of the diff, lines 3-7"),
         (7, 7, "old", "line 7 is outside of the diff"),
-        (0, 3, "new", "0-3 is no range of lines"),
-        (-4, -4, "new", "-4--4 is no range of lines"),
-        (5, 4, "new", "5-4 is no range of lines"),
+        (0, 3, "new", "0-3 is not a range of lines"),
+        (-4, -4, "new", "-4--4 is not a range of lines"),
+        (5, 4, "new", "5-4 is not a range of lines"),
         (None, None, "new", "it points to the file as a whole"),
         (None, None, "old", "it points to the file as a whole"),
     ],
@@ -246,13 +246,13 @@ def test_a_patch_that_github_withholds_is_said() -> None:
 )  # fmt: skip
 def test_a_quote_decides(quote: str, holds: bool) -> None:
     found = finding("a.py", 4, 5, "new", quote)
-    stale = "what it quotes does not stand in these lines of the diff"
+    stale = "these lines of the diff do not have its quote"
     placed = one(found)
     assert (placed.where, placed.reason) == ((INLINE, "") if holds else (FILE, stale))
     moved = one(found, judged=OLD, head=NEW)
     assert moved.where == placed.where
     assert moved.reason == (
-        "" if holds else f"the head moved since this was judged, and {stale}"
+        "" if holds else f"the head has changed since the check, and {stale}"
     )  # fmt: skip
 
 
@@ -261,11 +261,11 @@ def test_after_a_move_no_line_is_believed_without_its_quote() -> None:
         placed = one(finding("a.py", 4, 5), judged=judged, head=head)
         assert placed.where == FILE
         assert placed.reason == (
-            "the head moved since this was judged, and no quote shows where its lines are now"
+            "the head has changed since the check, and no quote shows where its lines are now"
         )
     outside = one(finding("a.py", 9, 9, quote="D"), judged=OLD, head=NEW)
     assert outside.reason == (
-        "the head moved since this was judged, and line 9 is outside of the diff"
+        "the head has changed since the check, and line 9 is outside of the diff"
     )
     assert one(finding("a.py", 4, 5), judged=NEW, head=NEW).where == INLINE
 

@@ -47,8 +47,8 @@ BAD = "any(os.path.basename(one).startswith('bad') for one in files)"
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("sys.stdout.write('{]')", "what it printed is no JSON"),
-        ("print('{}')", "what it printed is no SARIF: it has no runs"),
+        ("sys.stdout.write('{]')", "its output is not JSON"),
+        ("print('{}')", "its output is not SARIF: it has no runs"),
         ("import signal; os.kill(os.getpid(), signal.SIGSEGV)", "it printed nothing and ended"),
         ("import time; time.sleep(60)", "it took more than"),
         ("print('{' + ' ' * 3000000)", "it printed more than 1 MiB"),

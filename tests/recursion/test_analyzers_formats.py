@@ -101,13 +101,13 @@ def test_each_is_read(kind: str, printed: Any, expected: list[tuple[object, ...]
 @pytest.mark.parametrize("kind", sorted({kind for kind, _, _ in PRINTED}))
 @pytest.mark.parametrize("odd", ["{", '{"a": ', '{"severity": [], "spans": 7}x'])
 def test_what_is_no_json_is_refused(kind: str, odd: str) -> None:
-    with pytest.raises(sarif.SarifError, match="what it printed is no"):
+    with pytest.raises(sarif.SarifError, match="its output is not"):
         json_formats.read(kind, odd.encode(), lambda _address: 0)
 
 
 @pytest.mark.parametrize("kind", ["mypy", "pyright", "eslint", "staticcheck", "shellcheck"])
 def test_json_of_something_else_is_refused(kind: str) -> None:
-    with pytest.raises(sarif.SarifError, match=f"what it printed is not the JSON of {kind}"):
+    with pytest.raises(sarif.SarifError, match=f"its output is not the JSON of {kind}"):
         json_formats.read(kind, b'{"a": 1}', lambda _address: 0)
 
 

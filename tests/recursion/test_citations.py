@@ -256,7 +256,7 @@ def test_what_leads_nowhere_is_marked(context: Context) -> None:
     for pointer, why in {
         other: "another context object",
         f"ctx:{context.object_id}#chunk:c999999": "there is no chunk",
-        f"ctx:{context.object_id}#bytes:5-5": "no part of the context",
+        f"ctx:{context.object_id}#bytes:5-5": "not part of the context",
         f"ctx:{context.object_id}#bytes:0-99999999999999999999": "not a pointer",
     }.items():
         cited = cite(f"({pointer})", context, everything(context))

@@ -140,7 +140,7 @@ def test_edit_replaces_exactly_one(bench: Bench) -> None:
     assert bench("edit", path="a.py", old="a = 1", new="a = 3") == "Edited a.py at line 1."
     assert path.read_text() == "a = 3\nb = 2\nc = 2\n"
     text = bench("edit", path="a.py", old=" = 2", new=" = 4")
-    assert "stands in a.py 2 times, not 1: at line 2, 3." in text
+    assert "is in a.py 2 times, not 1: at line 2, 3." in text
     assert path.read_text() == "a = 3\nb = 2\nc = 2\n"
     assert bench("edit", path="a.py", old=" = 2", new="", count=2) == "Edited a.py at line 2, 3."
     assert path.read_text() == "a = 3\nb\nc\n"
@@ -149,9 +149,9 @@ def test_edit_replaces_exactly_one(bench: Bench) -> None:
 def test_edit_says_what_is_near(bench: Bench) -> None:
     bench.put("a.py", "def total(prices):\n    return sum(price)\n\n\ndef other():\n    pass\n")
     text = bench("edit", path="a.py", old="def totals(prices):\n    return 0", new="x")
-    assert "does not stand in a.py. The nearest lines:\n```\n1\tdef total(prices):" in text
+    assert "is not in a.py. The nearest lines:\n```\n1\tdef total(prices):" in text
     text = bench("edit", path="a.py", old="return sum(price)\n    # end", new="x")
-    assert "Its first line stands there, with other lines or white space:\n```\n2\t" in text
+    assert "Its first line is there, with other lines or white space:\n```\n2\t" in text
     assert "Read the file first." in bench("edit", path="a.py", old="zzzzzz", new="x")
     assert "are the same" in bench("edit", path="a.py", old="pass", new="pass")
     assert "old is empty" in bench("edit", path="a.py", old="", new="x")

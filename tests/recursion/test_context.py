@@ -43,7 +43,7 @@ def test_chunks_cover_the_source_exactly(size: int, cut: tuple[int, int]) -> Non
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
-        (Layout(5, 0, 0), "holds nothing"),
+        (Layout(5, 0, 0), "too small"),
         (Layout(5, 10, 10), "cannot overlap by 10"),
         (Layout(5, 10, -1), "cannot overlap by -1"),
         (Layout(500_000, 1, 0), "500,000 chunks are more than 400,000"),
@@ -90,8 +90,8 @@ def test_a_pointer_means_a_chunk_or_bytes(context: Context) -> None:
         ("{p}chunk:c999999", "there is no chunk c999999"),
         ("{p}chunk:c1", "there is no chunk c1"),
         ("{p}chunk:99", "there is no chunk 99"),
-        ("{p}bytes:7-7", "bytes 7-7 are no part of the context, which has bytes 0-1360"),
-        ("{p}bytes:7-1361", "bytes 7-1361 are no part of the context"),
+        ("{p}bytes:7-7", "bytes 7-7 are not part of the context, which has bytes 0-1360"),
+        ("{p}bytes:7-1361", "bytes 7-1361 are not part of the context"),
         ("ctx:sha256:ab#chunk:c000001", "ctx:sha256:ab is another context object; this one is"),
         ("ctx:\u202e\ud800\x1b[31m#chunk:1", "\\u202e\\ud800\\x1b[31m is another"),
         ("subcall:0:sc0001", "is not a pointer"),
@@ -414,7 +414,7 @@ def test_a_source_that_has_another_length_is_refused_at_once(context: Context) -
     """``search`` and ``read`` check lengths only."""
     with open(context.source_path, "ab") as stream:
         stream.write(b"x")
-    with pytest.raises(DamagedError, match="1,361 bytes, where its index tells of 1,360"):
+    with pytest.raises(DamagedError, match="1,361 bytes, but its index says 1,360"):
         Context.open(context.folder)
     os.truncate(context.source_path, 7)
     with pytest.raises(DamagedError, match="shorter"):
@@ -436,7 +436,7 @@ def test_a_part_that_is_no_file_makes_no_object(
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
-    with pytest.raises(ConfigError, match="it is no context object") as caught:
+    with pytest.raises(ConfigError, match="it is not a context object") as caught:
         Context.open(context.folder)
     assert caught.value.hint
 

@@ -109,11 +109,11 @@ WRONG: list[tuple[Any, str, type[RlmCiError]]] = [
     (lambda r: r["source"].update(byte_length=-1), "byte_length is negative", ConfigError),
     (lambda r: r["source"].update(byte_length=23.0), "byte_length is missing or of", ConfigError),
     (lambda r: r["source"].update(byte_length=10**30), "are more than 400,000", DamagedError),
-    (lambda r: r["source"].update(files={}), "source.files is no list", ConfigError),
+    (lambda r: r["source"].update(files={}), "source.files is not a list", ConfigError),
     (lambda r: r["source"].update(omitted={"a": -1}), "omitted does not count", ConfigError),
     (lambda r: r["source"].update(omitted={"a" * 101: 1}), "omitted does not count", ConfigError),
     (lambda r: r["chunking"].update(strategy="line"), "chunking.strategy is not", ConfigError),
-    (lambda r: r["chunking"].update(target_bytes=0), "holds nothing", DamagedError),
+    (lambda r: r["chunking"].update(target_bytes=0), "too small", DamagedError),
     (lambda r: r["chunking"].update(overlap_bytes=10), "cannot overlap by 10", DamagedError),
     (lambda r: r["chunking"].update(overlap_bytes=3), "chunking makes", DamagedError),
     (lambda r: r["chunks"].pop(), "it lists 2 chunks, where its chunking makes 3", DamagedError),
@@ -135,13 +135,17 @@ WRONG: list[tuple[Any, str, type[RlmCiError]]] = [
     (lambda r: r["chunks"][0].pop("id"), "a chunk does not have id", ConfigError),
     (lambda r: r["chunks"].__setitem__(0, "x"), "a chunk does not have id", ConfigError),
     (lambda r: r["chunks"].__setitem__(0, []), "a chunk does not have id", ConfigError),
-    (lambda r: r["source"]["files"][0].update(path=""), "path is no path", ConfigError),
-    (lambda r: r["source"]["files"][0].update(path="a\0b"), "path is no path", ConfigError),
-    (lambda r: r["source"]["files"][0].update(path="\ud800"), "[0].path is no path", ConfigError),
-    (lambda r: r["source"]["files"][0].update(path="a" * 9999), "path is no path", ConfigError),
-    (lambda r: r["source"]["files"][0].update(path_b64="%"), "path_b64 is no base64", ConfigError),
-    (lambda r: r["source"]["files"][0].update(path_b64=7), "path_b64 is no base64", ConfigError),
-    (lambda r: r["source"]["files"][0].update(blob="x"), "blob is no object id", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path=""), "path is not a path", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path="a\0b"), "path is not a path", ConfigError),
+    (
+        lambda r: r["source"]["files"][0].update(path="\ud800"),
+        "[0].path is not a path",
+        ConfigError,
+    ),
+    (lambda r: r["source"]["files"][0].update(path="a" * 9999), "path is not a path", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path_b64="%"), "path_b64 is not base64", ConfigError),
+    (lambda r: r["source"]["files"][0].update(path_b64=7), "path_b64 is not base64", ConfigError),
+    (lambda r: r["source"]["files"][0].update(blob="x"), "blob is not an object id", ConfigError),
     (lambda r: r["source"]["files"][0].update(start=-1), "source.files[0] (a.txt)", DamagedError),
     (lambda r: r["source"]["files"][1].update(start=5), "which do not follow 11", DamagedError),
     (lambda r: r["source"]["files"][1].update(end=24), "leave the source", DamagedError),
@@ -306,13 +310,13 @@ def test_what_the_reader_accepts_the_schema_does(data: st.DataObject) -> None:
         (b"\xff\xfe", "it is not valid JSON"),
         (b"[]", "it has no version 1"),
         (b'"x"', "it has no version 1"),
-        (b'{"version": NaN}', "NaN is no number"),
-        (b'{"version": -Infinity}', "-Infinity is no number"),
+        (b'{"version": NaN}', "NaN is not a number"),
+        (b'{"version": -Infinity}', "-Infinity is not a number"),
         (b'{"version": 1' + b"0" * 5000 + b"}", "it is not valid JSON"),
-        (b"[" * 100_000, "it holds too many values"),
-        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "it holds too many values"),
+        (b"[" * 100_000, "it has too many values"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "it has too many values"),
         ((b"[" + b" " * 20) * 100_000, "it is nested too deeply"),
-        (b"[" + b"[]," * 100_000 + b"[]]", "it holds too many values"),
+        (b"[" + b"[]," * 100_000 + b"[]]", "it has too many values"),
     ],
 )
 def test_hostile_json_ends_in_one_clear_error(folder: Path, text: bytes, said: str) -> None:
@@ -437,5 +441,5 @@ CHUNKS = '  "chunks": [\n  ]\n}\n'
 )
 def test_files_of_something_else_are_none(folder: Path, text: str) -> None:
     (folder / "index.json").write_text(text)
-    with pytest.raises(ConfigError, match="it is no index of a context: it has no version 1"):
+    with pytest.raises(ConfigError, match="it is not an index of a context: it has no version 1"):
         Context.open(str(folder))

@@ -200,7 +200,7 @@ def test_text_of_the_source_outside_of_an_excerpt_is_found(rlm: Path) -> None:
     rewritten(rlm, "1/attempt-1", leak)
     (problem,) = look(rlm)
     assert "planner/1/attempt-1/prompt.txt" in problem
-    assert "outside of any excerpt" in problem
+    assert "outside of all excerpts" in problem
 
 
 def test_numbers_of_the_source_are_text_as_well(tmp_path: Path) -> None:

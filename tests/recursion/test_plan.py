@@ -378,10 +378,10 @@ def test_what_is_not_one_json_object_is_a_parse_error(text: str) -> None:
 
 def test_a_parse_error_says_what_is_wrong() -> None:
     assert refused("").message == "the answer is empty: answer in text"
-    assert refused("<think>{}").message == "the answer ends within its thoughts, and holds no plan"
-    assert "'intent' stands twice" in refused(HOSTILE["duplicate keys"]).message
+    assert refused("<think>{}").message == "the answer ends within its thoughts, and has no plan"
+    assert "'intent' is twice" in refused(HOSTILE["duplicate keys"]).message
     assert "nested too deeply" in refused(HOSTILE["arrays in arrays"]).message
-    assert "NaN is no JSON" in refused(HOSTILE["NaN"]).message
+    assert "NaN is not JSON" in refused(HOSTILE["NaN"]).message
     assert "surrogate" in refused(HOSTILE["a lone surrogate"]).message
     assert "an array" in refused(HOSTILE["an array"]).message
 
@@ -445,7 +445,7 @@ WRONG = {
     "a list as intent": (plan_of().replace('"continue"', '["continue"]'), "$.intent"),
     "final without an answer": (plan_of("final"), "final_answer"),
     "final with an empty answer": (plan_of("final", final_answer=" \n"), "final_answer"),
-    "an answer that is no text": (plan_of("final", final_answer=7), "$.final_answer"),
+    "an answer that is not a text": (plan_of("final", final_answer=7), "$.final_answer"),
     "reads that are no list": (plan_of(reads={"0": READ}), "$.reads"),
     "a read that is no object": (plan_of(reads=[CHUNK]), "$.reads[0]"),
     "a read without a pointer": (plan_of(reads=[{"bytes": 1}]), "'pointer'"),

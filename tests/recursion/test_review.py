@@ -237,7 +237,7 @@ def test_a_line_that_no_prompt_holds_is_told(llm: ModelServer) -> None:
     llm.script(lambda _asked: answering())
     texts = [text("min.js", f"a\n{'x' * 50_000}\nb\n"), text("b.js", "y\n")]
     result = reviewed(texts, Asking(llm, max_bytes=16_000), kind=FILE_GROUP)
-    assert result.uncovered == (("min.js", "line 2 is longer than a prompt holds"),)
+    assert result.uncovered == (("min.js", "line 2 is too long for a prompt"),)
     assert result.status == PARTIAL
 
 

@@ -255,7 +255,7 @@ def test_one_fence_around_json_is_tolerated(tmp_path: Path, context: Context, ou
     ("output", "why"),
     [
         ("nothing", "Expecting value in line 1, column 1"),
-        ("[NaN]", "NaN is no number of JSON"),
+        ("[NaN]", "NaN is not a JSON number"),
         ("[" * 100_000, "nested too deeply"),
         ("[1] [2]", "Extra data"),
         ("9" * 5000, "digits"),

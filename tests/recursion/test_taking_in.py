@@ -60,23 +60,23 @@ def test_an_object_that_was_tampered_with_is_not_taken_in(top: Path, out: str, w
         source.write_bytes(data)
     elif what == "length":
         source.write_bytes(source.read_bytes()[:-1])
-        said = "the source has 459 bytes, where its index tells of 460"
+        said = "the source has 459 bytes, but its index says 460"
     elif what == "index":
         change_index(theirs, lambda record: record["chunks"][1].update(sha256="0" * 64))
         said = "the sha256 of chunk c000002 (bytes 90-190) is not its own"
     elif what == "missing":
         source.unlink()
         source.symlink_to("gone")
-        said = "it is no context object"
+        said = "it is not a context object"
     else:
         source.rename(top / "moved")
         source.symlink_to(top / "moved")
-        said = "it is no context object"
+        said = "it is not a context object"
     with pytest.raises(RlmCiError) as caught:
         build.take_in(theirs, out)
     assert said in str(caught.value)
     assert theirs in caught.value.where
-    assert isinstance(caught.value, ConfigError if "no context" in said else DamagedError)
+    assert isinstance(caught.value, ConfigError if "not a context" in said else DamagedError)
     assert nothing_left(out)
 
 

@@ -105,9 +105,9 @@ def test_tools_are_carried_out_until_done(tmp_path: Path) -> None:
         (step(call("read", path="a", start=True)), "'start' must be of type integer"),
         (step(call("read", path="a", start=0)), "'start' must be at least 1"),
         (step(call("read", path="a", argv="-x")), "there is no argument 'argv'"),
-        (step(call("read", path="a\0b")), "'path' holds a NUL character"),
-        (step(call("read", path="\ud800")), "'path' holds half of a surrogate pair"),
-        (step(call("run_tests", tests=[1])), "'tests' holds an item that must be of type string"),
+        (step(call("read", path="a\0b")), "'path' has a NUL character"),
+        (step(call("read", path="\ud800")), "'path' has half of a surrogate pair"),
+        (step(call("run_tests", tests=[1])), "'tests' has an item that must be of type string"),
         (step(call("write", path="a", content="x" * (3 << 20))), "more than 2,097,152 characters"),
     ],
 )
@@ -285,7 +285,7 @@ def test_calls_in_text(tmp_path: Path) -> None:
     }  # fmt: skip
     shown = [m["content"] for m in talk.requests[-1].messages]
     assert any(text.startswith("Result of read:\na.py, lines 1-1") for text in shown)
-    assert any("held no JSON object" in text for text in shown)
+    assert any("had no JSON object" in text for text in shown)
 
 
 @pytest.mark.parametrize("text", ['{"a":' * 5000, "{" * 100_000, '{"tool": 7}' * 50, '{"tool": '])

@@ -117,7 +117,7 @@ GOOD = {"kind": "command", "command": "x"}
         ({"stageSets": [], "pipelines": []}, None),
         ({"stageSets": ["x"]}, "stageSets must be an object"),
         ({"stageSets": {"a": [{"kind": "stage-set", "ref": "a"}]},
-          "pipelines": [table({"kind": "stage-set", "ref": "a"})]}, "cannot hold another one"),
+          "pipelines": [table({"kind": "stage-set", "ref": "a"})]}, "cannot contain another one"),
     ],
 )  # fmt: skip
 def test_a_wrong_key_is_named(record: Any, key: str | None) -> None:

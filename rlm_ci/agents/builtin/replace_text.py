@@ -54,13 +54,13 @@ def replace(path: str, text: str, old: str, new: str, times: int) -> tuple[str, 
     old, new = _with(old, newline), _with(new, newline)
     found = text.count(old)
     if found == 0:
-        raise Refused(f"old does not stand in {path}.{_nearest(text, old)}")
+        raise Refused(f"old is not in {path}.{_nearest(text, old)}")
     places = _places(text, old)
     if found != times:
         shown = ", ".join(map(str, places[:_PLACES]))
         more = ", …" if found > _PLACES else ""
         raise Refused(
-            f"old stands in {path} {count(found, 'time')}, not {times}: at line {shown}{more}."
+            f"old is in {path} {count(found, 'time')}, not {times}: at line {shown}{more}."
             " Give more of the lines around it, or the count."
         )
     return text.replace(old, new), places[:_PLACES]
@@ -89,7 +89,7 @@ def _nearest(text: str, old: str) -> str:
     stripped = [line.strip()[:_WIDTH] for line in there]
     same = [number for number, line in enumerate(stripped, 1) if line == wanted]
     if same:
-        numbers, what = same[:3], "Its first line stands there, with other lines or white space"
+        numbers, what = same[:3], "Its first line is there, with other lines or white space"
     else:
         close = get_close_matches(wanted, stripped[:_COMPARED], n=3, cutoff=0.6)
         numbers = sorted({stripped.index(one) + 1 for one in close})

@@ -113,7 +113,7 @@ def _wrong(value: object, schema: Mapping[str, Any]) -> str:
         return _wrong_text(value)
     if isinstance(value, list) and "items" in schema:
         wrong = next((text for text in (_wrong(one, schema["items"]) for one in value) if text), "")
-        return f"holds an item that {wrong}" if wrong else ""
+        return f"has an item that {wrong}" if wrong else ""
     return ""
 
 
@@ -121,5 +121,5 @@ def _wrong_text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        return "holds half of a surrogate pair"
-    return "holds a NUL character" if "\0" in value else ""
+        return "has half of a surrogate pair"
+    return "has a NUL character" if "\0" in value else ""

@@ -231,7 +231,7 @@ _TOOLS: Mapping[str, tuple[str, Mapping[str, Any], int]] = {
         0,
     ),
     "edit": (
-        "Replace a text. It must stand in the file as given, and as often as count says.",
+        "Replace a text. It must be in the file exactly as given, and as often as count says.",
         {
             "path": _PATH,
             "old": {"type": "string", "description": "whole lines are safest"},

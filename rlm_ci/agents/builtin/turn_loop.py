@@ -150,7 +150,7 @@ class Loop:
     def _nothing_called(self, completion: Completion) -> str:
         wrong = "Your answer called no tool. "
         if self._textual:
-            wrong = 'Your answer held no JSON object with "tool" and "arguments". '
+            wrong = 'Your answer had no JSON object with "tool" and "arguments". '
         if completion.finish_reason == "length":
             wrong += f"It was cut off at {self._bounds.max_tokens:,} tokens: be shorter. "
         return f"{wrong}Call one of: {', '.join(self._schemas)}."
@@ -165,7 +165,7 @@ class Loop:
                 f"Error: there is no tool '{name}'; call one of: {', '.join(self._schemas)}.",
             )
         if call.index >= CALLS_LIMIT:
-            return None, f"Error: not carried out: an answer may hold {CALLS_LIMIT} calls."
+            return None, f"Error: not carried out: an answer may have {CALLS_LIMIT} calls."
         if len(call.arguments) > ARGUMENTS_LIMIT:
             return None, f"Error: the arguments have more than {ARGUMENTS_LIMIT:,} characters."
         try:

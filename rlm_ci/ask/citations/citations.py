@@ -32,7 +32,7 @@ _TOO_MANY = f"only the first {MOST} are looked at"
 #: Why lines do not hold: no file of the context is named that, to the letter.
 NO_FILE = "the context has no such file"
 NO_PLACE = "it is not written as a place of the context, and cannot be looked up"
-_NO_SOURCE = "the output of a sub-call is no part of the context"
+_NO_SOURCE = "the output of a sub-call is not part of the context"
 #: Characters on either side in which the bracket must stand that makes a short form a citation.
 _NEAR = 200
 _PLACE = r"(?:chunk:[A-Za-z0-9]+|bytes:[0-9]+-[0-9]+)(?![A-Za-z0-9_])"

@@ -142,7 +142,8 @@ class Planner:
                 return Planned(**asked, plan=parsed.plan, clamped=parsed.clamped)
             if len(errors) % _ATTEMPTS == 0 and not is_lifted(self._fact, attempt.place):
                 raise BadPlanError(
-                    "the planner's answer is no plan, nor was its repair: " + errors[-1]["message"],
+                    "the planner's answer is not a plan, and neither is its second one: "
+                    + errors[-1]["message"],
                     Asked(**asked),
                     where=f"{FOLDER}/{iteration}",
                     hint=f"its answers are kept there; {hint}",

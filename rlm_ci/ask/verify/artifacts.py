@@ -60,12 +60,12 @@ class Artifacts:
         try:
             record = json.loads(self.bytes_of(path))
         except (ValueError, RecursionError):
-            raise WrongError(f"{path} is no JSON") from None
+            raise WrongError(f"{path} is not JSON") from None
         except MemoryError:
             place = os.path.join(self._folder, path)
             raise _too_large(place, "it needs more memory than there is") from None
         if not isinstance(record, dict):
-            raise WrongError(f"{path} is no JSON object")
+            raise WrongError(f"{path} is not a JSON object")
         return record
 
     def as_told(self, path: str, told: Mapping[str, Any]) -> bytes:
@@ -153,9 +153,7 @@ class Artifacts:
             if digest(prompt[: attempt["prompt"]["bytes"]]) != attempt["prompt"]:
                 raise WrongError(f"{folder}/prompt.txt is not what was asked")
             if attempt["error"] is None and not answers.has(name, attempt):
-                raise WrongError(
-                    f"{folder}/meta.json tells of an answer that is not in the journal"
-                )
+                raise WrongError(f"{folder}/meta.json names an answer that is not in the journal")
 
     def _piece(self, path: str, prompt: str, piece: Mapping[str, Any], cap: int) -> int:
         """The bytes of an excerpt in a sub-call's prompt, once it is known to be what it says."""
@@ -174,7 +172,7 @@ class Artifacts:
 
 
 def _too_large(path: str, what: str) -> DamagedError:
-    return DamagedError(what, where=printable(path), hint="it is none of ours: restore it")
+    return DamagedError(what, where=printable(path), hint="rlm-ci did not write it: restore it")
 
 
 def _picked(record: Mapping[str, Any], *names: str) -> list[Any]:

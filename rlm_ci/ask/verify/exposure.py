@@ -96,7 +96,7 @@ class _Examination:
                 self._problem(path, "it is missing, and the journal has its answer")
         try:
             for place in self._frames.found():
-                self._problem(place, "text of the source stands outside of any excerpt")
+                self._problem(place, "text of the source is outside of all excerpts")
         except DamagedError as error:
             self._problem("context", str(error))
         return Exposure(
@@ -134,7 +134,7 @@ class _Examination:
                 raise WrongError("the journal does not have the terms of the run")
             limits, goal = terms["limits"], terms["goal"]
             if not all(type(limits[name]) is int for name in _LIMITS):
-                raise WrongError("the limits in the terms of the run are no numbers")
+                raise WrongError("the limits in the terms of the run are not numbers")
             self._limits, self._goal = limits, goal
             if any(state["budgets"][name] != limits[name] for name in _LIMITS):
                 self._problem(STATE, "its budgets are not those that the run began with")
@@ -193,7 +193,7 @@ class _Examination:
             said = self._files.as_told(f"{folder}/output.txt", meta["output"])
             self._frames.know_answer(said, moment)
             if not self._answers.has(f"plan/{iteration}/{number}", meta):
-                raise WrongError("meta.json tells of an answer that is not in the journal")
+                raise WrongError("meta.json names an answer that is not in the journal")
         at = 0
         for section in meta["sections"]:
             kind, start, end = section["kind"], section["start"], section["end"]

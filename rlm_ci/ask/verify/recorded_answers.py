@@ -65,7 +65,7 @@ class Answers:
                     answers._note(record["kind"], record["place"], record["value"])
             except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
                 raise MisshapenError(
-                    f"record {record.get('seq')} is none of a run's calls",
+                    f"record {record.get('seq')} is not one of a run's calls",
                     where=path,
                     hint="restore it from a copy",
                 ) from None

@@ -69,7 +69,7 @@ RULES: Mapping[str, Rule] = {
     },
     "dangling": {
         "severity": Severity.HIGH,
-        "finds": "The full text is not in the archive, is empty, or is no regular file. "
+        "finds": "The full text is not in the archive, is empty, or is not a regular file. "
         f"{_OLDER}",
         "example": "the full text is not in the archive: doc-archives:docs/plan.md does not exist",
         "fix": "Commit the full text to the archive branch at the same path and push it, or "

@@ -123,7 +123,7 @@ def _addressed(
     pull = way.get(destination.path)
     if told and _head_of(pull) != subject.head and _event_head(payload) != subject.head:
         raise ConfigError(
-            f"the report is about {subject.head[:12]}, and that is no head of {name}#{number}",
+            f"the report is about {subject.head[:12]}, which is not the head of {name}#{number}",
             where="REPORT",
             hint="publish the report of a run on this very event",
         )
@@ -192,7 +192,7 @@ def _only_pull(
         return pull
     why, hint = "it has new commits, or is closed", "the run of its newest commit will post"
     if found:
-        why = "the report is of none of them"
+        why = "the report belongs to none of them"
         hint = "run rlm-ci for each pull request, on its own event"
     raise RemoteError(
         f"{count(len(found), 'open pull request')} with the head {head[:12]}: {why}",

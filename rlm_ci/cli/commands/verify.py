@@ -142,7 +142,7 @@ class _Stored(Value):
         problems, derived = [*held.problems], 0
         notes: list[str] = []
         if held.ending and "rests_on" not in held.ending:
-            told = "it does not tell the settings of the run, so nothing is made again"
+            told = "it does not have the settings of the run, so nothing is rebuilt"
             problems.append(f"{checksums.EVENTS}: {told}")
         elif report is not None and held.ending and not tree:
             found = verify_record.examine(

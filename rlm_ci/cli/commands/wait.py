@@ -79,7 +79,7 @@ def _failed(entry: Entry) -> RlmCiError:
 
 def _gone(entry: Entry) -> RlmCiError:
     return RlmCiError(
-        "the process of the run is gone, it has not ended by itself",
+        "the process of the run is gone; the run has not ended",
         where=entry.run_id,
         hint=way_on(entry),
     )

@@ -171,7 +171,7 @@ def _require_bytes(size: int, omitted: Mapping[str, int]) -> None:
     raise EmptyError(
         "the context is empty" + (f"; left out: {left_out}" if left_out else ""),
         where="source",
-        hint="name a text that holds something",
+        hint="name a text that is not empty",
     )
 
 

@@ -66,7 +66,7 @@ def search(
     if not 0 <= overlap < target or size < 0 or top_k < 0:
         raise ValueError("an overlap is shorter than its chunk, and no size is negative")
     if not all(needles):
-        raise ValueError("an empty text stands everywhere: look for one byte at least")
+        raise ValueError("an empty text is everywhere: search for at least one byte")
     chosen = _engine(engine)
     folded = [needle.lower() for needle in needles]
     # One longer than the source has no place in it, and would only make the windows longer.

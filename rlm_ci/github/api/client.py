@@ -105,7 +105,7 @@ class Client(Closing):
             headers, page = self._read("GET", path, parameters=asked)
             records = page.get(key) if key and isinstance(page, dict) else page
             if not isinstance(records, list):
-                raise UnreachableError("GitHub's answer is no list", f"GET {path}")
+                raise UnreachableError("GitHub's answer is not a list", f"GET {path}")
             first = [_identity(one) for one in records[:1]]
             if first and first in firsts:
                 raise UnreachableError("GitHub gives the same page again", f"GET {path}")
@@ -198,7 +198,9 @@ class Client(Closing):
         if answer.status >= 400:
             raise failure(answer.status, answer.headers, data, where)
         if verb != "DELETE" and not isinstance(data, (dict, list)):
-            raise AttemptError(UnreachableError("GitHub's answer is no record", where), again=True)
+            raise AttemptError(
+                UnreachableError("GitHub's answer is not a record", where), again=True
+            )
         if path == self._graphql:
             data = graphql_data(data, answer.headers)
         self._away = False

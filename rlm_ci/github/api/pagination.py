@@ -60,7 +60,7 @@ def read(
         listed = record(pull.get(name))
         head = text(pull.get("headRefOid"))
         if not login or not head or listed.get("nodes") is None:
-            raise UnreachableError(f"GitHub does not tell the {what}", "GraphQL")
+            raise UnreachableError(f"GitHub does not name the {what}", "GraphQL")
         yield Page(login, head, tuple(rows(listed["nodes"])))
         page = record(listed.get("pageInfo"))
         if not page.get("hasNextPage"):

@@ -60,7 +60,7 @@ def post(
 
     made = record(client.write("POST", path, body, done=done), path)
     if not isinstance(made.get("id"), int):
-        raise UnreachableError("GitHub's answer is no check run", path)
+        raise UnreachableError("GitHub's answer is not a check run", path)
     own = f"{path}/{made['id']}"
     for start in range(BATCH, len(annotations), BATCH):
         _add(client, own, output, annotations[start : start + BATCH], start)
@@ -75,7 +75,7 @@ def _add(
         made = client.get(path)
         has = record(made.get("output"), path).get("annotations_count") or 0
         if not isinstance(has, int):
-            raise UnreachableError("GitHub does not tell how many annotations there are", path)
+            raise UnreachableError("GitHub does not say how many annotations there are", path)
         return made if has >= there + len(batch) else None
 
     client.more()

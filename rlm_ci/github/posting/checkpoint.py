@@ -236,4 +236,4 @@ def resume(
         return last.head, "this commit was checked before"
     if not is_ancestor(last.head, now.head):
         return None, "the branch was rewritten"
-    return last.head, f"what was judged at {last.head[:12]} is unchanged"
+    return last.head, f"what was checked at {last.head[:12]} is unchanged"

@@ -65,7 +65,7 @@ def read(client: Client, to: Destination, comment: str, author: str) -> Look:
     pull = record(record(data.get("repository")).get("pullRequest"))
     head = text(pull.get("headRefOid"))
     if not head:
-        raise UnreachableError("GitHub does not tell the pull request's head", "GraphQL")
+        raise UnreachableError("GitHub does not name the pull request's head", "GraphQL")
     node = record(data.get("node"))
     if "body" not in node:
         return Look(head)

@@ -122,7 +122,7 @@ def _fitting(file: FileDiff, spot: Location) -> Hunk | str:
     """The hunk that has all lines of ``spot``, or why there is none."""
     start, end = _span(spot)
     if not 1 <= start <= end:
-        return f"{start}-{end} is no range of lines"
+        return f"{start}-{end} is not a range of lines"
     if spot.side == "new" and file.status == "D":
         return "the file is deleted, and has no new lines"
     if spot.side == "old" and file.status in ("A", "C"):
@@ -144,14 +144,14 @@ def _doubt(hunk: Hunk | str, *, quoted: bool | None, moved: bool, named: bool) -
     if isinstance(hunk, str):
         why = hunk
     elif quoted is False:
-        why = "what it quotes does not stand in these lines of the diff"
+        why = "these lines of the diff do not have its quote"
     elif quoted is None and moved:
         why = "no quote shows where its lines are now"
     elif quoted is None and not named:
         why = "its path is that of the other side of a rename, and no quote shows the lines"
     else:
         return ""
-    return f"the head moved since this was judged, and {why}" if moved else why
+    return f"the head has changed since the check, and {why}" if moved else why
 
 
 def _quoted(hunk: Hunk, spot: Location) -> bool | None:

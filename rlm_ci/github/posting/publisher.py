@@ -140,7 +140,7 @@ class Publisher:
         pull = self._client.get(self._to.path)
         head = pull.get("head")
         if not isinstance(head, dict) or not is_object_id(head.get("sha")):
-            raise UnreachableError("GitHub's answer is no pull request", f"GET {self._to.path}")
+            raise UnreachableError("GitHub's answer is not a pull request", f"GET {self._to.path}")
         self._pull = pull
 
     @property
@@ -386,10 +386,10 @@ def _elsewhere(placed: Sequence[Placed]) -> list[str]:
 
 def _kind(reason: str) -> str:
     """A reason without the numbers of its lines, so that it can be counted."""
-    if reason.endswith("is no range of lines"):
+    if reason.endswith("is not a range of lines"):
         return "its lines are no range"
     before, found, rest = reason.partition("line")
-    if not found or before not in ("", "the head moved since this was judged, and "):
+    if not found or before not in ("", "the head has changed since the check, and "):
         return reason
     for ending in ("are outside of the diff", "go beyond their part of the diff"):
         if ending.partition(" ")[2] in rest:

@@ -96,7 +96,7 @@ class Review:
                     raise
                 continue
             posted = {mark for _, mark in kept}
-            reason = "GitHub refused the comment, and gives no diff to tell why"
+            reason = "GitHub refused the comment, and gives no diff that explains it"
             return [
                 (one if mark in posted or one.where == SUMMARY else _shift(one, reason), mark)
                 for one, (_, mark) in zip(held, new, strict=True)

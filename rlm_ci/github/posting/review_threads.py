@@ -58,7 +58,7 @@ def viewer(client: Client) -> str:
     """
     login = text(record(client.query(_VIEWER).get("viewer")).get("login"))
     if not login:
-        raise UnreachableError("GitHub does not tell whose the token is", "GraphQL")
+        raise UnreachableError("GitHub does not say whose token this is", "GraphQL")
     return login
 
 

@@ -150,7 +150,7 @@ def _newest(comments: list[Comment], head: str) -> Comment | None:
 def _read(record: Any) -> Comment:
     """Raises UnreachableError for what is no comment, as a proxy might answer it."""
     if not isinstance(record, dict) or not isinstance(record.get("id"), int):
-        raise UnreachableError("GitHub's answer is no comment", "issue comments")
+        raise UnreachableError("GitHub's answer is not a comment", "issue comments")
     body = str(record.get("body") or "")
     url = str(record.get("html_url") or "")
     # It will be printed, and handed to other steps.

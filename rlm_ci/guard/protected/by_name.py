@@ -243,7 +243,7 @@ def _named() -> re.Pattern[str]:
 
 
 def shadowed(path: str, known: Collection[str] = ()) -> str:
-    """The module that a new file would be imported in place of, or "".
+    """The module that a new file would be imported instead of, or "".
 
     None where a path that is ``known`` is that module already, nor for what lies in a folder: one
     without ``__init__`` gives way to every module of its name, one with it is found by that.

@@ -85,7 +85,7 @@ def changed(path: str, old: bytes, new: bytes) -> list[str]:
 def told(section: str) -> str:
     """What a section that ``changed`` gives is called in a message."""
     if section == UNKNOWN:
-        return "what could not be read before, so nobody can compare it: fix it by hand first"
+        return "what could not be read before, so it cannot be compared: fix it by hand first"
     return f"the setting {printable(section)}" if section else "what cannot be read"
 
 

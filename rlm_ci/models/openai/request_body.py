@@ -60,6 +60,6 @@ def unicode_only() -> Iterator[None]:
         yield
     except UnicodeEncodeError:
         raise ConfigError(
-            "a message to the model holds text that is no Unicode",
-            hint="a bug of whoever made the message: bytes from files are escaped before",
+            "a message to the model has text that is not Unicode",
+            hint="a bug in the code that made the message: bytes from files are escaped before",
         ) from None

@@ -152,7 +152,7 @@ def _completion(
     text, calls = _text(message.get("content")), _calls(message.get("tool_calls"), usage)
     if reason == "content_filter":
         raise SpentError(
-            "the endpoint's content filter held the answer back",
+            "the endpoint's content filter blocked the answer",
             hint="reword the goal, or use another model",
             usage=usage,
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Holds = Callable[[Any], bool]
 
-#: No count and no price comes to as much: beyond it a sum is no number of JSON any more.
+#: No count and no price comes to as much: beyond it a sum is not a JSON number any more.
 _MOST: Final = 1 << 53
 
 

@@ -81,7 +81,7 @@ class Facts:
 
     def misshapen(self, place: str) -> DamagedError:
         return DamagedError(
-            f"what it holds for {printable(place)} is not what a run writes",
+            f"its record for {printable(place)} is not what a run writes",
             where=self.path,
             hint="restore it from a copy, or start a new run",
         )
@@ -139,7 +139,7 @@ class Facts:
                 raise KeyError(kind)
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
             raise DamagedError(
-                f"record {record.get('seq')} is none of a run's calls",
+                f"record {record.get('seq')} is not one of a run's calls",
                 where=self.path,
                 hint="it was not written by rlm-ci; move it away",
             ) from None

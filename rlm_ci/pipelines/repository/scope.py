@@ -161,7 +161,7 @@ def inside(settings: Settings, repository: Repository) -> str:
     found = os.path.relpath(full, os.path.realpath(repository.root)).replace(os.sep, "/")
     if found == ".." or found.startswith("../"):
         raise ConfigError(
-            f"{path[:80]!r} lies outside of the repository",
+            f"{path[:80]!r} is outside of the repository",
             where=settings.sources["recursion.path"],
             hint=f"name a folder below {repository.root}, or its repository by --repo",
         )

@@ -46,7 +46,7 @@ def verify(folder: str) -> list[str]:
             checked.add(name, str(error))
             return checked.problems
         if reader.tail:
-            checked.add(name, f"{len(reader.tail)} bytes stand behind the last record")
+            checked.add(name, f"{len(reader.tail)} bytes are behind the last record")
     missing = recovery.gap(readers)
     if missing:
         checked.add("the journals", f"record {missing} is in none of them, or in two")

@@ -150,7 +150,7 @@ def _invocation(report: Report, left: int, suppressed: int) -> dict[str, Any]:
         if part.state is not None
     ]
     if left:
-        text = f"{wording.count(left, 'result')} more than a run may hold; all are in report.json"
+        text = f"{wording.count(left, 'result')} more than a run may have; all are in report.json"
         told.append({"level": "warning", "message": {"text": text}})
     if suppressed:
         text = f"{wording.count(suppressed, 'suppressed finding')} left out; all are in report.json"

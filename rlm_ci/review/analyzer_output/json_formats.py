@@ -46,12 +46,12 @@ def _rows(kind: str, data: bytes) -> Iterator[Row]:
         else:
             records = [json.loads(data)]
     except (ValueError, RecursionError):
-        raise SarifError("what it printed is no JSON") from None
+        raise SarifError("its output is not JSON") from None
     for record in records:
         try:
             yield from parse(record)
         except (TypeError, KeyError, AttributeError):
-            raise SarifError(f"what it printed is not the JSON of {kind}") from None
+            raise SarifError(f"its output is not the JSON of {kind}") from None
 
 
 def _result(row: Row, find: Callable[[str], int | None]) -> Result | None:

@@ -79,9 +79,9 @@ def read(data: bytes, find: Callable[[str], int | None]) -> Printout:
     try:
         log = json.loads(data)
     except (ValueError, RecursionError):
-        raise SarifError("what it printed is no JSON") from None
+        raise SarifError("its output is not JSON") from None
     if not isinstance(log, dict) or not isinstance(log.get("runs"), list):
-        raise SarifError("what it printed is no SARIF: it has no runs")
+        raise SarifError("its output is not SARIF: it has no runs")
     results: list[Result] = []
     placeless: list[Result] = []
     rejected, failed, version = 0, "", ""

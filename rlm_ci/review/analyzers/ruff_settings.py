@@ -118,7 +118,7 @@ def within(
         selected = _selected(given, files, by_pipe=by_pipe)
     except ValueError as error:
         told = printable(str(error))[:_REASON]
-        return found, [f"the repository's own ruff settings cannot be obeyed: {told}"]
+        return found, [f"the repository's own ruff settings cannot be used: {told}"]
     return [
         one
         for one in found

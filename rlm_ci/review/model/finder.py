@@ -157,7 +157,7 @@ class _Opener:
 
     def notes(self) -> tuple[str, ...]:
         told = (
-            (self._dropped, "what was quoted does not stand in the files"),
+            (self._dropped, "the quote is not in the files"),
             (self._odd, "not in the form that was asked for"),
         )
         return tuple(

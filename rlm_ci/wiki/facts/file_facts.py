@@ -276,7 +276,7 @@ def unpack(packed: str) -> list[Facts]:
         records = json.loads(zlib.decompress(b64decode(packed, validate=True)))
         return [Facts.from_list(record) for record in records]
     except (zlib.error, TypeError, KeyError) as error:
-        raise ValueError(f"these are no facts: {error}") from None
+        raise ValueError(f"these are not facts: {error}") from None
 
 
 def merged(packs: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, Facts]:

@@ -213,7 +213,7 @@ def _state(record: Mapping[str, Any]) -> State:
     """What ``schemas/wiki.schema.json`` describes; raises for anything else."""
     for name in record["pages"]:
         if not _PAGE.fullmatch(name):
-            raise ValueError(f"{printable(name[:80])} is no page")
+            raise ValueError(f"{printable(name[:80])} is not a page")
     return State(
         _text(record["tree"]),
         _text(record["options"]),
@@ -244,20 +244,20 @@ def _said(row: list[Any]) -> Said:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:80]} is no text")
+        raise TypeError(f"{str(value)[:80]} is not a text")
     return value
 
 
 def _commit(value: object) -> str | None:
     """It stands in links as it is."""
     if value is not None and not re.fullmatch(r"[0-9a-f]{40}(?:[0-9a-f]{24})?", _text(value)):
-        raise ValueError(f"{printable(str(value)[:80])} is no commit")
+        raise ValueError(f"{printable(str(value)[:80])} is not a commit")
     return None if value is None else _text(value)
 
 
 def _range(start: object, end: object) -> tuple[int, int]:
     if type(start) is not int or type(end) is not int or not 1 <= start <= end:
-        raise ValueError(f"{start} to {end} are no lines")
+        raise ValueError(f"{start} to {end} are not lines")
     return start, end
 
 
