@@ -16,6 +16,7 @@ import threading
 import time
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.system import installation
@@ -35,8 +36,8 @@ _PIECE: Final = 64 << 10
 _LEAST: Final = 0.001
 
 
-class OverError(Exception):
-    """The time is over, and the endpoint is not done."""
+class DeadlineError(Exception):
+    """The time is over, and the server has not answered in full."""
 
 
 class TooLongError(Exception):
@@ -53,13 +54,13 @@ class Answer(Value):
     body: bytes
 
 
-class Connections(Closing):
-    """A client of our own, for one thread."""
+class HttpClient(Closing):
+    """What sends one request after the other, and reads the answers whole."""
 
     def __init__(self, extra: str) -> None:
         import httpx2  # noqa: F401 - where it is not installed, that shows at once
 
-        self._wire = Wire(time.monotonic, extra)
+        self._deadlines = Deadlines(time.monotonic, extra)
         self._client: httpx2.Client | None = None
 
     def send(
@@ -75,7 +76,7 @@ class Connections(Closing):
 
         client = self._client = self._client or self._connected(request["url"])
         try:
-            with self._wire.until(time.monotonic() + seconds):
+            with self._deadlines.until(time.monotonic() + seconds):
                 timeout = httpx2.Timeout(None, connect=seconds, pool=seconds)
                 made = client.build_request(**request, timeout=timeout)
                 answer = client.send(made, stream=True)
@@ -84,7 +85,7 @@ class Connections(Closing):
                     return Answer(answer.status_code, answer.headers, b"".join(pieces))
                 finally:
                     answer.close()
-        except OverError:
+        except DeadlineError:
             raise BrokenError(f"no whole answer within {seconds:.3g} seconds") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise BrokenError(printable(str(error))[:200] or type(error).__name__) from None
@@ -102,7 +103,7 @@ class Connections(Closing):
 
         # To read the certificates takes longer than a request; without TLS none is trusted.
         verify = url.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        return self._wire.opened(lambda: httpx2.Client(verify=verify))
+        return self._deadlines.opened(lambda: httpx2.Client(verify=verify))
 
 
 def limited(response: httpx2.Response, limit: int) -> Iterator[bytes]:
@@ -113,6 +114,16 @@ def limited(response: httpx2.Response, limit: int) -> Iterator[bytes]:
         if size > limit:
             raise TooLongError
         yield piece
+
+
+def redirect_target(headers: Mapping[str, str]) -> str:
+    """Where a redirect leads, without what may be secret in it: a login, a query."""
+    try:
+        to = urlsplit(headers.get("location", ""))
+    except ValueError:
+        return "what is no URL"
+    shown = to._replace(netloc=to.netloc.rpartition("@")[2], query="", fragment="")
+    return printable(shown.geturl())[:300] or "nowhere"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -131,7 +142,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-class Wire:
+class Deadlines:
     """The deadline of each thread, by ``clock``, and the sockets that keep to it."""
 
     def __init__(self, clock: Callable[[], float], extra: str = "models") -> None:
@@ -157,10 +168,10 @@ class Wire:
             ) from None
         except (ValueError, ImportError, httpx2.InvalidURL):  # its words may hold a password
             raise _proxy_error() from None
-        self.lay(client)
+        self.bind(client)
         return client
 
-    def lay(self, client: Any) -> None:
+    def bind(self, client: Any) -> None:
         """Have all sockets that ``client`` (an ``httpx2.Client``) will open keep to it.
 
         Raises UnavailableError for a client that is made in another way than those we know.
@@ -181,7 +192,7 @@ class Wire:
 
     @contextmanager
     def until(self, deadline: float) -> Iterator[None]:
-        """Let this thread wait no longer than that: OverError is raised in it."""
+        """Let this thread wait no longer than that: DeadlineError is raised in it."""
         outer = self._own.deadline
         self._own.deadline = min(outer, deadline)
         try:
@@ -215,7 +226,7 @@ class Wire:
         """Seconds to wait now: ``timeout``, or what is left of the time if that is less."""
         left = self._own.deadline - self._clock()
         if left <= 0:
-            raise OverError
+            raise DeadlineError
         if timeout is not None and timeout < left:
             return timeout
         return None if left == float("inf") else max(left, _LEAST)
@@ -229,20 +240,20 @@ class _Own(threading.local):
 class _Network:
     """A network of ``httpcore2`` whose streams are bounded."""
 
-    def __init__(self, inner: Any, wire: Wire) -> None:
+    def __init__(self, inner: Any, deadlines: Deadlines) -> None:
         self._inner = inner
-        self._wire = wire
+        self._deadlines = deadlines
 
     def connect_tcp(
         self, host: str, port: int, timeout: float | None = None, **options: Any
     ) -> _Stream:
-        timeout = self._wire.left(timeout)
+        timeout = self._deadlines.left(timeout)
         try:
-            with self._wire.aside():
+            with self._deadlines.aside():
                 stream = self._inner.connect_tcp(host, port, timeout, **options)
         except (ValueError, OverflowError):  # the endpoint's own address was looked at before
             raise _proxy_error() from None
-        return _Stream(stream, self._wire)
+        return _Stream(stream, self._deadlines)
 
     def sleep(self, seconds: float) -> None:
         self._inner.sleep(seconds)
@@ -254,15 +265,15 @@ class _Stream:
     Head and body of a request are written at once, where they are short.
     """
 
-    def __init__(self, inner: Any, wire: Wire) -> None:
+    def __init__(self, inner: Any, deadlines: Deadlines) -> None:
         self._inner = inner
-        self._wire = wire
+        self._deadlines = deadlines
         self._kept: list[bytes] = []
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         self._flush(timeout)
-        with self._wire.aside():
-            data: bytes = self._inner.read(max_bytes, self._wire.left(timeout))
+        with self._deadlines.aside():
+            data: bytes = self._inner.read(max_bytes, self._deadlines.left(timeout))
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -275,17 +286,17 @@ class _Stream:
         buffer, self._kept = b"".join(self._kept), []
         if not buffer:
             return
-        with self._wire.aside():
+        with self._deadlines.aside():
             for start in range(0, len(buffer), _PIECE):
-                self._inner.write(buffer[start : start + _PIECE], self._wire.left(timeout))
+                self._inner.write(buffer[start : start + _PIECE], self._deadlines.left(timeout))
 
     def start_tls(
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
     ) -> _Stream:
-        timeout = self._wire.left(timeout)
-        with self._wire.aside():
+        timeout = self._deadlines.left(timeout)
+        with self._deadlines.aside():
             stream = self._inner.start_tls(ssl_context, server_hostname, timeout)
-        return _Stream(stream, self._wire)
+        return _Stream(stream, self._deadlines)
 
     def close(self) -> None:
         self._inner.close()

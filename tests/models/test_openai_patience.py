@@ -25,7 +25,7 @@ from models.asking import SHORT, WAYS, Client, client_of, question
 
 from rlm_ci.errors import RemoteError, UnavailableError
 from rlm_ci.models import SpentError
-from rlm_ci.system.transport import Wire
+from rlm_ci.system.transport import Deadlines
 
 # -- what may be asked again ---------------------------------------------------------------------
 
@@ -215,5 +215,5 @@ def test_the_time_of_one_thread_is_not_that_of_another(client: Client, llm: Mode
 
 def test_a_client_that_cannot_be_bounded_is_not_used() -> None:
     with pytest.raises(UnavailableError, match="httpx2") as caught:
-        Wire(time.monotonic).lay(object())
+        Deadlines(time.monotonic).bind(object())
     assert caught.value.code == 4

@@ -4,9 +4,8 @@ A read is repeated within a budget of time and requests; a write is repeated onl
 caller has looked whether it was done all the same. Limits that GitHub sets are obeyed as
 long as the budget has the time.
 
-This is no place for PyGithub: it takes a connection of ours (``requestJson(cnx=...)``), but
-needs ``requests`` beside it, follows redirects and waits by itself, and all that would be left
-to it is a header.
+PyGithub is left out. It would take a connection of ours (``requestJson(cnx=...)``), but loads
+``requests`` too, follows redirects and waits by itself, and would only write a header for us.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from urllib.parse import urljoin, urlsplit
 from rlm_ci.errors import ConfigError
 from rlm_ci.github.api.errors import RefusedError, UnreachableError, record
 from rlm_ci.github.api.responses import AttemptError, decoded, failure, graphql_data
-from rlm_ci.system.transport import Answer, BrokenError, Connections, TooLongError
-from rlm_ci.text.printable import printable
+from rlm_ci.system.transport import Answer, BrokenError, HttpClient, TooLongError, redirect_target
 from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
@@ -79,11 +77,11 @@ class Client(Closing):
         split = urlsplit(self._url)
         self._origin = f"{split.scheme}://{split.netloc}"
         self._graphql = f"{self._url.removesuffix('/v3')}/graphql"
-        self._connections = Connections("github")
+        self._http = HttpClient("github")
 
     def close(self) -> None:
         """End the connection; the end of the process does as much."""
-        self._connections.close()
+        self._http.close()
 
     def go_on(self) -> None:
         """After a while in which nothing was asked: the time begins anew, the counts do not."""
@@ -226,7 +224,7 @@ class Client(Closing):
             },
         }
         try:
-            return self._connections.send(
+            return self._http.send(
                 request, seconds, _LONGEST_ANSWER, lambda status: _is_read(verb, status)
             )
         except TooLongError:
@@ -278,15 +276,10 @@ def _is_read(verb: str, status: int) -> bool:
 
 
 def _elsewhere(answer: Answer, where: str) -> AttemptError:
-    """What to say of an answer that is none; without the query, which may hold a secret."""
+    """What to say of an answer that is none."""
     what = f"GitHub answered {answer.status}"
     if answer.status in _REDIRECTS:
-        try:
-            split = urlsplit(answer.headers.get("location", ""))
-            place = f"{split.netloc.rpartition('@')[2]}{split.path}"
-        except ValueError:
-            place = ""
-        what = f"{what}, and leads elsewhere: {printable(place)[:200] or 'nowhere'}"
+        what = f"{what}, and leads elsewhere: {redirect_target(answer.headers)}"
     return AttemptError(UnreachableError(what, where), again=answer.status == 202)
 
 

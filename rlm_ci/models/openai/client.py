@@ -16,7 +16,6 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError
@@ -26,7 +25,7 @@ from rlm_ci.models.openai.errors import RefusedError
 from rlm_ci.models.openai.request_body import ONCE, Composed, unicode_only
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import installation
-from rlm_ci.system.transport import OverError, TooLongError, Wire, limited
+from rlm_ci.system.transport import DeadlineError, Deadlines, TooLongError, limited, redirect_target
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Closing, Value
 
@@ -102,7 +101,7 @@ class OpenAIModel(Closing):
         self._progress = progress
         self._limit = answer_limit
         self._sleep, self._clock, self._chance = sleep, clock, chance
-        self._wire = Wire(clock)
+        self._deadlines = Deadlines(clock)
         self._redact = Redactor({"API_KEY": api_key}).text
         self._lock = threading.Lock()
         self._client: Any = None
@@ -157,7 +156,7 @@ class OpenAIModel(Closing):
                     progress = self._progress or _nobody
                     return responses.streamed(pieces, request.model, progress, self._limit)
                 return responses.whole(responses.parse(b"".join(pieces)), request.model)
-        except OverError:
+        except DeadlineError:
             raise SpentError(
                 f"the answer was not whole after {max(0.0, end - began):.3g} seconds",
                 where=self._where(request),
@@ -193,7 +192,7 @@ class OpenAIModel(Closing):
     ) -> Iterator[httpx2.Response]:
         """The response, its headers read and its body not; failures on the way put in our words.
 
-        Raises OverError at ``end``, here and in what is done with the response.
+        Raises DeadlineError at ``end``, here and in what is done with the response.
         """
         client, _ = self._opened()
         import httpx2
@@ -207,7 +206,7 @@ class OpenAIModel(Closing):
             options["headers"]["Authorization"] = openai.omit
         response: httpx2.Response | None = None
         try:
-            with self._wire.until(end):
+            with self._deadlines.until(end):
                 # Raw in every case, so that nothing is parsed before it has been measured.
                 if body is None:
                     raw = httpx2.Response
@@ -232,7 +231,7 @@ class OpenAIModel(Closing):
         client, http = self._opened()
         known = self._composed.get((path, body["model"]))
         response: httpx2.Response
-        with unicode_only(), self._wire.turn():
+        with unicode_only(), self._deadlines.turn():
             if known is not None:
                 request = known.request(body, once, options["timeout"], http.cookies)
                 response = http.send(request, stream=True)
@@ -294,7 +293,7 @@ class OpenAIModel(Closing):
                 hint="check its spelling",
             ) from None
         # A redirect is refused, never followed: the package would send the prompt along.
-        return self._wire.opened(
+        return self._deadlines.opened(
             lambda: openai.DefaultHttpxClient(
                 follow_redirects=False, event_hooks={"response": [self._refuse]}
             )
@@ -308,15 +307,14 @@ class OpenAIModel(Closing):
         if status < HTTPStatus.MULTIPLE_CHOICES:
             return
         if status < HTTPStatus.BAD_REQUEST:
-            target = _target(response.headers.get("location", ""))
             raise RemoteError(
-                f"the endpoint redirects to {target[:_MESSAGE] or 'nowhere'}, and the prompt is "
+                f"the endpoint redirects to {redirect_target(response.headers)}, and the prompt is "
                 "sent only to the address that you set",
                 hint="if that is right, set it as the base URL",
             )
         data = b""
         # What is left of a broken body still says something.
-        with suppress(Exception), self._wire.until(self._clock() + _ERROR_SECONDS):
+        with suppress(Exception), self._deadlines.until(self._clock() + _ERROR_SECONDS):
             for piece in response.iter_bytes():
                 data += piece
                 if len(data) > _ERROR_LIMIT:
@@ -361,7 +359,7 @@ class OpenAIModel(Closing):
         try:
             with self._sent("/models", end) as got:
                 value = responses.parse(b"".join(self._pieces(got)))
-        except (RemoteError, RefusedError, OverError):
+        except (RemoteError, RefusedError, DeadlineError):
             return []
         rows = value.get("data")
         ids = (
@@ -383,15 +381,6 @@ def _nobody(_count: int) -> None:
     """Nobody asked for progress, and the endpoint streams all the same."""
 
 
-def _target(location: str) -> str:
-    """Where a redirect leads, without what may be secret in it."""
-    try:
-        to = urlsplit(location)
-        return printable(f"{to.scheme}://{to.hostname}{to.path}" if to.hostname else to.path)
-    except ValueError:
-        return "what is no URL"
-
-
 def _broken(cause: BaseException) -> Exception:
     """What a failure of the connection means: whether the prompt was on its way."""
     import httpx2
@@ -401,7 +390,7 @@ def _broken(cause: BaseException) -> Exception:
     if isinstance(cause, httpx2.ProxyError | httpx2.UnsupportedProtocol):
         return RefusedError(str(cause))
     if isinstance(cause, httpx2.TimeoutException):
-        return OverError()
+        return DeadlineError()
     return SpentError(
         "the connection broke before the answer was whole",
         hint="check the network and the proxy, then resume the run",
