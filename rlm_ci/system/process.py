@@ -17,7 +17,7 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Self
+    from typing import Any, Self
 
 DEFAULT_TIMEOUT = 600.0
 #: Bytes of one stream that are kept; a command that prints more is stopped.
@@ -165,15 +165,6 @@ def harden() -> bool:
     return int(CDLL(None).prctl(dumpable, 0, 0, 0, 0)) == 0
 
 
-def widen(descriptor: int) -> None:
-    """Let a pipe hold more than 64 KiB, so that nobody waits for the other's next look."""
-    if sys.platform == "linux":
-        import fcntl
-
-        with suppress(OSError):  # the user's share of pipe memory is used up: it works all the same
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
-
-
 class PortableChild:
     """The same by ``subprocess``, for platforms without processes that can be spawned."""
 
@@ -266,13 +257,17 @@ if sys.platform != "win32":
         argv: Sequence[str | bytes],
         env: Mapping[str, str],
         descriptors: Sequence[int],
-        mask: Iterable[signal.Signals | int],
+        mask: Iterable[signal.Signals | int] = (),
+        *,
+        session: bool = False,
     ) -> int:
         """Start ``argv`` as leader of a group, with ``descriptors`` as its 0, 1, 2 and so on.
 
-        It has no other descriptor. ``mask`` are the signals that it starts with blocked. Returns
-        the process id; raises OSError.
+        It has no other descriptor. ``mask`` are the signals that it starts with blocked. In a
+        ``session`` of its own it hears of interrupts whatever we do. Returns the process id;
+        raises OSError.
         """
+        own: dict[str, Any] = {"setsid": True} if session else {"setpgroup": 0}
         given = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors)]
         keep_back(descriptors)
         return os.posix_spawnp(
@@ -280,53 +275,59 @@ if sys.platform != "win32":
             list(argv),
             dict(env),
             file_actions=given,
-            setpgroup=0,
             setsigmask=mask,
             # Python ignores SIGPIPE, and a child would inherit that.
-            setsigdef=[signal.SIGPIPE],
+            setsigdef=[signal.SIGPIPE, *(INTERRUPTS if session else ())],
+            **own,
         )
 
-    class Child:
+    class Started:
         """A running command, leader of its own process group, as a context manager.
 
-        It works beside us until ``finish`` waits for it; left before that, it is killed.
+        It works beside us; left before it has ended, it is killed.
         """
 
         def __init__(
             self,
             argv: Sequence[str | bytes],
             env: Mapping[str, str],
-            stdin: bytes = b"",
-            timeout: float = DEFAULT_TIMEOUT,
-            limit: int = DEFAULT_LIMIT,
+            stdin: bytes,
+            outputs: int,
+            descriptors: Sequence[int] = (),
         ) -> None:
-            """Start it. Raises UnavailableError when it cannot be started."""
-            self._deadline = monotonic() + timeout
-            self._limit = limit
+            """Start it. Raises UnavailableError when it cannot be started.
+
+            It writes to one pipe, or two; ``descriptors`` become its 3, 4 and so on.
+            """
             self._input = memoryview(stdin)
-            self._running = True
+            self._status: int | None = None
+            self._handle = -1
             child_in, self._stdin = os.pipe()
-            self._stdout, child_out = os.pipe()
-            self._stderr, child_err = os.pipe()
+            pipes = [os.pipe() for _ in range(outputs)]
+            self._outputs = [ours for ours, _ in pipes]
+            given = [child_in, pipes[0][1], pipes[-1][1]]
             self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
             try:
-                self._pid = spawn(argv, env, (child_in, child_out, child_err), self._mask)
+                self._pid = spawn(argv, env, [*given, *descriptors], self._mask)
             except BaseException as error:
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-                for descriptor in (self._stdin, self._stdout, self._stderr):
-                    os.close(descriptor)
+                self._close()
                 if isinstance(error, OSError):
                     raise unavailable(argv[0], error) from error
                 raise
             finally:
-                for descriptor in (child_in, child_out, child_err):
+                for descriptor in set(given):
                     os.close(descriptor)
 
         def __enter__(self) -> Self:
             try:
                 signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-                for descriptor in (self._stdin, self._stdout):
-                    widen(descriptor)
+                if sys.platform == "linux":  # nobody shall wait for the other's next look
+                    import fcntl
+
+                    for descriptor in (self._stdin, self._outputs[0]):
+                        with suppress(OSError):  # the user's share of pipe memory is used up
+                            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
                 os.set_blocking(self._stdin, False)
                 self._feed()
             except BaseException:
@@ -336,28 +337,60 @@ if sys.platform != "win32":
 
         def __exit__(self, *_error: object) -> None:
             # An interrupt must not leave a child behind: it is in a group of its own.
-            if self._running:
-                self._end()
-            for descriptor in (self._stdin, self._stdout, self._stderr):
+            self._end()
+            self._close()
+
+        def _close(self) -> None:
+            for descriptor in (self._stdin, self._handle, *self._outputs):
                 if descriptor >= 0:
                     os.close(descriptor)
 
+        def _feed(self) -> None:
+            """Write what the pipe takes; close it after the last byte."""
+            try:
+                while self._input:
+                    self._input = self._input[os.write(self._stdin, self._input[:_CHUNK]) :]
+            except BlockingIOError:
+                return
+            except BrokenPipeError:  # it ended without reading everything: its own affair
+                pass
+            os.close(self._stdin)
+            self._stdin = -1
+
+        def _end(self) -> int:
+            """Kill the whole group; the status of the command, which may be known already."""
+            if self._pid >= 0:
+                # macOS refuses to signal a group of which only the zombie is left.
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._pid, signal.SIGKILL)
+                if self._status is None:
+                    with suppress(ChildProcessError):  # interrupted when it had just been awaited
+                        self._status = os.waitpid(self._pid, 0)[1]
+                self._pid = -1
+            return self._status or 0
+
+    class Child(Started):
+        """A command that is trusted: ``finish`` waits for it, and has all that it said."""
+
+        def __init__(
+            self,
+            argv: Sequence[str | bytes],
+            env: Mapping[str, str],
+            stdin: bytes = b"",
+            timeout: float = DEFAULT_TIMEOUT,
+            limit: int = DEFAULT_LIMIT,
+        ) -> None:
+            self._deadline = monotonic() + timeout
+            self._limit = limit
+            super().__init__(argv, env, stdin, 2)
+
         def finish(self) -> Result:
             """Wait for its end, its deadline or its limit; what it said."""
-            output = {self._stdout: bytearray(), self._stderr: bytearray()}
-            reason = self._pump(output)
-            status = None if reason else self._wait()
-            if status is None:
-                reason = reason or "timeout"
-                status = self._end()
-            self._running = False
-            return Result(
-                os.waitstatus_to_exitcode(status),
-                bytes(output[self._stdout]),
-                bytes(output[self._stderr]),
-                timed_out=reason == "timeout",
-                truncated=reason == "limit",
-            )
+            output = {descriptor: bytearray() for descriptor in self._outputs}
+            reason = self._pump(output) or self._wait()
+            code = os.waitstatus_to_exitcode(self._end())
+            stdout, stderr = map(bytes, output.values())
+            return Result(code, stdout, stderr, reason == "timeout", reason == "limit")
 
         def _pump(self, output: dict[int, bytearray]) -> str:
             """Move bytes until both outputs end; the reason to stop early, or nothing."""
@@ -387,50 +420,24 @@ if sys.platform != "win32":
                         return "limit"
             return ""
 
-        def _wait(self) -> int | None:
-            """The status of a child that has closed its outputs; None past the deadline."""
+        def _wait(self) -> str:
+            """Wait for the end of a command that has closed its outputs; why not any longer."""
             if self._stdin >= 0:  # nobody will answer to the rest of it
                 os.close(self._stdin)
                 self._stdin = -1
             poll = select.poll()
-            try:
-                handle = os.pidfd_open(self._pid)
-                poll.register(handle, select.POLLIN)
-            except (AttributeError, OSError):  # not Linux, or not allowed: look now and then
-                handle = -1
-            try:
-                while True:
-                    pid, status = os.waitpid(self._pid, os.WNOHANG)
-                    if pid:
-                        return status
-                    remaining = self._deadline - monotonic()
-                    if remaining <= 0:
-                        return None
-                    poll.poll(remaining * 1000 if handle >= 0 else 1)
-            finally:
-                if handle >= 0:
-                    os.close(handle)
-
-        def _feed(self) -> None:
-            """Write what the pipe takes; close it after the last byte."""
-            try:
-                while self._input:
-                    self._input = self._input[os.write(self._stdin, self._input[:_CHUNK]) :]
-            except BlockingIOError:
-                return
-            except BrokenPipeError:  # it ended without reading everything: its own affair
-                pass
-            os.close(self._stdin)
-            self._stdin = -1
-
-        def _end(self) -> int:
-            """Kill the whole group; the status of the child."""
-            # macOS refuses to signal a group of which only the zombie is left.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._pid, signal.SIGKILL)
-            with suppress(ChildProcessError):  # interrupted when it had just been waited for
-                return os.waitpid(self._pid, 0)[1]
-            return 0
+            with suppress(AttributeError, OSError):  # not Linux, or not allowed: look now and then
+                self._handle = os.pidfd_open(self._pid)
+                poll.register(self._handle, select.POLLIN)
+            while True:
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+                if pid:
+                    self._pid, self._status = -1, status
+                    return ""
+                remaining = self._deadline - monotonic()
+                if remaining <= 0:
+                    return "timeout"
+                poll.poll(remaining * 1000 if self._handle >= 0 else 1)
 
 else:
     Child = PortableChild

@@ -145,8 +145,8 @@ else:
             running.gate = gate
             return running.finish(monotonic() + timeout, clip or Clip(), on_output, watch)
 
-    class _Stream:
-        """A running command, leader of its own process group."""
+    class _Stream(process.Started):
+        """A command that is not trusted."""
 
         def __init__(
             self,
@@ -159,49 +159,26 @@ else:
             self.gate: tuple[int, Callable[[], object]] | None = None
             self._started = monotonic()
             self._grace = grace
-            self._input = memoryview(stdin)
-            self._status: int | None = None
-            self._handle = -1
             self._is_open = True
             self._poll = select.poll()
-            child_in, self._stdin = os.pipe()
-            self._output, child_out = os.pipe()
             high = _lifted(descriptors)
-            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, process.INTERRUPTS)
             try:
-                self._pid = process.spawn(
-                    argv, env, (child_in, child_out, child_out, *high), self._mask
-                )
-            except BaseException as error:
-                signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-                os.close(self._stdin)
-                os.close(self._output)
-                if isinstance(error, OSError):
-                    raise process.unavailable(argv[0], error) from error
-                raise
+                super().__init__(argv, env, stdin, 1, high)
             finally:
-                for descriptor in (child_in, child_out, *high):
+                for descriptor in high:
                     os.close(descriptor)
+            [self._output] = self._outputs
 
         def __enter__(self) -> Self:
+            super().__enter__()
             try:
-                signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-                process.widen(self._output)
-                os.set_blocking(self._stdin, False)
                 os.set_blocking(self._output, False)
                 with suppress(AttributeError, OSError):  # not Linux, or not allowed
                     self._handle = os.pidfd_open(self._pid)
-                self._feed()
             except BaseException:
                 self.__exit__()
                 raise
             return self
-
-        def __exit__(self, *_error: object) -> None:
-            self._end(self._grace)
-            for descriptor in (self._stdin, self._output, self._handle):
-                if descriptor >= 0:
-                    os.close(descriptor)
 
         def finish(
             self,
@@ -218,7 +195,7 @@ else:
                     on_output(chunk)
 
             reason = self._pump(deadline, take, watch)
-            status = self._end(self._grace if reason else 0.0)
+            status = self._end()
             self._take_rest(take)
             seconds = monotonic() - self._started
             return Ended(os.waitstatus_to_exitcode(status), reason, clip.clipped(), seconds)
@@ -291,18 +268,6 @@ else:
                 left -= len(chunk)
                 take(chunk)
 
-        def _feed(self) -> None:
-            """Write what the pipe takes; close it after the last byte."""
-            try:
-                while self._input:
-                    self._input = self._input[os.write(self._stdin, self._input[:_CHUNK]) :]
-            except BlockingIOError:
-                return
-            except BrokenPipeError:  # it ended without reading everything: its own affair
-                pass
-            os.close(self._stdin)
-            self._stdin = -1
-
         def _has_ended(self) -> bool:
             """Whether the command itself is over; where possible it stays to be waited for.
 
@@ -317,24 +282,14 @@ else:
             self._status = status if pid else None
             return pid != 0
 
-        def _end(self, grace: float) -> int:
-            """End the whole group; the status of the command."""
-            if self._pid < 0:
-                return self._status or 0
+        def _end(self) -> int:
+            """Ask it to end, where it has time for that, and end the whole group."""
             try:
-                if grace and not self._has_ended():
-                    self._ask(grace)
+                if self._pid >= 0 and self._grace and not self._has_ended():
+                    self._ask(self._grace)
             finally:  # whoever interrupts the wait, too, wants it to end
-                # macOS refuses to signal a group of which only the zombie is left.
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._pid, signal.SIGKILL)
-            if self._status is None:
-                try:
-                    self._status = os.waitpid(self._pid, 0)[1]
-                except ChildProcessError:  # interrupted when it had just been waited for
-                    self._status = 0
-            self._pid = -1
-            return self._status
+                status = super()._end()
+            return status
 
         def _ask(self, grace: float) -> None:
             """Tell it to end, and give it time."""

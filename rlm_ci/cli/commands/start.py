@@ -213,25 +213,16 @@ def _detach(argv: Sequence[str], environ: Mapping[str, str], log: str) -> None:
         raise UnavailableError(
             "runs in the background need a POSIX system", hint="use Linux, macOS, or WSL"
         )
-    import signal
-
     create = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, log, create, 0o600),
-        (os.POSIX_SPAWN_DUP2, 1, 2),
-    ]
-    # A pipe that we were given would keep whoever reads it waiting for as long as the run.
-    process.keep_back()
-    os.posix_spawn(
-        argv[0],
-        list(argv),
-        dict(environ),
-        file_actions=actions,
-        setsid=True,
-        setsigmask=(),
-        setsigdef=(signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
-    )
+    nothing, told = os.open(os.devnull, os.O_RDONLY), -1
+    try:
+        told = os.open(log, create, 0o600)
+        # A pipe that we were given would keep whoever reads it waiting for as long as the run.
+        process.spawn(argv, environ, (nothing, told, told), session=True)
+    finally:
+        for descriptor in (nothing, told):
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 def _told(begun: Manifest, settings: Settings) -> str:
