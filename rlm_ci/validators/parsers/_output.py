@@ -13,7 +13,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from rlm_ci.report.findings import Severity
 
@@ -194,3 +194,31 @@ def numbers(text: str) -> Iterator[tuple[int, str]]:
     for number, word in pairwise(words):
         if number.isdecimal() and number.isascii() and len(number) < 9:
             yield int(number), word
+
+
+def summed(
+    counts: Iterable[tuple[int, str]], passed: Collection[str], failed: Collection[str]
+) -> Tally:
+    """The tally of counts, by the words that stand for a good and a bad end."""
+    found = list(counts)
+    return Tally(
+        sum(number for number, word in found if word in passed),
+        sum(number for number, word in found if word in failed),
+    )
+
+
+def of_suites(printout: Printout, label: re.Pattern[str], none: str) -> Tally | None:
+    """The tally of a runner that counts suites as well: one may fail without a test of its own.
+
+    ``label`` is how a line with counts begins, ``none`` one that says that there are no tests.
+    """
+    tallies = []
+    for line in printout.lines:
+        if found := label.match(line):
+            one = summed(numbers(line[found.end() :]), {"passed"}, {"failed"})
+            tallies.append(one if found[1] == "Tests" else Tally(0, one.failed))
+        elif line.startswith(none):
+            tallies.append(Tally(0))
+    if not tallies:
+        return None
+    return Tally(sum(one.passed for one in tallies), max(one.failed for one in tallies))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Tally, blocks, cut, finding, numbers
+from rlm_ci.validators.parsers._output import Tally, blocks, cut, finding, numbers, summed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,11 +116,6 @@ def _failed(printout: Printout, test: str, said: list[str], place: Location | No
 
 def tally(printout: Printout) -> Tally | None:
     """The sum over all targets; None when there is no result."""
-    told = [result[1] for line in printout.lines if (result := _RESULT.match(line))]
-    counts = [pair for text in told for pair in numbers(text)]
-    if not told:
-        return None
-    return Tally(
-        sum(number for number, word in counts if word == "passed"),
-        sum(number for number, word in counts if word == "failed"),
-    )
+    found = [result[1] for line in printout.lines if (result := _RESULT.match(line))]
+    pairs = [pair for told in found for pair in numbers(told)]
+    return summed(pairs, {"passed"}, {"failed"}) if found else None

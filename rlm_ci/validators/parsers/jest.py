@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Outline, Tally, blocks, finding, frame, numbers
+from rlm_ci.validators.parsers._output import Outline, Tally, blocks, finding, frame, of_suites
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ TOOL = "jest"
 
 _FILE = re.compile(r"FAIL (?:.* )?(\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?$")
 _TITLE = re.compile(r"  ● (\S.*)$")
+_COUNTS = re.compile(r"(Tests|Test Suites): ")
 _END = re.compile(r"(?:PASS|FAIL|Test Suites:|Summary of all) ?")
 _TOLD = re.compile(r"    (?:Expected|Received)\b.*: ")
 
@@ -84,15 +85,4 @@ def _found(title: str, said: list[str], places: list[Location | None] | list[Loc
 
 def tally(printout: Printout) -> Tally | None:
     """The sum of its summaries; None when there is none."""
-    passed = failed = 0
-    seen = False
-    for line in printout.lines:
-        if line.startswith(("Tests: ", "Test Suites: ")):
-            seen = True
-            counts = list(numbers(line.partition(":")[2]))
-            failed = max(failed, sum(number for number, word in counts if word == "failed"))
-            if line.startswith("Tests:"):
-                passed += sum(number for number, word in counts if word == "passed")
-        elif line.startswith("No tests found, exiting with code"):
-            seen = True
-    return Tally(passed, failed) if seen else None
+    return of_suites(printout, _COUNTS, "No tests found, exiting with code")

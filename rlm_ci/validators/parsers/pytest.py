@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Tally, finding, numbers
+from rlm_ci.validators.parsers._output import Tally, finding, numbers, summed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,10 +229,5 @@ def _take(printout: Printout, block: _Block, line: str) -> None:
 def tally(printout: Printout) -> Tally | None:
     """The sum of its last lines; None when there is none."""
     found = [end[1] for line in printout.lines if (end := _END.match(line))]
-    if not found:
-        return None
-    counts = [pair for told in found for pair in numbers(told)]
-    return Tally(
-        sum(number for number, word in counts if word in _DONE),
-        sum(number for number, word in counts if word in _BAD),
-    )
+    pairs = [pair for told in found for pair in numbers(told)]
+    return summed(pairs, _DONE, _BAD) if found else None

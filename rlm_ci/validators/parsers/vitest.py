@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.validators.outcomes import FAILED, PASSED, SKIPPED, Outcome
-from rlm_ci.validators.parsers._output import Outline, Tally, blocks, finding, frame, numbers
+from rlm_ci.validators.parsers._output import Outline, Tally, blocks, finding, frame, of_suites
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,15 +87,4 @@ def _found(printout: Printout, title: str, said: str, places: list[Location]) ->
 
 def tally(printout: Printout) -> Tally | None:
     """The sum of its summaries; None when there is none."""
-    passed = failed = 0
-    seen = False
-    for line in printout.lines:
-        if label := _COUNTS.match(line):
-            seen = True
-            counts = list(numbers(line[label.end() :]))
-            failed = max(failed, sum(number for number, word in counts if word == "failed"))
-            if label[1] == "Tests":
-                passed += sum(number for number, word in counts if word == "passed")
-        elif line.startswith("No test files found, exiting with code"):
-            seen = True
-    return Tally(passed, failed) if seen else None
+    return of_suites(printout, _COUNTS, "No test files found, exiting with code")
