@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rlm_ci.errors import DamagedError, LockedError, StorageError
 from rlm_ci.runs.journal import record_format
 from rlm_ci.runs.journal.journal import Journal, replay
+from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.system.lock import Lock
 
 
@@ -133,6 +134,17 @@ def test_a_record_as_long_as_allowed_is_read_again(path: Path) -> None:
     long = {"a": "x" * (record_format.LIMIT - 20)}
     written(path, {}, long, {})
     assert list(replay(str(path))) == [{"seq": 1}, {**long, "seq": 2}, {"seq": 3}]
+
+
+@pytest.mark.full
+def test_a_longer_line_of_a_shared_sequence_is_read(path: Path) -> None:
+    """Results of a recursion are not measured when they are written."""
+    halves = [('"a":"' + "x" * (record_format.LIMIT + (1 << 20)) + '","seq":', "}")]
+    path.write_bytes(record_format.to_lines(halves, 7)[0])
+    reader = JournalReader(str(path), rising=True)
+    reader.read()
+    assert (reader.last, reader.offset) == (7, path.stat().st_size)
+    assert "has no end within" in str(damage_of(path))
 
 
 _TEXTS = st.text(st.characters(codec=None), max_size=8)

@@ -1,9 +1,9 @@
 """Journals: what happened, a record a line, on the disk before anybody relies on it.
 
-A line is as in ``records``. The newline is the commit mark: what stands behind the last one was
-never acknowledged, and is cut off, and kept aside, before the next record is written. Anything
+A line is as in ``record_format``. The newline is the commit mark: what stands behind the last one
+was never acknowledged, and is cut off, and kept aside, before the next record is written. Anything
 else that is not as it should be is damage, and an error. The numbers of a journal count from 1;
-of several journals on one sequence, those of each rise.
+those of journals that share a sequence rise.
 
 One process writes (see ``lock``); readers of a journal that is being written need no lock.
 """
@@ -282,7 +282,8 @@ def cut(path: str, end: int, length: int) -> str:
     try:
         descriptor = files.open_regular(path, os.O_RDWR)
         try:
-            data = os.pread(descriptor, length, end)
+            os.lseek(descriptor, end, os.SEEK_SET)  # Windows has no pread
+            data = os.read(descriptor, length)
             aside = f"{path}.torn-{end}-{crc32(data):08x}"
             files.write(aside, data, 0o600)
             os.ftruncate(descriptor, end)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     Skim = Callable[[bytes, list[bytes]], bool]
 
 _BLOCK = 64 << 10
+#: The longest line that is read where the sequence is shared, in bytes: none is refused there when
+#: it is written.
+_LIMIT_SHARED = 1 << 30
 #: What ``record_format.bodies`` leaves out of a line, and its newline.
 _FRAME = len(b'{"crc":"\n')
 
@@ -99,6 +102,7 @@ class JournalReader:
             ) from None
         except OSError as error:
             raise _unread(error, self.path) from None
+        limit = _LIMIT_SHARED if self._rising else record_format.LIMIT
         pieces: list[bytes] = []
         size = 0
         try:
@@ -110,8 +114,8 @@ class JournalReader:
                     pieces, size = [], 0
                 pieces.append(block[end:])
                 size += len(pieces[-1])
-                if size > record_format.LIMIT + _BLOCK:
-                    self._refuse(f"it has no end within {record_format.LIMIT:,} bytes")
+                if size > limit + _BLOCK:
+                    self._refuse(f"it has no end within {limit:,} bytes")
             self.tail = b"".join(pieces)
         finally:
             os.close(descriptor)
