@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from recursion import solving_cases
 from recursion.solving_cases import SMALL, Counting, records, shop, solve
 
-from rlm_ci.errors import ConfigError, DamagedError, LimitError
+from rlm_ci.errors import ConfigError, DamagedError, LimitError, StorageError
 from rlm_ci.models import Completion
 from rlm_ci.recursion.journal import journal, record_lines, recovery, run_json
 from rlm_ci.recursion.journal.journal import Journals
@@ -126,6 +127,31 @@ def test_a_torn_record_is_kept_aside(done: Path, tmp_path: Path) -> None:
         assert os.path.basename(aside).startswith(f"{name}.torn-")
     log = (folder / "logs" / "recovery.log").read_text()
     assert log == f"{name}: 10 bytes cut off, kept in {aside}\n"
+
+
+def test_a_disk_that_is_full_leaves_whole_records(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that does not fit is taken back; the run goes on when there is room."""
+    folder = tmp_path / "full"
+    monkeypatch.setattr(journal, "_BATCH", 5)
+    limit = max((done / name).stat().st_size for name in NAMES) // 2
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Journals.open(str(folder)) as store:
+        rlm = RLM(solving_cases.corpus(shop()), store, name="a-run")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            with pytest.raises(StorageError, match="File too large"):
+                rlm.solve(rlm.root, Counting(), Budget(), solving_cases.USUAL)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        with pytest.raises(StorageError, match="failed before"):  # there is room again
+            store.flush()
+    assert all((folder / one).read_bytes()[-1:] in (b"", b"\n") for one in NAMES)
+    with Journals.open(str(folder)) as store:
+        assert store.recovered == ()
+    solve(folder, shop())
+    same(folder, done)
 
 
 def test_whole_records_behind_a_torn_one_are_kept_aside(done: Path, tmp_path: Path) -> None:
