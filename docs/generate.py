@@ -399,6 +399,32 @@ def guard() -> str:
     return _between(text, "<!-- cheats -->\n", "<!-- end -->\n", "\n".join(lines))
 
 
+#: Many modules on one page: they stand close.
+CLOSE = (
+    '%%{init: {"flowchart": {"nodeSpacing": 14, "rankSpacing": 26, "padding": 6}, '
+    '"themeVariables": {"fontSize": "13px"}}}%%'
+)
+
+
+def how_it_works() -> str:
+    """``docs/how-it-works.md`` with the modules of each walk, drawn."""
+    walks = (TOP / "docs" / "architecture.md").read_text().split("\n## Walk ")[1:]
+    text = (TOP / "docs" / "how-it-works.md").read_text()
+    for walk in walks:
+        chains = walk.partition("```text\n")[2].partition("```")[0].splitlines()
+        numbers: dict[str, int] = {}
+        drawn = ["", "```mermaid", CLOSE, "flowchart LR"]
+        for chain in chains:
+            told = []
+            for name in (part.strip() for part in chain.split("→")):
+                label = "" if name in numbers else f'["{"/<br>".join(name.rsplit("/", 1))}"]'
+                told.append(f"m{numbers.setdefault(name, len(numbers))}{label}")
+            drawn.append(f"  {' --> '.join(told)}")
+        content = "\n".join([*drawn, "```", "", ""])
+        text = _between(text, f"<!-- modules {walk[0]} -->\n", f"<!-- end {walk[0]} -->\n", content)
+    return text
+
+
 def generated() -> dict[Path, str]:
     """Every generated file with its content."""
     return {
@@ -406,6 +432,7 @@ def generated() -> dict[Path, str]:
         TOP / "schemas" / "config.schema.json": config_schema(),
         TOP / "docs" / "reference.md": reference(),
         TOP / "docs" / "rules.md": rules(),
+        TOP / "docs" / "how-it-works.md": how_it_works(),
         TOP / "action.yml": action(),
         TOP / "README.md": readme(),
         TOP / "docs" / "guard.md": guard(),
