@@ -25,10 +25,10 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "tests"))
 
 # The builders of the tests' histories; they are found only now, hence the noqa.
-from histories import GitRepo, closed_environment  # noqa: E402
-from histories_archive import BRANCH, archive_stubs  # noqa: E402
-from histories_runs import guard_runs, registered, write_index  # noqa: E402
-from histories_shapes import large_patch, many_files  # noqa: E402
+from testing.repositories.archives import BRANCH, archive_stubs  # noqa: E402
+from testing.repositories.delegated_runs import guard_runs, registered, write_index  # noqa: E402
+from testing.repositories.git_repo import GitRepo, closed_environment  # noqa: E402
+from testing.repositories.shapes import large_patch, many_files  # noqa: E402
 
 PYTHON = sys.executable
 RLM_CI = str(Path(PYTHON).parent / "rlm-ci")

@@ -102,7 +102,7 @@ def child(who: str, what: str, url: str) -> float:
 @contextmanager
 def service(delay: float) -> Iterator[str]:
     """A model that takes ``delay`` seconds; its base URL."""
-    argv = [sys.executable, "-m", "llm", "--delay", str(delay)]
+    argv = [sys.executable, "-m", "testing.loopback_model", "--delay", str(delay)]
     environment = {**os.environ, "PYTHONPATH": str(TOP / "tests")}
     with subprocess.Popen(
         argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

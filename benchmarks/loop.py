@@ -34,11 +34,10 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "tests"))
 
 # The builders and the model of the tests; they are found only now, hence the noqa.
-from histories import GitRepo, closed_environment  # noqa: E402
-from llm.replies import Answer, Call  # noqa: E402
-from llm.server import Asked, ModelServer  # noqa: E402
-
 from rlm_ci import errors  # noqa: E402
+from testing.loopback_model.replies import Answer, Call  # noqa: E402
+from testing.loopback_model.server import Asked, ModelServer  # noqa: E402
+from testing.repositories.git_repo import GitRepo, closed_environment  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,8 +28,8 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP), str(TOP / "tests")]
 
 # They are found only now, hence the noqa.
-from histories import GitRepo, closed_environment  # noqa: E402
-from hub.process import GitHubProcess  # noqa: E402
+from testing.loopback_github.process import GitHubProcess  # noqa: E402
+from testing.repositories.git_repo import GitRepo, closed_environment  # noqa: E402
 
 NAME, TOKEN = "acme/shop", "t-bot"
 FILES, LINES = 300, 12

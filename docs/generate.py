@@ -379,7 +379,7 @@ RUNNERS = {
 
 def guard() -> str:
     """``docs/guard.md`` with the table of cheats."""
-    data = TOP / "tests" / "data" / "guard"
+    data = TOP / "tests" / "guard" / "cases"
     lines: list[str] = []
     for folder, title in RUNNERS.items():
         honest = len(list((data / "honest" / folder).glob("*.toml")))

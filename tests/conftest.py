@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import FIRST_COMMIT_AT, GitRepo
 from hypothesis import HealthCheck, settings
+
 from testing.program import Cli
+from testing.repositories.git_repo import FIRST_COMMIT_AT, GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -151,7 +152,7 @@ def made_for_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _installed(temp: pytest.TempPathFactory, **options: bool) -> Path:
-    from act_harness import installed  # needs more than most tests do
+    from testing.action_runner import installed  # needs more than most tests do
 
     base = temp.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

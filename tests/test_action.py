@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from act_harness import (
+from packaging.utils import canonicalize_name
+
+from rlm_ci import checks
+from rlm_ci.cli.commands import init
+from rlm_ci.config.options import PROGRAM
+from rlm_ci.config.settings import Settings
+from testing.action_runner import (
     ROOT,
     Job,
     Runner,
@@ -23,18 +29,12 @@ from act_harness import (
     run_in_act,
     ship_action,
 )
-from histories_events import HOSTILE_TITLE, pull_request
-from packaging.utils import canonicalize_name
-
-from rlm_ci import checks
-from rlm_ci.cli.commands import init
-from rlm_ci.config.options import PROGRAM
-from rlm_ci.config.settings import Settings
+from testing.repositories.events import HOSTILE_TITLE, pull_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 METADATA = load_yaml((ROOT / "action.yml").read_bytes())
 STEPS = METADATA["runs"]["steps"]

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from act_harness import (
+
+from testing.action_runner import (
     BIN,
     ROOT,
     Job,
@@ -24,11 +25,11 @@ from act_harness import (
     run_in_act,
     ship_action,
 )
-from fixing.stage import BUG, GOAL, MENDED, TEST, TWO_TURNS, Play, done, write
-from histories import GitRepo
-from histories_events import NAME, OWNER, from_fork, pull_request
-from hub.process import GitHubProcess
-from llm.server import ModelServer
+from testing.fix_stage import BUG, GOAL, MENDED, TEST, TWO_TURNS, Play, done, write
+from testing.loopback_github.process import GitHubProcess
+from testing.loopback_model.server import ModelServer
+from testing.repositories.events import NAME, OWNER, from_fork, pull_request
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,16 +6,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from act_harness import Job, run_in_act, ship_action
-from histories_events import NAME, OWNER, pull_request
-from hub.process import GitHubProcess
-from hub.scene import history
+
+from testing.action_runner import Job, run_in_act, ship_action
+from testing.loopback_github.process import GitHubProcess
+from testing.loopback_github.scene import history
+from testing.repositories.events import NAME, OWNER, pull_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 SLUG = f"{OWNER}/{NAME}"
 NUMBER = 7

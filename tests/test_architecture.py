@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from histories_changes import small_change
-from histories_runs import TASK, guard_runs, registered, write_index
-from histories_shapes import many_files
+
+from testing.repositories.changes import small_change
+from testing.repositories.delegated_runs import TASK, guard_runs, registered, write_index
+from testing.repositories.shapes import many_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "rlm_ci"

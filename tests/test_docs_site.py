@@ -12,9 +12,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from publishing.judges import Page
-from recursion import browser
 from test_links import TOP, anchors
+
+from testing import browser
+from testing.markup_judges import Page
 
 CONFIG = tomllib.loads((TOP / "docs" / "zensical.toml").read_text("utf-8"))["project"]
 #: Opens the search, types, and leaves what it finds in the page.

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from act_harness import BIN, ROOT, WHEELS, offline_pip
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import rlm_ci
+from testing.action_runner import BIN, ROOT, WHEELS, offline_pip
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 DATA = ("templates", "schemas")

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from act_harness import BIN, ROOT, bare_environment, put_python
+
+from testing.action_runner import BIN, ROOT, bare_environment, put_python
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="make is for Linux and macOS")
 

@@ -14,16 +14,16 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from act_harness import BIN, ROOT, bare_environment, load_yaml, put_python, ship_action
-from histories_events import NAME, OWNER, from_fork, issue_comment
 
 from rlm_ci.cli.commands import init
+from testing.action_runner import BIN, ROOT, bare_environment, load_yaml, put_python, ship_action
+from testing.repositories.events import NAME, OWNER, from_fork, issue_comment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 PIN = "1" * 40
 KEY = "startsWith(github.event.comment.body, '/rlm-ci review') && secrets.OPENAI_API_KEY || ''"

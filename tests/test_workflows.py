@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from act_harness import BIN, ROOT, SHIPPED, load_yaml
 
 from rlm_ci.cli.commands import init
+from testing.action_runner import BIN, ROOT, SHIPPED, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from agent_workspaces import Folder
 
 from rlm_ci.agents import agent
 from rlm_ci.agents.agent import Assignment
@@ -13,6 +12,7 @@ from rlm_ci.agents.autofix import Autofix
 from rlm_ci.agents.external import PROGRAMS, External, summary
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
 from rlm_ci.fix.step_records import Journalled
+from testing.agent_workspaces import Folder
 
 if TYPE_CHECKING:
     from pathlib import Path

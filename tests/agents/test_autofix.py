@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from agent_workspaces import Folder
 
 from rlm_ci.agents.agent import Assignment, Said
 from rlm_ci.agents.autofix import Autofix, Project, fixers
 from rlm_ci.errors import ConfigError
+from testing.agent_workspaces import Folder
 
 REAL = Path(sys.executable).parent
 

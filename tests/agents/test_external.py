@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from agent_workspaces import Folder
 
 from rlm_ci.agents.agent import Assignment, command_of
 from rlm_ci.agents.external import PROGRAMS, External
 from rlm_ci.errors import UnavailableError
+from testing.agent_workspaces import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

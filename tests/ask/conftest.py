@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.plugin import llm
 
-from asking.stage import STORY, Asking, Script
+from testing.ask_stage import STORY, Asking, Script
+from testing.loopback_model.fixture import llm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
-    from llm.server import ModelServer
+    from testing.loopback_model.server import ModelServer
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 __all__ = ["llm"]
 

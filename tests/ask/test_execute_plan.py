@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from symbolic_runs import SECRET, Stage, harbour, player
 
 from rlm_ci.ask.planner.plan import Plan, Read, Search
+from testing.scripted_questions import SECRET, Stage, harbour, player
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion.planning import CHUNK, read, search, step, subcall
 
 from rlm_ci.ask.iteration import Step
 from rlm_ci.ask.loop import Ended, Question, Terms
@@ -15,6 +14,7 @@ from rlm_ci.ask.planner.planner import Asked, BadPlanError, Planned
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.models.record.clock import Clock
 from rlm_ci.runs.state import State
+from testing.planner_steps import CHUNK, read, search, step, subcall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,17 +9,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from histories import GitRepo
-from llm.server import ModelServer
-from testing.program import Cli
 
-from asking.stage import ANSWER, LOG, QUESTION, REFUSED, STORY, STUCK, Asking, Script, log
 from rlm_ci.resources import loader
+from testing.ask_stage import ANSWER, LOG, QUESTION, REFUSED, STORY, STUCK, Asking, Script, log
+from testing.loopback_model.server import ModelServer
+from testing.program import Cli
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fixing.stage import Outcome
+    from testing.fix_stage import Outcome
     from testing.program import Ended
 
 

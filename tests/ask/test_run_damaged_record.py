@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from asking.stage import LOG, QUESTION, Asking, Script, chunk, final, going_on, read, subcall
 from rlm_ci.runs.journal.journal import Journal, replay
+from testing.ask_stage import LOG, QUESTION, Asking, Script, chunk, final, going_on, read, subcall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from fixing.stage import Outcome
+    from testing.fix_stage import Outcome
 
 pytestmark = pytest.mark.full
 

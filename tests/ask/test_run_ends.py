@@ -7,10 +7,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fixing.stage import told_plainly
-from llm.replies import Answer, refusal
 
-from asking.stage import (
+from rlm_ci.resources import loader
+from testing.ask_stage import (  # fmt: skip
     ANSWER,
     NOBODY,
     REFUSED,
@@ -24,16 +23,16 @@ from asking.stage import (
     read,
     span,
     subcall,
-)  # fmt: skip
-from rlm_ci.resources import loader
+)
+from testing.fix_stage import told_plainly
+from testing.loopback_model.replies import Answer, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fixing.stage import Outcome
-    from llm.replies import Reply
-
-    from asking.stage import Asking
+    from testing.ask_stage import Asking
+    from testing.fix_stage import Outcome
+    from testing.loopback_model.replies import Reply
 
 PROSE = f"Sure! Here is my plan:\n{json.dumps(going_on())}"
 #: Looks for something else in each iteration, without an end.

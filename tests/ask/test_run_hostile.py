@@ -8,9 +8,8 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fixing.stage import told_plainly
 
-from asking.stage import (
+from testing.ask_stage import (  # fmt: skip
     LOG,
     NOBODY,
     Script,
@@ -25,14 +24,14 @@ from asking.stage import (
     span,
     subcall,
     texts,
-)  # fmt: skip
+)
+from testing.fix_stage import told_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from llm.replies import Reply
-
-    from asking.stage import Asking, Line
+    from testing.ask_stage import Asking, Line
+    from testing.loopback_model.replies import Reply
 
 pytestmark = pytest.mark.full
 

@@ -9,10 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from fixing.stage import told_plainly
-from traces import eventually
 
-from asking.stage import (
+from testing.ask_stage import (  # fmt: skip
     CTX,
     LOG,
     NOBODY,
@@ -28,14 +26,16 @@ from asking.stage import (
     read,
     require_state,
     subcall,
-)  # fmt: skip
+)
+from testing.fix_stage import told_plainly
+from testing.leftovers import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fixing.stage import Child, Outcome
-    from llm.replies import Reply
-    from llm.server import Asked
+    from testing.fix_stage import Child, Outcome
+    from testing.loopback_model.replies import Reply
+    from testing.loopback_model.server import Asked
 
 #: The story, with a plan that is repaired, and sub-calls that are asked twice or refused.
 PLAY = Script(

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from asking.stage import LOG, QUESTION, Script, final, require_state
 from rlm_ci.context.builder.build import build
 from rlm_ci.errors import ConfigError
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.solve import pipeline
+from testing.ask_stage import LOG, QUESTION, Script, final, require_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from asking.stage import Asking
+    from testing.ask_stage import Asking
 
 #: Mends nothing and asks nobody: enough to see that a goal was taken for one of the fix loop.
 FIX = ("--agent", "autofix", "--validator", "true")
@@ -144,7 +144,7 @@ def test_symbolic_fails_where_the_context_cannot_be_built(stage: Asking) -> None
 
 def test_the_fix_loop_s_state_follows_the_same_schema(stage: Asking) -> None:
     """Spec: the extension is additive; "existing fields remain valid"."""
-    from fixing.stage import ITERATION_KEYS, STATE_KEYS, TWO_TURNS
+    from testing.fix_stage import ITERATION_KEYS, STATE_KEYS, TWO_TURNS
 
     stage.llm.script(TWO_TURNS)
     _, run = stage.fixed("--validator", "grep -q 'a + b' calc.py", goal="fix it")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from asking.stage import ANSWER, LOG, QUESTION, Script, final, going_on
+from testing.ask_stage import ANSWER, LOG, QUESTION, Script, final, going_on
 
 if TYPE_CHECKING:
-    from asking.stage import Asking
+    from testing.ask_stage import Asking
 
 
 @pytest.mark.full

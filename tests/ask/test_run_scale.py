@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from asking.stage import (
+from testing.ask_stage import (
     NOBODY,
     Script,
     final,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from asking.stage import Asking
+    from testing.ask_stage import Asking
 
 GIB = 1 << 30
 #: What the disk must have free: the text and the run's copy of it, and room for others.

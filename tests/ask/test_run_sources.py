@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from asking.stage import (
+from rlm_ci.context.builder.build import build
+from rlm_ci.context.context import Context
+from testing.ask_stage import (  # fmt: skip
     LOG,
     QUESTION,
     REFUSED,
@@ -20,15 +22,13 @@ from asking.stage import (
     read,
     require_state,
     span,
-)  # fmt: skip
-from rlm_ci.context.builder.build import build
-from rlm_ci.context.context import Context
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fixing.stage import Outcome
-    from llm.server import ModelServer
+    from testing.fix_stage import Outcome
+    from testing.loopback_model.server import ModelServer
     from testing.program import Cli, Ended
 
 #: Reads how the context begins, and says that the answer stands there.

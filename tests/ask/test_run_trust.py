@@ -8,9 +8,9 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llm.replies import refusal
 
-from asking.stage import (
+from rlm_ci.context.builder.build import build
+from testing.ask_stage import (  # fmt: skip
     LOG,
     QUESTION,
     Asking,
@@ -23,13 +23,13 @@ from asking.stage import (
     span,
     subcall,
     texts,
-)  # fmt: skip
-from rlm_ci.context.builder.build import build
+)
+from testing.loopback_model.replies import refusal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fixing.stage import Outcome
+    from testing.fix_stage import Outcome
 
 #: Reads how the context begins; then names that place by pointer, by name, and one never read.
 BY_NAME = Script(

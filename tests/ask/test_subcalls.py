@@ -10,7 +10,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from symbolic_runs import GOAL, SECRET, Stage, harbour
 
 from rlm_ci.ask.planner.plan import Plan, Snippet, Subcall
 from rlm_ci.ask.subcall_inputs import MOST_PIECES, gather
@@ -19,6 +18,7 @@ from rlm_ci.errors import ConfigError, LimitError, RemoteError
 from rlm_ci.models import Completion, SpentError, Usage
 from rlm_ci.models.budget import Ledger
 from rlm_ci.system.ordered_threads import in_order
+from testing.scripted_questions import GOAL, SECRET, Stage, harbour
 
 if TYPE_CHECKING:
     from collections.abc import Callable

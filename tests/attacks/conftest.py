@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from attacks.attacker import USERS, attackers, missing
+
+from testing.attacker import USERS, attackers, missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from attacks.attacker import Attacker
+    from testing.attacker import Attacker
 
 
 @pytest.fixture(params=USERS)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testing.attacker import git
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from attacks.attacker import Attacker
+    from testing.attacker import Attacker
 
 pytestmark = pytest.mark.full
 
@@ -50,11 +51,6 @@ SETTINGS = """
 name = "linter"
 command = ["{program}", "{{folder}}"]
 """
-
-
-def git(folder: Path, *words: str) -> None:
-    identity = ("-c", "user.name=Eve", "-c", "user.email=eve@example.com")
-    subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True)
 
 
 @pytest.fixture

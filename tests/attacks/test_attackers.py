@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attacks.attacker import Attacker
+    from testing.attacker import Attacker
 
 WHO = """
 import os

@@ -7,13 +7,14 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from attacks.test_analyzers import git
+
+from testing.attacker import git
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from attacks.attacker import Attacker
+    from testing.attacker import Attacker
 
 pytestmark = pytest.mark.full
 

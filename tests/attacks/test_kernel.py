@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from attacks.attacker import Attacker
+    from testing.attacker import Attacker
 
 #: A job in the sandbox, started as the loop does, on the script that stands in a file.
 JOB = """

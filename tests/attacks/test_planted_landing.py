@@ -8,14 +8,14 @@ from hashlib import sha1
 from typing import TYPE_CHECKING
 
 import pytest
-from attacks.test_analyzers import git
 
 from rlm_ci.workspace.apply.staging import STAGING, RefusedError, recover
+from testing.attacker import git
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from attacks.attacker import Attacker
+    from testing.attacker import Attacker
 
 _CONTENT = b"* * * * * root touch /evil\n"
 _OID = sha1(b"blob %d\0%s" % (len(_CONTENT), _CONTENT), usedforsecurity=False).hexdigest()

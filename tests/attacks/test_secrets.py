@@ -7,11 +7,12 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from attacks.test_analyzers import git
-from test_token_forms import TOKENS, secret_parts
+
+from testing.attacker import git
+from testing.tokens import TOKENS, secret_parts
 
 if TYPE_CHECKING:
-    from attacks.attacker import Attacker
+    from testing.attacker import Attacker
 
 pytestmark = pytest.mark.full
 

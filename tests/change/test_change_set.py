@@ -7,12 +7,16 @@ import subprocess
 from functools import cache
 from typing import TYPE_CHECKING
 
-import oracle
 import pytest
-from change_sets import assert_hunks_are_the_difference, change_of, counted, repository
-from histories import EMPTY_TREE, GitRepo, History
-from histories_archive import archive_stubs
-from histories_changes import (
+
+from rlm_ci.change import change_set, pushes
+from rlm_ci.errors import ConfigError
+from rlm_ci.git.patches import parse
+from rlm_ci.git.repository import Repository, discover
+from testing import reference_counts
+from testing.change_sets import assert_hunks_are_the_difference, change_of, counted, repository
+from testing.repositories.archives import archive_stubs
+from testing.repositories.changes import (
     HOSTILE_NAMES,
     every_kind_of_change,
     first_commit,
@@ -20,8 +24,9 @@ from histories_changes import (
     hostile_names,
     small_change,
 )
-from histories_random import random_history
-from histories_shapes import (
+from testing.repositories.git_repo import EMPTY_TREE, GitRepo, History
+from testing.repositories.random_histories import random_history
+from testing.repositories.shapes import (
     base_moved_ahead,
     criss_cross,
     detached_head,
@@ -40,11 +45,6 @@ from histories_shapes import (
     there_and_back,
     unrelated_histories,
 )
-
-from rlm_ci.change import change_set, pushes
-from rlm_ci.errors import ConfigError
-from rlm_ci.git.patches import parse
-from rlm_ci.git.repository import Repository, discover
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def histories(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Histo
 def old_side(history: History) -> str:
     if history.base == EMPTY_TREE:
         return EMPTY_TREE
-    return oracle.merge_base(history.repo, history.base, history.head)
+    return reference_counts.merge_base(history.repo, history.base, history.head)
 
 
 @pytest.mark.sample(12)
@@ -95,8 +95,8 @@ def test_counts_are_those_of_git(histories: Callable[[str], History], name: str)
     change = change_of(history)
     old = old_side(history)
     assert change.merge_base == old
-    assert counted(change) == oracle.numstat(history.repo, old, history.head)
-    split_up = oracle.numstat(history.repo, old, history.head, options=["--no-renames"])
+    assert counted(change) == reference_counts.numstat(history.repo, old, history.head)
+    split_up = reference_counts.numstat(history.repo, old, history.head, options=["--no-renames"])
     assert counted(change, renames=False) == split_up
     assert sorted(change.names()) == sorted(split_up)
 
@@ -119,7 +119,7 @@ def test_a_long_common_tail_counts_as_it_does_in_git(repo: GitRepo) -> None:
     asked = ("diff", "--numstat", old_commit, new_commit)
     assert repo.run(*asked) != repo.run("-c", "diff.context=0", *asked)  # else it proves nothing
     change = change_set.from_commit(repository(repo), new_commit)
-    assert counted(change) == oracle.numstat(repo, old_commit, new_commit)
+    assert counted(change) == reference_counts.numstat(repo, old_commit, new_commit)
 
 
 @pytest.mark.full
@@ -128,14 +128,14 @@ def test_random_histories(repo: GitRepo, seed: int) -> None:
     history = random_history(repo, seed, commits=14, files=20)
     change = change_of(history)
     old = old_side(history)
-    assert counted(change) == oracle.numstat(repo, old, history.head)
-    no_renames = oracle.numstat(repo, old, history.head, options=["--no-renames"])
+    assert counted(change) == reference_counts.numstat(repo, old, history.head)
+    no_renames = reference_counts.numstat(repo, old, history.head, options=["--no-renames"])
     assert counted(change, renames=False) == no_renames
     assert_hunks_are_the_difference(change, repo)
     for commit in history.commits.values():
         one = change_set.from_commit(repository(repo), commit)
         parent = repo.attempt("rev-parse", "--verify", "-q", f"{commit}^").stdout.decode().strip()
-        assert counted(one) == oracle.numstat(repo, parent or EMPTY_TREE, commit)
+        assert counted(one) == reference_counts.numstat(repo, parent or EMPTY_TREE, commit)
 
 
 @pytest.mark.full
@@ -143,7 +143,7 @@ def test_random_histories(repo: GitRepo, seed: int) -> None:
 def test_large_histories(repo: GitRepo, builder: Callable[[GitRepo], History]) -> None:
     history = builder(repo)
     change = change_of(history)
-    assert counted(change) == oracle.numstat(repo, history.base, history.head)
+    assert counted(change) == reference_counts.numstat(repo, history.base, history.head)
     assert_hunks_are_the_difference(change, repo)
 
 
@@ -207,7 +207,7 @@ def test_no_configuration_changes_a_number(
     scope: str,
 ) -> None:
     history = histories(name)
-    expected = oracle.numstat(history.repo, history.base, history.head)
+    expected = reference_counts.numstat(history.repo, history.base, history.head)
     clone = history.repo.clone(tmp_path / "clone", "--no-checkout")
     attributes = tmp_path / "mine.gitattributes"
     attributes.write_text("* binary\n")
@@ -232,7 +232,7 @@ def test_no_variable_changes_a_number(
     histories: Callable[[str], History], monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     history = histories("small_change")
-    expected = oracle.numstat(history.repo, history.base, history.head)
+    expected = reference_counts.numstat(history.repo, history.base, history.head)
     monkeypatch.setenv(variable, "'diff.renames=false'" if "CONFIG" in variable else "1")
     assert counted(change_of(history)) == expected
 
@@ -241,7 +241,7 @@ def test_it_is_the_same_from_a_subfolder_and_a_linked_work_tree(
     histories: Callable[[str], History], tmp_path: Path
 ) -> None:
     history = histories("every_kind_of_change")
-    expected = oracle.numstat(history.repo, history.base, history.head)
+    expected = reference_counts.numstat(history.repo, history.base, history.head)
     tree = history.repo.worktree(tmp_path / "linked")
     for start in (history.repo.path / "kinds", tree.path, tree.path / "texts"):
         opened = Repository(*discover(os.fspath(start)), os.environ)
@@ -256,7 +256,7 @@ def test_no_attribute_of_a_change_from_outside_counts(
     repo: GitRepo, tmp_path: Path, hiding: str, *, checkout: bool
 ) -> None:
     history = small_change(repo)
-    expected = oracle.numstat(repo, history.base, history.head)
+    expected = reference_counts.numstat(repo, history.base, history.head)
     repo.write(".gitattributes", hiding).write("src/.gitattributes", hiding)
     head = repo.commit("Hide")
     there = repo if checkout else repo.clone(tmp_path / "clone", "--no-checkout")
@@ -344,7 +344,7 @@ def test_a_merge_is_judged_against_its_first_parent(histories: Callable[[str], H
         history = histories(name)
         change = change_set.from_commit(repository(history.repo), history.head)
         assert change.merge_base == history.base
-        assert counted(change) == oracle.numstat(history.repo, history.base, history.head)
+        assert counted(change) == reference_counts.numstat(history.repo, history.base, history.head)
         assert counted(change)
 
 
@@ -393,7 +393,7 @@ def test_an_older_commit_of_the_default_branch_is_judged_by_itself(repo: GitRepo
 def test_nothing_that_a_repository_configures_is_run(tmp_path: Path, name: str) -> None:
     repo = GitRepo(tmp_path / "repo")
     history = HISTORIES[name](repo)
-    expected = oracle.numstat(repo, history.base, history.head)
+    expected = reference_counts.numstat(repo, history.base, history.head)
     repo.write(".gitattributes", "* filter=trap diff=trap merge=trap\n")
     set_traps(repo, tmp_path / "canary")
     change = change_of(history)

@@ -5,30 +5,30 @@ from __future__ import annotations
 import os
 import stat
 
-import oracle
 import pytest
-from change_sets import counted, repository
-from histories import SYMLINK, GitRepo
-from histories_changes import every_kind_of_change, numbered, pending_changes
-from histories_shapes import detached_head, unborn_head
-from strangers import closed_copy, holds_for_nobody, needs_root
 
 from rlm_ci.change import change_set
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.git.repository import Repository
+from testing import reference_counts
+from testing.change_sets import counted, repository
+from testing.repositories.changes import every_kind_of_change, numbered, pending_changes
+from testing.repositories.git_repo import SYMLINK, GitRepo
+from testing.repositories.shapes import detached_head, unborn_head
+from testing.unprivileged_user import closed_copy, holds_for_nobody, needs_root
 
 
-def local(repo: GitRepo, trigger: str) -> oracle.Numstat:
+def local(repo: GitRepo, trigger: str) -> reference_counts.Numstat:
     return counted(change_set.from_local(repository(repo), trigger))
 
 
-def added_all(repo: GitRepo, head: str = "HEAD") -> oracle.Numstat:
+def added_all(repo: GitRepo, head: str = "HEAD") -> reference_counts.Numstat:
     """What git counts once everything that it would take is added, in an index of its own."""
     index = {"GIT_INDEX_FILE": os.fspath(repo.path / ".git" / "oracle-index")}
     repo.run("read-tree", head, env=index)
     repo.run("add", "-A", env=index)
     tree = repo.run("write-tree", env=index).decode().strip()
-    return oracle.numstat(repo, head, tree, options=["--no-renames"])
+    return reference_counts.numstat(repo, head, tree, options=["--no-renames"])
 
 
 def test_the_working_tree_is_one_diff_against_head(repo: GitRepo) -> None:
@@ -217,7 +217,7 @@ def test_before_the_first_commit_everything_is_new(repo: GitRepo) -> None:
     assert local(repo, "worktree") == {"staged.py": (3, 0), "untracked.py": (2, 0)}
     change = change_set.from_local(repository(repo), "index")
     assert (change.base, change.head, change.policy_commit) == (None, None, None)
-    assert oracle.counts(change.hunks()[0]["staged.py"]) == (3, 0)
+    assert reference_counts.counts(change.hunks()[0]["staged.py"]) == (3, 0)
 
 
 def test_on_no_branch_the_working_tree_is_against_the_commit(repo: GitRepo) -> None:
@@ -239,7 +239,10 @@ def test_a_merge_that_is_not_resolved_is_counted_and_has_hunks(repo: GitRepo) ->
     opened = repository(repo)
     hunks, failed = change_set.from_local(opened, "worktree").hunks()
     assert failed == []
-    assert (oracle.counts(hunks["b.py"]), oracle.counts(hunks["z.py"])) == ((4, 0), (1, 1))
+    assert (reference_counts.counts(hunks["b.py"]), reference_counts.counts(hunks["z.py"])) == (
+        (4, 0),
+        (1, 1),
+    )
     hunks, failed = change_set.from_local(opened, "index").hunks()
     assert (hunks, failed) == ({}, [])
 
@@ -287,10 +290,10 @@ def test_local_hunks_are_the_difference(repo: GitRepo, trigger: str) -> None:
     history = every_kind_of_change(repo)
     repo.run("reset", "-q", "--soft", history.base)
     change = change_set.from_local(repository(repo), trigger)
-    expected = oracle.numstat(repo, history.base, history.head)
+    expected = reference_counts.numstat(repo, history.base, history.head)
     assert counted(change) == expected
     hunks, failed = change.hunks()
     assert failed == []
-    assert {path: oracle.counts(parts) for path, parts in hunks.items()} == {
+    assert {path: reference_counts.counts(parts) for path, parts in hunks.items()} == {
         path: row for path, row in expected.items() if row[0] is not None and any(row)
     }

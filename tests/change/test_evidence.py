@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import EMPTY_TREE, GitRepo
 
 from rlm_ci.change import evidence
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import Evidence, Finding, Location, Part, Report, Severity, Subject
+from testing.repositories.git_repo import EMPTY_TREE, GitRepo
 
 TEXT = "one\ntwo\r\nthree\ncaf\udce9"
 DATA = TEXT.encode("utf-8", "surrogateescape")

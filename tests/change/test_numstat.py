@@ -6,15 +6,15 @@ import os
 import random
 from typing import TYPE_CHECKING
 
-import oracle
 import pytest
 
 from rlm_ci.change import change_set
 from rlm_ci.change.numstat import part
 from rlm_ci.git.repository import Repository, discover
+from testing import reference_counts
 
 if TYPE_CHECKING:
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 
 def kinds(**folders: str) -> dict[str, str]:
@@ -89,4 +89,4 @@ def test_two_gits_count_what_one_counts(repo: GitRepo, *, renames: bool) -> None
         counting.share(found.kinds(), least=2)
         counted = {one.path: (one.added, one.deleted) for one in counting.finish()}
     options = ["-M" if renames else "--no-renames"]
-    assert counted == oracle.numstat(repo, before, after, options=options)
+    assert counted == reference_counts.numstat(repo, before, after, options=options)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import histories_events as events
 import pytest
 
 from rlm_ci.change import change_set, privileged_events
 from rlm_ci.errors import CONFIG, ConfigError
 from rlm_ci.git.repository import Repository, discover
+from testing.repositories import events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from typing import Any
 
-    from histories import GitRepo
-
     from rlm_ci.change.change_set import ChangeSet
+    from testing.repositories.git_repo import GitRepo
 
 COMMIT = "1" * 40
 WORKFLOW_RUN = {"action": "completed", "workflow_run": {"head_sha": COMMIT, "event": "push"}}

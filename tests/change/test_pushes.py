@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import histories_events as events
 import pytest
-from histories import ZERO_SHA, GitRepo
-from histories_changes import numbered
 
 from rlm_ci.change import change_set, pushes, trigger
 from rlm_ci.config.options import CORE
 from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
+from testing.repositories import events
+from testing.repositories.changes import numbered
+from testing.repositories.git_repo import ZERO_SHA, GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,11 +6,17 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-import histories_events as events
 import pytest
-from histories import ZERO_SHA, GitRepo, History
-from histories_changes import HOSTILE_BRANCHES, hostile_messages, small_change
-from histories_shapes import (
+
+from rlm_ci.change import change_set, trigger
+from rlm_ci.config.options import CORE
+from rlm_ci.config.settings import Settings
+from rlm_ci.errors import CONFIG, ConfigError
+from rlm_ci.git.repository import Repository, discover
+from testing.repositories import events
+from testing.repositories.changes import HOSTILE_BRANCHES, hostile_messages, small_change
+from testing.repositories.git_repo import ZERO_SHA, GitRepo, History
+from testing.repositories.shapes import (
     base_moved_ahead,
     criss_cross,
     dangling_names,
@@ -20,19 +26,12 @@ from histories_shapes import (
     sprung,
 )
 
-from rlm_ci.change import change_set, trigger
-from rlm_ci.config.options import CORE
-from rlm_ci.config.settings import Settings
-from rlm_ci.errors import CONFIG, ConfigError
-from rlm_ci.git.repository import Repository, discover
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from testing.program import Cli
-
     from rlm_ci.change.change_set import ChangeSet
+    from testing.program import Cli
 
 STATED = "the default of the command"
 

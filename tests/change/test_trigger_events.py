@@ -6,16 +6,16 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-import histories_events as events
 import pytest
-from histories import ZERO_SHA, GitRepo, History
-from histories_changes import HOSTILE_BRANCHES, HOSTILE_TEXTS, small_change
-from histories_shapes import criss_cross, forced_push, set_traps, sprung
 
 from rlm_ci.change import trigger
 from rlm_ci.change.change_set import PullRequest
 from rlm_ci.errors import CONFIG, ConfigError
 from rlm_ci.git.repository import Repository, discover
+from testing.repositories import events
+from testing.repositories.changes import HOSTILE_BRANCHES, HOSTILE_TEXTS, small_change
+from testing.repositories.git_repo import ZERO_SHA, GitRepo, History
+from testing.repositories.shapes import criss_cross, forced_push, set_traps, sprung
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from histories_events import actions_environment, pull_request, write_event
-from histories_runs import (
+
+from rlm_ci.checks.delegation_guard import _key, _owner
+from testing.repositories.delegated_runs import (
     BAD_INDEXES,
     BAD_MANIFESTS,
     HOSTILE_TASKS,
@@ -26,14 +27,13 @@ from histories_runs import (
     write_index,
     write_run,
 )
-
-from rlm_ci.checks.delegation_guard import _key, _owner
+from testing.repositories.events import actions_environment, pull_request, write_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from histories import GitRepo
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
 
 GUARD = ("check", "delegation-guard")
 FIX = f" - Fix: export MCP_RUNNER_TASK_ID={TASK} and run a subagent with {TASK}-<stream>"

@@ -6,11 +6,20 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import oracle
 import pytest
-from histories import EMPTY_TREE, GitRepo, History
-from histories_archive import archive_stubs
-from histories_changes import (
+
+from rlm_ci.change import change_set
+from rlm_ci.change.change_set import ChangeSet, FileChange, PullRequest
+from rlm_ci.checks import diff_budget
+from rlm_ci.config.options import CORE
+from rlm_ci.config.settings import Settings
+from rlm_ci.errors import ConfigError, StorageError
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.report.findings import CLEAN, Part, Severity
+from rlm_ci.runs.store import Store
+from testing import reference_counts
+from testing.repositories.archives import archive_stubs
+from testing.repositories.changes import (
     every_kind_of_change,
     first_commit,
     hostile_messages,
@@ -19,8 +28,9 @@ from histories_changes import (
     pending_changes,
     small_change,
 )
-from histories_random import random_history
-from histories_shapes import (
+from testing.repositories.git_repo import EMPTY_TREE, GitRepo, History
+from testing.repositories.random_histories import random_history
+from testing.repositories.shapes import (
     ATTRIBUTED_FILES,
     SELF_HIDING,
     attributed,
@@ -33,16 +43,6 @@ from histories_shapes import (
     set_traps,
     sprung,
 )
-
-from rlm_ci.change import change_set
-from rlm_ci.change.change_set import ChangeSet, FileChange, PullRequest
-from rlm_ci.checks import diff_budget
-from rlm_ci.config.options import CORE
-from rlm_ci.config.settings import Settings
-from rlm_ci.errors import ConfigError, StorageError
-from rlm_ci.git.repository import Repository, discover
-from rlm_ci.report.findings import CLEAN, Part, Severity
-from rlm_ci.runs.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -125,13 +125,13 @@ def test_the_figures_are_git_s_less_what_is_ignored(
     old = (
         EMPTY_TREE
         if history.base == EMPTY_TREE
-        else oracle.merge_base(history.repo, history.base, history.head)
+        else reference_counts.merge_base(history.repo, history.base, history.head)
     )
     for renames, option in ((True, "-M"), (False, "--no-renames")):
         part = judge(change_of(history), renames=renames)
-        rows = oracle.numstat(history.repo, old, history.head, options=[option])
-        expected = oracle.budget(rows)
-        assert oracle.metrics_of(part.metrics, expected) == expected.metrics()
+        rows = reference_counts.numstat(history.repo, old, history.head, options=[option])
+        expected = reference_counts.budget(rows)
+        assert reference_counts.metrics_of(part.metrics, expected) == expected.metrics()
         assert ("files" in rules(part)) == (expected.files > 25)
         assert ("lines" in rules(part)) == (expected.lines > 1200)
 
@@ -140,9 +140,12 @@ def test_the_figures_are_git_s_less_what_is_ignored(
 @pytest.mark.parametrize("seed", range(500, 600))
 def test_random_figures(repo: GitRepo, seed: int) -> None:
     history = random_history(repo, seed, commits=14, files=25)
-    rows = oracle.numstat(repo, history.base, history.head)
-    expected = oracle.budget(rows)
-    assert oracle.metrics_of(judge(change_of(history)).metrics, expected) == expected.metrics()
+    rows = reference_counts.numstat(repo, history.base, history.head)
+    expected = reference_counts.budget(rows)
+    assert (
+        reference_counts.metrics_of(judge(change_of(history)).metrics, expected)
+        == expected.metrics()
+    )
 
 
 @pytest.mark.full
@@ -171,7 +174,9 @@ COUNTED = (
 def test_the_built_in_list_is_the_decided_one() -> None:
     assert [path for path in IGNORED if not diff_budget._is_ignored(path)] == []
     assert [path for path in COUNTED if diff_budget._is_ignored(path)] == []
-    assert [path for path in (*IGNORED, *COUNTED) if oracle.is_ignored(path)] == list(IGNORED)
+    assert [path for path in (*IGNORED, *COUNTED) if reference_counts.is_ignored(path)] == list(
+        IGNORED
+    )
 
 
 def test_what_is_ignored_is_counted_and_shown(repo: GitRepo) -> None:

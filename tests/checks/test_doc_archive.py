@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from checks.archiving import CHECK, PATH, archive, check, findings, metrics
-from histories import GitRepo
-from histories_archive import (
+
+from rlm_ci.change import change_set
+from rlm_ci.checks import doc_archive
+from rlm_ci.config.options import CORE
+from rlm_ci.config.settings import Settings
+from rlm_ci.errors import ConfigError
+from rlm_ci.runs.store import Store
+from testing.archive_stage import CHECK, PATH, archive, check, findings, metrics
+from testing.repositories.archives import (
     BRANCH,
     BROKEN,
     MARKER,
@@ -20,20 +26,13 @@ from histories_archive import (
     policy,
     stub,
 )
-from strangers import closed_copy, holds_for_nobody, needs_root
-
-from rlm_ci.change import change_set
-from rlm_ci.checks import doc_archive
-from rlm_ci.config.options import CORE
-from rlm_ci.config.settings import Settings
-from rlm_ci.errors import ConfigError
-from rlm_ci.runs.store import Store
+from testing.repositories.git_repo import GitRepo
+from testing.unprivileged_user import closed_copy, holds_for_nobody, needs_root
 
 if TYPE_CHECKING:
-    from histories import Change, Name
-    from testing.program import Cli
-
     from rlm_ci.git.repository import Repository
+    from testing.program import Cli
+    from testing.repositories.git_repo import Change, Name
 
 
 @pytest.mark.full

@@ -6,15 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from checks.archiving import PATH, archive, check, findings, metrics
-from histories import GitRepo
-from histories_archive import (
-    BRANCH,
-    archive_stubs,
-    document,
-    stub,
-)
-from histories_events import actions_environment, pull_request, push, write_event
+
+from testing.archive_stage import PATH, archive, check, findings, metrics
+from testing.repositories.archives import BRANCH, archive_stubs, document, stub
+from testing.repositories.events import actions_environment, pull_request, push, write_event
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from testing.program import Cli

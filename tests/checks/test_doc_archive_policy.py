@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from checks.archiving import CHECK, PATH, archive, check, findings, metrics
-from histories import SYMLINK, GitRepo
-from histories_archive import (
+
+from testing.archive_stage import CHECK, PATH, archive, check, findings, metrics
+from testing.repositories.archives import (
     BRANCH,
     MARKER,
     POLICY_PATH,
@@ -19,10 +19,11 @@ from histories_archive import (
     policy,
     stub,
 )
+from testing.repositories.git_repo import SYMLINK, GitRepo
 
 if TYPE_CHECKING:
-    from histories import Change, Name
     from testing.program import Cli
+    from testing.repositories.git_repo import Change, Name
 
 
 def test_the_remote_branch_wins_over_the_local_one(cli: Cli, repo: GitRepo, tmp_path: Path) -> None:

@@ -7,14 +7,15 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import GITLINK, SYMLINK, GitRepo
-from histories_archive import BRANCH, MARKER, POLICY_PATH, document, policy, stub
+
+from testing.repositories.archives import BRANCH, MARKER, POLICY_PATH, document, policy, stub
+from testing.repositories.git_repo import GITLINK, SYMLINK, GitRepo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import Change, Name
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import Change, Name
 
 PATH = "docs/a.md"
 

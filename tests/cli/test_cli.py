@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from histories_changes import HOSTILE_NAMES, hostile_names, small_change
 
 import rlm_ci
 from rlm_ci import checks
@@ -22,10 +21,11 @@ from rlm_ci.config.arguments import describe, parse, split_command
 from rlm_ci.config.options import CHANGE, COMMON, LOCAL_CHANGE
 from rlm_ci.config.settings import Setting
 from rlm_ci.errors import EXIT_CODES, UsageError
+from testing.repositories.changes import HOSTILE_NAMES, hostile_names, small_change
 
 if TYPE_CHECKING:
-    from histories import GitRepo
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
 
 ROWS = (*COMMON, *CHANGE, *LOCAL_CHANGE)
 PROGRAM = [sys.executable, "-I", "-m", "rlm_ci"]

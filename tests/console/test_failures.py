@@ -13,8 +13,8 @@ import pytest
 from rlm_ci.cli import COMMANDS
 
 if TYPE_CHECKING:
-    from histories import GitRepo
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 TOP = Path(__file__).resolve().parents[2]
 

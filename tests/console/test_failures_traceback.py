@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from runs.conftest import SECRET, Place
 
 from rlm_ci.console.failures import failure
 from rlm_ci.console.progress import Progress
@@ -21,12 +20,12 @@ from rlm_ci.pipelines.stored_runs import Runs, settings_of
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
 from rlm_ci.solve.pipeline import CALLS, RlmJob
+from testing.run_store import SECRET, Place
 
 if TYPE_CHECKING:
-    from histories import GitRepo
-
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.state import Final
+    from testing.repositories.git_repo import GitRepo
 
 
 class Broken(Attempt):

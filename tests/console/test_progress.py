@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyte
 import pyte.modes
 import pytest
-from recursion.solving_cases import solve
 
 from rlm_ci.console.progress import Progress, duration
 from rlm_ci.models import Completion
 from rlm_ci.pipelines.repository.tree_progress import Look
+from testing.solver_cases import solve
 
 if TYPE_CHECKING:
     from pathlib import Path

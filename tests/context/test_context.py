@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recursion.contexts import SOURCES, change_index, cuts, made, scratch, slow_chunks, slow_search
 
 from rlm_ci.context.context import READ_LIMIT, Context, Place, PointerError
 from rlm_ci.context.pointers import Layout
 from rlm_ci.context.search import stringzilla
 from rlm_ci.errors import ConfigError, DamagedError
+from testing.contexts import SOURCES, change_index, cuts, made, scratch, slow_chunks, slow_search
 
 TEXT = "one é two 漢字 three 😀 four\n" * 40
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recursion.contexts import change_index, made
 
 from rlm_ci.context import chunk_table, index, index_reader
 from rlm_ci.context.builder import build
@@ -24,6 +23,7 @@ from rlm_ci.context.context import Context
 from rlm_ci.context.pointers import Layout
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.resources import loader
+from testing.contexts import change_index, made
 
 SCHEMA = "context.schema.json"
 

@@ -6,16 +6,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.plugin import llm
 
-from fixing.stage import TWO_TURNS, Stage
+from testing.fix_stage import TWO_TURNS, Stage
+from testing.loopback_model.fixture import llm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
-    from llm.server import ModelServer
+    from testing.loopback_model.server import ModelServer
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 __all__ = ["llm"]
 

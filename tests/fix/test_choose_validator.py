@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixing.stage import MENDED
+from testing.fix_stage import MENDED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 AUTO = ("--agent", "sed -i s/-/+/ calc.py", "--validator", "auto")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from agent_workspaces import Folder
 
 from rlm_ci.agents.agent import Assignment, Said
 from rlm_ci.errors import ConfigError
 from rlm_ci.fix.roles import Brief, Cast, Turn, known, quoted, verdict_of
+from testing.agent_workspaces import Folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import GitRepo
 
-from fixing.stage import (
+from rlm_ci.resources import loader
+from testing.fix_stage import (
     BUG,
     GOAL,
     ITERATION_KEYS,
@@ -19,15 +19,14 @@ from fixing.stage import (
     alike,
     done,
 )
-from rlm_ci.resources import loader
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from llm.replies import Answer
-    from llm.server import Asked
-
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
+    from testing.loopback_model.replies import Answer
+    from testing.loopback_model.server import Asked
 
 
 def test_a_failing_pytest_becomes_green(stage: Stage) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixing.stage import BUG, MENDED
 from rlm_ci.resources import loader
 from rlm_ci.workspace.apply.staging import STAGING
+from testing.fix_stage import BUG, MENDED
 
 if TYPE_CHECKING:
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 AGENT = ("--agent", "sed -i s/-/+/ calc.py")
 

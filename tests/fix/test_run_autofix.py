@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 NO_MODEL = {"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None}
 UGLY = "import os\nimport sys\nprint( sys.argv )\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 #: A compiler with a cache, where all of them have it, by the content of what is compiled.
 COMPILE = """\

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixing.stage import BUG, MENDED, TEST
 from rlm_ci.resources import loader
+from testing.fix_stage import BUG, MENDED, TEST
 
 if TYPE_CHECKING:
-    from fixing.stage import Outcome, Stage
+    from testing.fix_stage import Outcome, Stage
 
 PYTEST = "python -m pytest -q -p no:cacheprovider"
 NEW = "from calc import add\n\n\ndef test_more():\n    assert add(2, 2) == 4\n"

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from runs.faults import strace
 
-from fixing.stage import BUG, MENDED, Child, Outcome, Stage, alike
 from rlm_ci.errors import OK, STORAGE
 from rlm_ci.resources import loader
+from testing.fix_stage import BUG, MENDED, Child, Outcome, Stage, alike
+from testing.journal_faults import strace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

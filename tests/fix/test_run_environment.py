@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 #: What colours where nobody has said that it should not, and its tests.
 PAINT = """\

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.replies import busy, refusal
 
-from fixing.stage import BUG, MEND, STATE_KEYS, USELESS, Play, call, done, told_plainly, write
 from rlm_ci.resources import loader
+from testing.fix_stage import BUG, MEND, STATE_KEYS, USELESS, Play, call, done, told_plainly, write
+from testing.loopback_model.replies import busy, refusal
 
 if TYPE_CHECKING:
-    from llm.replies import Reply
-    from llm.server import Asked
-
-    from fixing.stage import Outcome, Stage
+    from testing.fix_stage import Outcome, Stage
+    from testing.loopback_model.replies import Reply
+    from testing.loopback_model.server import Asked
 
 IDLE = Play([done()])
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixing.stage import QUICK, USELESS, Play, done
+from testing.fix_stage import QUICK, USELESS, Play, done
 
 if TYPE_CHECKING:
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 _MEASURED = """
 import os, sys

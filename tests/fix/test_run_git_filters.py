@@ -11,9 +11,8 @@ from rlm_ci.git.repository import Repository
 from rlm_ci.workspace.git_filters import converted
 
 if TYPE_CHECKING:
-    from histories import GitRepo
-
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
+    from testing.repositories.git_repo import GitRepo
 
 ATTRIBUTES = (
     "*.f filter=foo\n*.l working-tree-encoding=latin1\n*.i ident\n*.c eol=crlf\n*.n filter=no\n"

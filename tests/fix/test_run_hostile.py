@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixing.stage import BUG, MEND, MENDED, TEST, Play, alive, call, done, told_plainly, write
+from testing.fix_stage import BUG, MEND, MENDED, TEST, Play, alive, call, done, told_plainly, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from llm.replies import Answer
+    from testing.fix_stage import Outcome, Stage
+    from testing.loopback_model.replies import Answer
     from testing.program import Ended
-
-    from fixing.stage import Outcome, Stage
 
 PYTEST = "python -m pytest -q -p no:cacheprovider"
 SKIPPED = TEST.replace("def test", "import pytest\n\n\n@pytest.mark.skip\ndef test")

@@ -10,17 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.replies import refusal
-from traces import eventually, is_running
 
-from fixing.stage import MENDED, QUICK, TWO_TURNS, Child, Outcome, Stage, alike, alive
+from testing.fix_stage import MENDED, QUICK, TWO_TURNS, Child, Outcome, Stage, alike, alive
+from testing.leftovers import eventually, is_running
+from testing.loopback_model.replies import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from llm.replies import Answer, Reply
-    from llm.server import Asked
+    from testing.loopback_model.replies import Answer, Reply
+    from testing.loopback_model.server import Asked
 
 #: Records in the journal of calls of a run that is not disturbed (see ``calm``).
 RECORDS = 30

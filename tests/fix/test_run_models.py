@@ -7,14 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.replies import Answer, slow_headers
 
-from fixing.stage import BUG, MENDED, TWO_TURNS, USELESS, Play, done, told_plainly
+from testing.fix_stage import BUG, MENDED, TWO_TURNS, USELESS, Play, done, told_plainly
+from testing.loopback_model.replies import Answer, slow_headers
 
 if TYPE_CHECKING:
-    from llm.replies import Reply
-
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
+    from testing.loopback_model.replies import Reply
 
 pytestmark = pytest.mark.full
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixing.stage import GOAL, MEND, MENDED, Play, done, write
+from testing.fix_stage import GOAL, MEND, MENDED, Play, done, write
 
 if TYPE_CHECKING:
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 CHECK = "grep -q 'a + b' calc.py"
 FILE = """\

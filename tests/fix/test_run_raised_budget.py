@@ -6,10 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixing.stage import MEND, MENDED, TWO_TURNS, USELESS, Play, alike, call, done, told_plainly
+from testing.fix_stage import (
+    MEND,
+    MENDED,
+    TWO_TURNS,
+    USELESS,
+    Play,
+    alike,
+    call,
+    done,
+    told_plainly,
+)
 
 if TYPE_CHECKING:
-    from fixing.stage import Outcome, Stage
+    from testing.fix_stage import Outcome, Stage
 
 #: Three turns: the first two are of no use.
 THREE = Play([USELESS, done()], [call("read", path="calc.py"), done("Read.")], [MEND, done()])

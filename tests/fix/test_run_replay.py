@@ -7,12 +7,12 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.replies import refusal
 
-from fixing.stage import BUG, QUICK, Play, alike, call, done, told_plainly, write
+from testing.fix_stage import BUG, QUICK, Play, alike, call, done, told_plainly, write
+from testing.loopback_model.replies import refusal
 
 if TYPE_CHECKING:
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 NOTHING = {"OPENAI_API_KEY": None, "OPENAI_BASE_URL": None}
 BUSY = Play(*([write("notes.txt", f"{n}\n"), done()] for n in range(99)))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixing.stage import told_plainly
 from rlm_ci.resources import loader
+from testing.fix_stage import told_plainly
 
 if TYPE_CHECKING:
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 NONE = ("--sandbox", "none")
 

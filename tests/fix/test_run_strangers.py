@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixing.stage import QUICK, told_plainly
+from testing.fix_stage import QUICK, told_plainly
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fixing.stage import Outcome, Stage
+    from testing.fix_stage import Outcome, Stage
 
 NONE = ("--sandbox", "none")
 #: It needs no model.

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixing.stage import MENDED, QUICK
+from testing.fix_stage import MENDED, QUICK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 #: A terminal that knows how to clear a line.
 _XTERM: Mapping[str, str | None] = {"TERM": "xterm-256color"}

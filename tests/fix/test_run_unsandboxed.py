@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixing.stage import BUG, MENDED
+from testing.fix_stage import BUG, MENDED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fixing.stage import Stage
+    from testing.fix_stage import Stage
 
 CHECK = """\
 import os, sys

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixing.stage import BUG
+from testing.fix_stage import BUG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fixing.stage import Outcome, Stage
+    from testing.fix_stage import Outcome, Stage
 
 #: Says, as mypy does, that two places are wrong: one in a file that the agent makes.
 VALIDATOR = (

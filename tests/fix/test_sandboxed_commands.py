@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from histories import GitRepo
 
 from rlm_ci.agents.agent import Said
 from rlm_ci.fix import loop
@@ -27,6 +26,7 @@ from rlm_ci.sandbox import choose
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
 from rlm_ci.workspace.workspace import Workspace
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from histories import GitRepo
-from smart_http import serving
 
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError
 from rlm_ci.git import clone as git_clone
 from rlm_ci.git.clone import LEDGER, Delivered, cloned, told
+from testing.git_http_server import serving
+from testing.repositories.git_repo import GitRepo
 
 OURS = "rlm-ci/wiki"
 PAGES = {"docs/wiki/index.md": b"# Shop\n", "docs/wiki/modules/a.md": b"# a\n"}

@@ -11,7 +11,7 @@ from rlm_ci.git.repository import Repository, discover
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 
 def chronicle(repo: GitRepo, limit: int = 1000) -> Chronicle:

@@ -2,53 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
-import patch_oracle
 import pytest
-from histories_changes import every_kind_of_change
-from histories_random import random_history
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 from rlm_ci.change import change_set
-from rlm_ci.git.patches import Diff, FileDiff, Hunk, from_change, from_records
-from rlm_ci.git.repository import Repository, discover
+from rlm_ci.git.patches import FileDiff, Hunk, from_change, from_records
+from testing import reference_patches
+from testing.patches import from_git, record, texts
+from testing.repositories.changes import every_kind_of_change
+from testing.repositories.random_histories import random_history
 
 if TYPE_CHECKING:
-    from histories import GitRepo, History
-
-#: Lines that look like the syntax of a patch, end oddly, or are nothing.
-LINES = (
-    "a", "b", "c", "", " ", "+", "-", "-- a/x", "--- a/x", "+++ b/x", "@@ -1 +1 @@",
-    "\\ No newline", "diff --git a/x b/x", "tail\r", "\r", "\f", "a\u2028b", "\x85", "`", "é",
-)  # fmt: skip
-
-
-def texts() -> st.SearchStrategy[tuple[list[str], list[str]]]:
-    """A text, as lines, before and after a change."""
-    lines = st.lists(st.sampled_from(LINES), max_size=12)
-    # Long stretches in common make hunks of their own.
-    padding = st.integers(0, 12).map(lambda count: [f"same {number}" for number in range(count)])
-    return st.tuples(lines, padding, lines, lines, lines).map(
-        lambda five: (five[0] + five[1] + five[2], five[3] + five[1] + five[4])
-    )
-
-
-def record(patch: object = None, **fields: object) -> dict[str, Any]:
-    base = {"filename": "a.py", "status": "modified"}
-    return {**base, **({} if patch is None else {"patch": patch}), **fields}
+    from testing.repositories.git_repo import GitRepo, History
 
 
 def only(**fields: Any) -> FileDiff:
     return from_records([record(**fields)]).files[0]
-
-
-def from_git(history: History) -> Diff:
-    opened = Repository(*discover(os.fspath(history.repo)), os.environ)
-    change = change_set.from_range(opened, history.base, history.head, "test")
-    return from_change(change.files(), *change.hunks())
 
 
 # -- one patch ----------------------------------------------------------------------------------
@@ -59,13 +30,13 @@ def from_git(history: History) -> Diff:
 @example((["a"], []))
 @example((["a"], ["b"]))
 def test_a_patch_has_the_lines_that_a_slow_reader_finds(both: tuple[list[str], list[str]]) -> None:
-    patch = patch_oracle.patch_of(*both)
+    patch = reference_patches.patch_of(*both)
     hunks = only(patch=patch).hunks
     if not patch:
         assert hunks is None
         return
     assert hunks is not None
-    walked = patch_oracle.walk(patch)
+    walked = reference_patches.walk(patch)
     assert len(hunks) == len(walked)
     for hunk, sides in zip(hunks, walked, strict=True):
         for side, lines in sides.items():
@@ -160,7 +131,7 @@ def test_a_name_before_counts_only_for_a_rename(status: object) -> None:
 def assert_both_say_the_same(history: History) -> int:
     """What git and GitHub's list say agrees; how many files had hunks in both."""
     ours = from_git(history)
-    listed = patch_oracle.github_files(history.repo, history.base, history.head)
+    listed = reference_patches.github_files(history.repo, history.base, history.head)
     theirs = from_records(listed, len(listed))
     assert theirs.complete
     agreed = 0

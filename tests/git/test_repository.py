@@ -10,9 +10,17 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import EMPTY_TREE, GITLINK, SCRIPT, SYMLINK, GitRepo
-from histories_changes import HOSTILE_NAMES, hostile_names, numbered, small_change
-from histories_shapes import (
+
+from rlm_ci.change import change_set
+from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
+from rlm_ci.git.hardening import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED
+from rlm_ci.git.objects import Entry
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.system import process
+from testing.leftovers import Belongings
+from testing.repositories.changes import HOSTILE_NAMES, hostile_names, numbered, small_change
+from testing.repositories.git_repo import EMPTY_TREE, GITLINK, SCRIPT, SYMLINK, GitRepo
+from testing.repositories.shapes import (
     ATTRIBUTED_FILES,
     attributed,
     base_moved_ahead,
@@ -22,14 +30,6 @@ from histories_shapes import (
     sprung,
     unrelated_histories,
 )
-from traces import Belongings
-
-from rlm_ci.change import change_set
-from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
-from rlm_ci.git.hardening import DIFF_OPTIONS, HOOK_VARIABLES, INHERITED
-from rlm_ci.git.objects import Entry
-from rlm_ci.git.repository import Repository, discover
-from rlm_ci.system import process
 
 if TYPE_CHECKING:
     from pathlib import Path

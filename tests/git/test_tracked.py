@@ -7,12 +7,12 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import SYMLINK, GitRepo
-from histories_archive import POLICY_PATH, policy, stub
 
 from rlm_ci.git import tracked
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.system.files import UnreadableError
+from testing.repositories.archives import POLICY_PATH, policy, stub
+from testing.repositories.git_repo import SYMLINK, GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import GitRepo
-from loop.tampering import (
+
+from rlm_ci.errors import LimitError
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.guard import guard
+from rlm_ci.guard.protected.protection import Protection
+from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.workspace import tree_diff
+from rlm_ci.workspace.workspace import Workspace
+from testing.guarded_trees import (
     BASE,
     KEY,
     PY,
@@ -22,14 +29,7 @@ from loop.tampering import (
     rules,
     swap,
 )
-
-from rlm_ci.errors import LimitError
-from rlm_ci.git.repository import Repository, discover
-from rlm_ci.guard import guard
-from rlm_ci.guard.protected.protection import Protection
-from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.workspace import tree_diff
-from rlm_ci.workspace.workspace import Workspace
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

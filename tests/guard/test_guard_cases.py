@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
-from histories import GitRepo
-from loop.guard_cases import KEPT, RED, RUNNERS, UNPROBED, Case, Result, names, run
+
+from testing.guard_cases import KEPT, RED, RUNNERS, UNPROBED, Case, Result, names, run
 from testing.program import Cli
+from testing.repositories.git_repo import GitRepo
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is one of Linux")
 

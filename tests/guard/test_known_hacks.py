@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from loop.tampering import judged
 
 from rlm_ci.guard.known_hacks import EQUAL, EXIT, PATCHED, added
 from rlm_ci.report.findings import Severity
+from testing.guarded_trees import judged
 
 #: A file, what is new in it, and the rule that tells of it.
 HACKS: dict[str, tuple[str, str, str]] = {

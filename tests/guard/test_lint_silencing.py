@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from loop.tampering import Tree, judged, rules
+
+from testing.guarded_trees import Tree, judged, rules
 
 PY = "import os\n\n\ndef f(a):\n    return a\n"
 JS = "export const f = (a) => a\n"

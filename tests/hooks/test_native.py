@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from histories import GitRepo
-from histories_archive import stub
-from histories_runs import registered, write_index
+
+from testing.repositories.archives import stub
+from testing.repositories.delegated_runs import registered, write_index
+from testing.repositories.git_repo import GitRepo
 
 HOOKS = Path(__file__).resolve().parents[2] / "hooks"
 MANY = {f"src/file_{n}.py": "print()\n" for n in range(26)}

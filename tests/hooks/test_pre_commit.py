@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from histories import GitRepo
-from histories_archive import stub
-from histories_runs import registered, write_index
+
+from testing.repositories.archives import stub
+from testing.repositories.delegated_runs import registered, write_index
+from testing.repositories.git_repo import GitRepo
 
 TOP = Path(__file__).resolve().parents[2]
 PRE_COMMIT = Path(sys.executable).with_name("pre-commit")

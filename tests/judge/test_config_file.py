@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from histories_events import actions_environment, merge_group, pull_request, push, write_event
+
+from testing.repositories.events import (
+    actions_environment,
+    merge_group,
+    pull_request,
+    push,
+    write_event,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from histories import GitRepo
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
 
 STRICT = "[diff_budget]\nmax_files = 1\n"
 LOOSE = "[diff_budget]\nmax_files = 99\n"

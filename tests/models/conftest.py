@@ -5,16 +5,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llm.plugin import llm
-from models.asking import client_of
+
+from testing.loopback_model.fixture import llm
+from testing.model_clients import client_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from llm.server import ModelServer
-
     from rlm_ci.models.openai.client import OpenAIModel
+    from testing.loopback_model.server import ModelServer
 
 __all__ = ["client", "llm", "path"]
 

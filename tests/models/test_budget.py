@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models.asking import question
 
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.models import Request, Usage
 from rlm_ci.models.budget import Charge, Ledger, Reservation, Spent
 from rlm_ci.models.prices import Price, Prices
+from testing.model_clients import question
 
 #: 1,000 tokens of completion cost ten cents, a prompt nothing.
 DIME = {"m-1": {"input_per_million": 0, "output_per_million": 100}}

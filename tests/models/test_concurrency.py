@@ -9,10 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from llm.replies import Answer
-from llm.server import Asked, ModelServer
-from models.asking import client_of, question
-from recursion.solving_cases import solve
 
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Completion, concurrency
@@ -23,6 +19,10 @@ from rlm_ci.models.record.record import Record
 from rlm_ci.recursion.limits import Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Node
 from rlm_ci.recursion.split.tree import Shape
+from testing.loopback_model.replies import Answer
+from testing.loopback_model.server import Asked, ModelServer
+from testing.model_clients import client_of, question
+from testing.solver_cases import solve
 
 PATIENCE = 20
 

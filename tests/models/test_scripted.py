@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from models.asking import question
 
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import Completion, Usage
 from rlm_ci.models.scripted import Scripted
+from testing.model_clients import question
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs.conftest import SECRET, Place
 
 from rlm_ci.errors import RemoteError
 from rlm_ci.pipelines import definition, runner
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.run import Run
+from testing.run_store import SECRET, Place
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="process groups")
 

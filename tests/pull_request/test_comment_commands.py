@@ -10,11 +10,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from cli.slash_stage import NAME, NUMBER, OVERRIDE, REFUSED, TOKEN, Stage, stage
-from histories_events import write_event
-from hub.events import Event
-from hub.state import ACTIONS_BOT
+
+from testing.comment_commands_stage import NAME, NUMBER, OVERRIDE, REFUSED, TOKEN, Stage, stage
+from testing.loopback_github.events import Event
+from testing.loopback_github.state import ACTIONS_BOT
 from testing.program import Cli, Ended
+from testing.repositories.events import write_event
 
 __all__ = ["stage"]
 

@@ -7,17 +7,17 @@ import sys
 from typing import TYPE_CHECKING, Self
 
 import pytest
-from cli.onward_stage import Critic, Pushes
-from cli.slash_stage import Stage, stage
-from llm.plugin import llm
 
 from rlm_ci.review.analyzers import execution
 from rlm_ci.review.analyzers.scratch_folder import Scratch
+from testing.comment_commands_stage import Stage, stage
+from testing.loopback_model.fixture import llm
+from testing.pushes_stage import Critic, Pushes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from llm.server import ModelServer
+    from testing.loopback_model.server import ModelServer
 
 __all__ = ["llm", "stage"]
 

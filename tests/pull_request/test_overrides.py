@@ -7,9 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cli.slash_stage import NAME, NUMBER, OVERRIDE, QUICK, TOKEN, Stage, stage
-from hub import bodies
-from hub.state import ACTIONS_BOT
 
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
@@ -20,6 +17,9 @@ from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import Way
 from rlm_ci.pull_request import overrides
 from rlm_ci.report.findings import Finding, Part, Report, Severity, Subject
+from testing.comment_commands_stage import NAME, NUMBER, OVERRIDE, QUICK, TOKEN, Stage, stage
+from testing.loopback_github import bodies
+from testing.loopback_github.state import ACTIONS_BOT
 
 __all__ = ["stage"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from cli.slash_stage import OVERRIDE, REFUSED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from rlm_ci import checks
 from rlm_ci.errors import ConfigError
 from rlm_ci.pull_request import slash_grammar
 from rlm_ci.pull_request.slash_grammar import Command
+from testing.comment_commands_stage import OVERRIDE, REFUSED
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion.solving_cases import Counting, solve
 
 from rlm_ci.errors import RemoteError
+from testing.solver_cases import Counting, solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
-    from testing.program import Cli
-
     from rlm_ci.recursion.nodes import NodeResult
+    from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 pytestmark = [
     pytest.mark.full,

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion.solving_cases import SMALL, UNLIMITED, USUAL, Counting, corpus, records, shop, solve
 
 from rlm_ci.errors import ConfigError, LimitError, RemoteError, StorageError
 from rlm_ci.models import Completion
@@ -23,6 +22,7 @@ from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Frontier
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import Shape
 from rlm_ci.redaction.redactor import Redactor
+from testing.solver_cases import SMALL, UNLIMITED, USUAL, Counting, corpus, records, shop, solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

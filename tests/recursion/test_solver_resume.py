@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion import solving_cases
-from recursion.solving_cases import SMALL, Counting, records, shop, solve
 
 from rlm_ci.errors import ConfigError, DamagedError, LimitError, StorageError
 from rlm_ci.models import Completion
@@ -28,6 +26,8 @@ from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.runs.journal.record_format import bodies as bodies_of
+from testing import solver_cases
+from testing.solver_cases import SMALL, Counting, records, shop, solve
 
 if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import Node
@@ -138,11 +138,11 @@ def test_a_disk_that_is_full_leaves_whole_records(
     limit = max((done / name).stat().st_size for name in NAMES) // 2
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Journals.open(str(folder)) as store:
-        rlm = RLM(solving_cases.corpus(shop()), store, name="a-run")
+        rlm = RLM(solver_cases.corpus(shop()), store, name="a-run")
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
         try:
             with pytest.raises(StorageError, match="File too large"):
-                rlm.solve(rlm.root, Counting(), Budget(), solving_cases.USUAL)
+                rlm.solve(rlm.root, Counting(), Budget(), solver_cases.USUAL)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         with pytest.raises(StorageError, match="failed before"):  # there is room again
@@ -231,8 +231,8 @@ def test_the_lines_of_a_run_that_went_well_are_skimmed(done: Path) -> None:
 
 
 def child(folder: Path, log: Path, sleep: str) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, solving_cases.__file__, str(folder), str(log), sleep]
-    top = Path(__file__).parent.parent
+    argv = [sys.executable, solver_cases.__file__, str(folder), str(log), sleep]
+    top = Path(__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": f"{top}:{top.parent}"}
     return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -499,6 +499,6 @@ def test_a_run_is_held_by_whoever_opened_it_and_its_root_is_that_of_the_corpus(
     tmp_path: Path,
 ) -> None:
     with Journals.open(str(tmp_path)) as store:
-        rlm = RLM(solving_cases.corpus(shop()), store)
+        rlm = RLM(solver_cases.corpus(shop()), store)
         assert rlm.root.scope.kind == "repo"
         assert rlm.solve(rlm.root, Counting(), Budget(), Constraints()).status == COMPLETED

@@ -15,62 +15,13 @@ import pytest
 from rlm_ci.redaction import published_tokens
 from rlm_ci.redaction.redactor import SIGN, Redactor
 from rlm_ci.redaction.token_forms import beginnings, redact
+from testing.tokens import ANY, CAPITALS, HEX, TOKENS, secret_parts
 
-#: Letters and digits in no order; hex, letters and capitals of the same.
-ANY = "q7Zk2VbN9xLw4RtY8mHc3Jp6Ds1Fg5KaQe0UiOo" * 5
-HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b" * 5
-LETTERS = "qWertYuioPasdFghjKlzxcVbnmQazwSxedCrfvTg" * 5
-CAPITALS = "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQPZRY9X8" * 5
-#: The forms of issue 16 and others of their kind, split so that no scanner takes them for real.
-TOKENS = {
-    "Stripe": "sk_" + "live_" + ANY[:24],
-    "Stripe, restricted": "rk_" + "live_" + ANY[:24],
-    "SendGrid": "SG" + f".{ANY[:22]}.{ANY[30:73]}",
-    "Vault": "hvs" + f".{ANY[:95]}",
-    "Docker": "dckr" + f"_pat_{ANY[:27]}",
-    "DigitalOcean": "dop" + f"_v1_{HEX[:64]}",
-    "Groq": "gsk" + f"_{ANY[:52]}",
-    "Google client secret": "GOC" + f"SPX-{ANY[:28]}",
-    "Google access token": "ya29" + f".a0{ANY[:120]}",
-    "Slack app": "xapp" + f"-1-A0123456789-1234567890123-{HEX[:64]}",
-    "Slack webhook": "https://hooks.slack.com" + f"/services/T01234567/B01234567/{ANY[:24]}",
-    "Discord webhook": "https://discord.com" + f"/api/webhooks/123456789012345678/{ANY[:68]}",
-    "xAI": "xai" + f"-{ANY[:80]}",
-    "Shopify": "shpat" + f"_{HEX[:32]}",
-    "Databricks": "dapi" + HEX[:32],
-    "GitLab runner": "glrt" + f"-{ANY[:20]}",
-    "age": "AGE-SECRET" + f"-KEY-1{CAPITALS[:58]}",
-    "Telegram": "1234567890" + f":AA{ANY[:33]}",
-    "Hugging Face": "hf" + f"_{LETTERS[:34]}",
-    "Twilio": "SK" + HEX[:32],
-    "Linear": "lin" + f"_api_{ANY[:40]}",
-    "New Relic": "NRAK" + f"-{CAPITALS[:27]}",
-    "Grafana": "glsa" + f"_{ANY[:32]}_{HEX[:8]}",
-    "Azure": f"https://a.blob.example.net/c?sv=2024-01-01&sig={ANY[:43]}%3D",
-    "AWS address": f"https://b.s3.example.com/k?X-Amz-Signature={HEX[:64]}",
-    "token alone in an address": f"https://{ANY[:40]}@github.com/acme/shop",
-    "Sentry": f"https://{HEX[:32]}@o1.ingest.sentry.io/1",
-    "password without a user": f"redis://:{ANY[:20]}@cache:6379/0",
-    "at-sign in a password": f"postgres://ada:pa@{ANY[:20]}@db/shop",
-    "Basic": "Basic " + base64.b64encode(f"ada:{ANY[:20]}".encode()).decode(),
-    "Basic in a header": "Authorization: Basic "
-    + base64.b64encode(b"\xff" + ANY[:20].encode()).decode(),
-}  # fmt: skip
 #: What stands around a token in logs and in sources.
 PLACES = (
     "{}", "token={}", "'{}'", '{{"token": "{}"}}', "say\\n{}\\n", "\x1b[32m{}\x1b[0m", "\\x1b[1m{}",
     "\\u001b[31m{}", "%3D{}", "X_{}", "\r\n{}\r\n", "({})", "a;{};b", "<b>{}</b>",
 )  # fmt: skip
-
-
-def secret_parts(token: str) -> tuple[str, ...]:
-    """Runs of the token that nobody could know otherwise."""
-    runs = (ANY, HEX, LETTERS, CAPITALS)
-    return tuple(
-        token[at : at + 12]
-        for at in range(len(token) - 11)
-        if any(token[at : at + 12] in run for run in runs)
-    )
 
 
 @pytest.mark.parametrize("maker", TOKENS)
@@ -139,7 +90,7 @@ def test_sources_and_lock_files_stay() -> None:
     """Less than one character in ten thousand of real sources stands on a line that changes."""
     library = Path(sysconfig.get_path("stdlib"))
     names = ("argparse", "ftplib", "netrc", "secrets", "ssl", "typing", "urllib/request")
-    lock = Path(__file__).parent.parent / "uv.lock"
+    lock = Path(__file__).parents[2] / "uv.lock"
     assert redact(lock.read_text("utf-8")) == lock.read_text("utf-8")
     texts = [(library / f"{name}.py").read_text("utf-8") for name in names]
     assert sum(map(_loses, texts)) * 10_000 < sum(map(len, texts))
@@ -197,7 +148,7 @@ def test_the_table_says_where_it_is_from() -> None:
 
 def test_the_table_is_written_from_rules() -> None:
     """What has no beginning of its own, what is public, and what is in any text is left out."""
-    script = Path(__file__).parent.parent / "docs" / "refresh_secret_forms.py"
+    script = Path(__file__).parents[2] / "docs" / "refresh_secret_forms.py"
     rules = {
         "kept": r"""\b(acme_(?i)[a-z0-9]{32})(?:[\x60'"\s;]|\\[nr]|$)""",
         "behind-a-word": r"""(?i)(?:acme)[\x60'"\s=]{0,5}(AC-[A-F0-9]{20,40})(?:[\s;]|$)""",

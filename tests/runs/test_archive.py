@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from runs.conftest import Place
 
 from rlm_ci.errors import StorageError
 from rlm_ci.runs.archive import export
+from testing.run_store import Place
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from histories_runs import BAD_MANIFESTS
-from runs.conftest import Place
 
 from rlm_ci.errors import DamagedError, StorageError, UsageError
 from rlm_ci.runs import find
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.store import Store
+from testing.repositories.delegated_runs import BAD_MANIFESTS
+from testing.run_store import Place
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

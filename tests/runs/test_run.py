@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from runs.conftest import SECRET, Place
 
 from rlm_ci.errors import DamagedError, LockedError, RemoteError, StorageError, UsageError
 from rlm_ci.resources import loader
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs import task_summary
 from rlm_ci.runs.journal.journal import replay
+from testing.run_store import SECRET, Place
 
 if TYPE_CHECKING:
     from rlm_ci.runs.run import Run

@@ -11,7 +11,7 @@ from rlm_ci.errors import ConfigError, DamagedError, LimitError, RlmCiError, Usa
 from rlm_ci.runs import manifest as manifests
 
 if TYPE_CHECKING:
-    from runs.conftest import Place
+    from testing.run_store import Place
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories_runs import (
+
+from rlm_ci.errors import ConfigError, StorageError
+from rlm_ci.runs import derived_task_id, is_task_id, require_task_id
+from rlm_ci.runs.store import Candidate, Store
+from testing.repositories.delegated_runs import (
     BAD_MANIFESTS,
     HOSTILE_TASKS,
     ODD_MANIFESTS,
@@ -18,10 +22,6 @@ from histories_runs import (
     run_id,
     write_run,
 )
-
-from rlm_ci.errors import ConfigError, StorageError
-from rlm_ci.runs import derived_task_id, is_task_id, require_task_id
-from rlm_ci.runs.store import Candidate, Store
 
 
 def _any(_folder: str, _manifest: dict[str, Any] | None) -> str | None:

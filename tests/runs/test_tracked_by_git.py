@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from runs.conftest import Place
 
 from rlm_ci.errors import StorageError, UsageError
 from rlm_ci.runs import find, tracked_by_git
 from rlm_ci.runs.store import Store
+from testing.run_store import Place
 
 if TYPE_CHECKING:
-    from histories import GitRepo
-
     from rlm_ci.runs.run import Run
+    from testing.repositories.git_repo import GitRepo
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from traces import eventually, sleepers
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.sandbox import HOME, Job, Limits, Mount
 from rlm_ci.sandbox.self_test import interpreter
+from testing.leftovers import eventually, sleepers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,11 +12,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from traces import Belongings, eventually, mentioning, sleepers
 
 from rlm_ci.errors import UnavailableError
 from rlm_ci.sandbox import HOME, Job, Limits, Mount
 from rlm_ci.sandbox.self_test import interpreter
+from testing.leftovers import Belongings, eventually, mentioning, sleepers
 
 if TYPE_CHECKING:
     from pathlib import Path

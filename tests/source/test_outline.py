@@ -24,7 +24,7 @@ from rlm_ci.text.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CASES = Path(__file__).parent.parent / "cases" / "syntax"
+CASES = Path(__file__).parent / "cases"
 SOURCES = sorted(CASES.glob("*.txt"))
 
 

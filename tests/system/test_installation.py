@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from act_harness import BIN, ROOT
 
 from rlm_ci import __version__
 from rlm_ci.system import installation
+from testing.action_runner import BIN, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

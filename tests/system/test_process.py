@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from traces import Belongings, eventually, is_running
 
 from rlm_ci.errors import UnavailableError
 from rlm_ci.system import process
+from testing.leftovers import Belongings, eventually, is_running
 
 if TYPE_CHECKING:
     pass

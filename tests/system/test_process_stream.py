@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from traces import Belongings, eventually, is_running
 
 from rlm_ci.errors import UnavailableError
 from rlm_ci.system import process
 from rlm_ci.system.process import Clipped
 from rlm_ci.system.process_stream import DRAIN, Clip, stream
+from testing.leftovers import Belongings, eventually, is_running
 
 if TYPE_CHECKING:
     pass

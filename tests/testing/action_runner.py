@@ -27,15 +27,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from histories import GitRepo
-from histories_events import NAME, OWNER
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from testing.repositories.events import NAME, OWNER
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 WHEELS = Path(sys.prefix) / "wheels"
 #: All that a pinned action consists of when it runs: no build, no metadata, no repository.

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from histories import GitRepo
-from histories_archive import (
-    BRANCH,
-    POLICY_PATH,
-    document,
-    policy,
-)
+from testing.repositories.archives import BRANCH, POLICY_PATH, document, policy
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
-    from histories import Change, Name
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import Change, Name
 
 
 CHECK = ("check", "doc-archive")

@@ -8,18 +8,17 @@ import sys
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from fixing.stage import TIMES, Outcome, Stage, timeless
-from llm.replies import Answer, Raw
-
 from rlm_ci.resources import loader
+from testing.fix_stage import TIMES, Outcome, Stage, timeless
+from testing.loopback_model.replies import Answer, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from histories import GitRepo
-    from llm.replies import Reply
-    from llm.server import Asked, ModelServer
+    from testing.loopback_model.replies import Reply
+    from testing.loopback_model.server import Asked, ModelServer
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
 
     #: What a planner says: a plan, or what is no plan; by what it was shown, if it likes.
     Line = Mapping[str, Any] | Reply | Callable[[str], Mapping[str, Any] | Reply]

@@ -6,13 +6,18 @@ A test gets one from the fixture ``attacker``, once for each user, and runs prog
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+import shlex
+import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,3 +140,8 @@ def attackers(user: str) -> Iterator[Attacker]:
     with tempfile.TemporaryDirectory(prefix="rlm-ci-attack-", dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         yield Attacker(user, Path(folder))
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ("-c", "user.name=Eve", "-c", "user.email=eve@example.com")
+    subprocess.run(["git", "-C", folder, *identity, *words], check=True, capture_output=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-import oracle
-from histories import EMPTY_TREE, GitRepo, History
-
 from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet
 from rlm_ci.git.repository import Repository, discover
+from testing import reference_counts
+from testing.repositories.git_repo import EMPTY_TREE, GitRepo, History
 
 
 def repository(repo: GitRepo) -> Repository:
@@ -24,7 +23,7 @@ def change_of(history: History) -> ChangeSet:
     return change_set.from_range(opened, history.base, history.head, "test")
 
 
-def counted(change: ChangeSet, *, renames: bool = True) -> oracle.Numstat:
+def counted(change: ChangeSet, *, renames: bool = True) -> reference_counts.Numstat:
     files = {one.path: (one.added, one.deleted) for one in change.files(renames=renames)}
     if not change.worktree:
         with change.count(renames=renames) as counting:
@@ -47,12 +46,12 @@ def assert_hunks_are_the_difference(change: ChangeSet, repo: GitRepo) -> None:
             # A link that became a binary file is still told as the deletion of the link.
             assert parts == () or one.status == "T", path
             continue
-        assert oracle.counts(parts) == (one.added, one.deleted), path
-        old = oracle.content(repo, one.old_mode, one.old_oid)
-        new = oracle.content(repo, one.new_mode, one.new_oid)
+        assert reference_counts.counts(parts) == (one.added, one.deleted), path
+        old = reference_counts.content(repo, one.old_mode, one.old_oid)
+        new = reference_counts.content(repo, one.new_mode, one.new_oid)
         if one.status == "T":  # told as a deletion and a creation
             half = [hunk for hunk in parts if hunk.new_count == 0]
-            assert oracle.apply(old, half) == []
-            assert oracle.apply(b"", parts[len(half) :]) == oracle.split(new)
+            assert reference_counts.apply(old, half) == []
+            assert reference_counts.apply(b"", parts[len(half) :]) == reference_counts.split(new)
         else:
-            assert oracle.apply(old, parts) == oracle.split(new), path
+            assert reference_counts.apply(old, parts) == reference_counts.split(new), path

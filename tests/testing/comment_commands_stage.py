@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import GitRepo
-from histories_events import actions_environment
-from histories_moulds import cast
-from hub.events import Event, Events
-from hub.server import GitHub
-from hub.state import ACTIONS_BOT, Comment, Pull
 
 from rlm_ci import cli as program
 from rlm_ci.github.api.client import Client, Limits
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint
 from rlm_ci.pull_request import posting
+from testing.loopback_github.events import Event, Events
+from testing.loopback_github.server import GitHub
+from testing.loopback_github.state import ACTIONS_BOT, Comment, Pull
+from testing.repositories.copies import cast
+from testing.repositories.events import actions_environment
+from testing.repositories.git_repo import GitRepo
 
 NAME, NUMBER, TOKEN = "acme/shop", 12, "t-bot"
 QUICK = Limits(pause=0.0, seconds=10.0, timeout=10.0)

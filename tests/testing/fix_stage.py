@@ -12,15 +12,15 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llm.replies import Answer, Call
-from traces import eventually, is_running
+from testing.leftovers import eventually, is_running
+from testing.loopback_model.replies import Answer, Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from histories import GitRepo
-    from llm.server import Asked, ModelServer
+    from testing.loopback_model.server import Asked, ModelServer
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
 
 #: A validator that needs no more than a shell, for whatever is not about pytest.
 QUICK = "grep -q 'a + b' calc.py"

@@ -1,16 +1,15 @@
-"""Where the tests of the context object build one, and of what."""
+"""The fixtures ``out`` and ``top``: where something is built, and of what."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.plugin import llm
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["llm", "out", "top"]
+__all__ = ["out", "top"]
 
 
 @pytest.fixture

@@ -10,12 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from publishing import reports
-
 from rlm_ci import __version__
 from rlm_ci.report import render as surfaces
+from testing import reports
 
-CASES = Path(__file__).parent / "cases"
+CASES = Path(__file__).parents[1] / "report" / "formats" / "cases"
 FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "typical.txt": ("typical", "text", {}),
     "typical-colour.txt": ("typical", "text", {"colour": True}),

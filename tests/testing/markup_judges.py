@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
 import json
 import re
 from html.parser import HTMLParser
@@ -147,3 +152,10 @@ def official_sarif_schema() -> dict[str, Any] | None:
         return None
     schema: dict[str, Any] = json.loads(path.read_text("utf-8-sig"))
     return schema
+
+
+#: The tags that the comment is made of; anything else came from outside.
+OURS = {
+    "h2", "h3", "h4", "p", "ul", "li", "strong", "a", "code", "pre", "table", "thead", "tbody",
+    "tr", "th", "td", "details", "summary", "b", "sub", "span", "br", "blockquote",
+}  # fmt: skip

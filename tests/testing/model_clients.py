@@ -9,7 +9,7 @@ from rlm_ci.models import Request
 from rlm_ci.models.openai.client import OpenAIModel, Patience
 
 if TYPE_CHECKING:
-    from llm.server import ModelServer
+    from testing.loopback_model.server import ModelServer
 
 SHORT = Patience(connect=5, answer=8, total=20, attempts=3, pause=0.01, longest=5)
 TOOL = {

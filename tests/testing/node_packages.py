@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-TOOLS = Path(__file__).parent / "tools"
+TOOLS = Path(__file__).parents[1] / "tools"
 
 
 def install(root: Path, *names: str) -> None:

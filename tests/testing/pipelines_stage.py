@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traces import eventually, processes_of
+from testing.leftovers import eventually, processes_of
 
 if TYPE_CHECKING:
-    from histories import GitRepo
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
 
 
 class Stage:

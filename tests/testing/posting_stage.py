@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub.plugin import github
-from hub.scene import BOT, NAME, NUMBER, Scene, build
-from hub.server import GitHub, Request
 
 from rlm_ci.change import change_set
 from rlm_ci.git import patches
@@ -21,6 +18,9 @@ from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.outcome import Destination, Publication, Wishes
 from rlm_ci.github.posting.publisher import Publisher
 from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject, Usage
+from testing.loopback_github.fixture import github
+from testing.loopback_github.scene import BOT, NAME, NUMBER, Scene, build
+from testing.loopback_github.server import GitHub, Request
 
 __all__ = ["github"]
 

@@ -221,7 +221,7 @@ def _compile_templates() -> None:
     """Where the program keeps those that it has compiled: half of what it does in most calls."""
     from rlm_ci.resources import loader
 
-    top = Path(__file__).parents[1] / "templates"
+    top = Path(__file__).parents[2] / "templates"
     for path in top.rglob("*.j2"):
         name = path.relative_to(top).as_posix()
         # One that does not compile is the affair of the test whose call needs it.

@@ -9,9 +9,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nursery import nursery
-
 import rlm_ci.__main__
+from testing.preforked_interpreter import nursery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,15 +8,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hub.state import ACTIONS_BOT, Comment
-from llm.replies import Answer
-
 from rlm_ci.github.posting import checkpoint, comment_text
 from rlm_ci.models import gateway
+from testing.loopback_github.state import ACTIONS_BOT, Comment
+from testing.loopback_model.replies import Answer
 
 if TYPE_CHECKING:
-    from cli.slash_stage import Stage
-    from llm.server import Asked, ModelServer
+    from testing.comment_commands_stage import Stage
+    from testing.loopback_model.server import Asked, ModelServer
 
 _FILE = re.compile(r"^=== (.+) ===$")
 _LINE = re.compile(r"^ *(\d+)[+ ]\| (.*)$")

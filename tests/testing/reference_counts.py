@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from histories import GitRepo
-
     from rlm_ci.git.patches import Hunk
+    from testing.repositories.git_repo import GitRepo
 
 #: Path to lines added and deleted; None for a binary file.
 Numstat = dict[str, tuple[int | None, int | None]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 #: Number to text of the lines of one hunk, for each side.
 Sides = dict[str, dict[int, str]]

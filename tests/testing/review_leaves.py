@@ -8,21 +8,20 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from models.asking import client_of
 
 from rlm_ci.change.evidence import flaw
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Request
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, REPO, Node, Scope, Task, Text
 from rlm_ci.review.objective import Review, analyse, options
+from testing.model_clients import client_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from llm.server import ModelServer
-
     from rlm_ci.models import Completion, Message
     from rlm_ci.recursion.nodes import NodeResult
+    from testing.loopback_model.server import ModelServer
 
 
 #: The clients that a test has opened; whoever asks a model closes them by the fixture ``closing``.

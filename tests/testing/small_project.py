@@ -1,11 +1,12 @@
-"""What several tests of the loop begin with."""
+"""The fixture ``project``: a small repository with a script, a link and an ignore list."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
-from histories import GitRepo
+
+from testing.repositories.git_repo import GitRepo
 
 
 @pytest.fixture

@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from rlm_ci.recursion.journal import recovery
+from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.nodes import COMPLETED, NodeResult, Traced
+from rlm_ci.report.findings import Finding, Location, Severity
+from rlm_ci.runs.journal.record_format import to_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.recursion.nodes import Node, Task
+
+    Records = list[dict[str, Any]]
+
 import os
 import signal
 import sys
@@ -12,12 +30,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci.recursion.corpus.corpus import Corpus, File, order
-from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.limits import Budget, Constraints
-from rlm_ci.recursion.nodes import COMPLETED, FAILED, NodeResult, Traced
+from rlm_ci.recursion.nodes import FAILED
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import Shape
-from rlm_ci.report.findings import Finding, Location, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -158,3 +174,12 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def rewritten(done: Path, folder: Path, change: Callable[[Records], None]) -> None:
+    shutil.copytree(done, folder)
+    found = records(folder, "results")
+    for one in found:
+        del one["crc"]
+    change(found)
+    (folder / recovery.RESULTS).write_bytes(b"".join(map(to_line, found)))

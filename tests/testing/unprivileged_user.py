@@ -15,7 +15,7 @@ from rlm_ci.git.repository import Repository, discover
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 NOBODY = 65534
 needs_root = pytest.mark.skipif(

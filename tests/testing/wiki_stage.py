@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from publishing.judges import LINKED, github_html
-
 from rlm_ci.change import evidence
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.recursion.corpus import corpus as corpora
@@ -23,19 +21,19 @@ from rlm_ci.wiki.pages.build import Options
 from rlm_ci.wiki.pages.citations import Target
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update.state import State
+from testing.markup_judges import LINKED, github_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from histories import GitRepo
 
     from rlm_ci.git.history import Chronicle
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import Node
     from rlm_ci.wiki.pages.build import Pages
+    from testing.repositories.git_repo import GitRepo
 
-CASES = Path(__file__).parents[1] / "cases" / "wiki"
+CASES = Path(__file__).parents[1] / "wiki" / "pages" / "cases"
 OPTIONS = Options("shop", Target("https://github.com", "acme/shop"))
 #: What a page may be made of.
 TAGS = {

@@ -7,10 +7,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from histories import GitRepo
-
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.workspace.workspace import Workspace
+from testing.repositories.git_repo import GitRepo
 
 
 def opened(root: Path) -> Repository:

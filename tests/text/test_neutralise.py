@@ -7,11 +7,11 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from publishing.judges import LINKED, Page, github_commands, github_html
-from publishing.reports import FRAGMENTS, HEAD, hostile
 
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import encodable, printable
+from testing.markup_judges import LINKED, Page, github_commands, github_html
+from testing.reports import FRAGMENTS, HEAD, hostile
 
 #: Where a template may put running text, and where GitHub's parser then finds it.
 PLACES = {

@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from histories import GitRepo
-from loop.tampering import rules
 
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard import guard
 from rlm_ci.validators.test_counts import Collected, parse
 from rlm_ci.workspace.workspace import Workspace
+from testing.guarded_trees import rules
+from testing.repositories.git_repo import GitRepo
 
 OUTPUTS = [
     ("===== 3 failed, 2 passed, 1 skipped, 1 xfailed, 2 errors in 0.12s =====", 7, 2),

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from histories import GitRepo
 
 from rlm_ci.fix.loop import Terms
 from rlm_ci.fix.sandboxed_commands import Cell
@@ -26,6 +25,7 @@ from rlm_ci.system.transcript import transcribe
 from rlm_ci.validators import test_reports
 from rlm_ci.validators.outcomes import Outcomes
 from rlm_ci.workspace.workspace import Workspace
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

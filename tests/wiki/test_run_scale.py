@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 #: Runs a command, and writes down the most memory that it, or a process of its, had.
 _MEASURED = """

@@ -8,20 +8,20 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from publishing.judges import Page
-from recursion import browser
-from recursion import wiki_stage as stage
-from recursion.test_wiki_hostile import EVIL, hostile
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.wiki import static_site
 from rlm_ci.wiki.pages.build import Options
 from rlm_ci.wiki.pages.citations import Target
+from testing import browser
+from testing import wiki_stage as stage
+from testing.hostile_wiki import EVIL, hostile
+from testing.markup_judges import Page
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 #: Opens the search, types, and leaves what it finds in the page.
 SEARCH = """

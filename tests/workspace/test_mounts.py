@@ -6,11 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from histories import GitRepo
-from loop.spaces import everything, held, workspace
-
 from rlm_ci.sandbox.job import ordered
 from rlm_ci.workspace.workspace import Workspace
+from testing.repositories.git_repo import GitRepo
+from testing.workspaces import everything, held, workspace
 
 
 def git_in(space: Workspace, *args: str) -> str:

@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from histories import GitRepo
-from loop.spaces import everything, held, opened, workspace
 
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.workspace.snapshot import Bounds
+from testing.repositories.git_repo import GitRepo
+from testing.workspaces import everything, held, opened, workspace
 
 ODD = [b"a b.txt", b"new\nline", b"\xff\xfe.bin", b'"quoted".txt', b"tab\there", b"-dash", b"cr\r"]
 

@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from histories import GitRepo
-from loop.spaces import held, workspace
 
 from rlm_ci.errors import LimitError
 from rlm_ci.workspace.snapshot import Bounds
+from testing.repositories.git_repo import GitRepo
+from testing.workspaces import held, workspace
 
 
 def test_restore_gives_back_any_tree(project: GitRepo, tmp_path: Path) -> None:

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from loop.spaces import held, workspace
-from strangers import closed_copy, holds_for_nobody, needs_root
 
 from rlm_ci.workspace.workspace import Workspace
+from testing.unprivileged_user import closed_copy, holds_for_nobody, needs_root
+from testing.workspaces import held, workspace
 
 if TYPE_CHECKING:
-    from histories import GitRepo
-
     from rlm_ci.git.repository import Repository
+    from testing.repositories.git_repo import GitRepo
 
 
 @needs_root

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_workspaces import Folder
 
 from rlm_ci.agents.agent import Agent, Assignment
 from rlm_ci.agents.builtin.agent import Coder
@@ -17,6 +16,7 @@ from rlm_ci.models import Completion, Request, SpentError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import Record
 from rlm_ci.models.scripted import Scripted
+from testing.agent_workspaces import Folder
 
 
 def step(name: str, **arguments: Any) -> dict[str, Any]:

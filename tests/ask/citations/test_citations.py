@@ -19,9 +19,8 @@ from rlm_ci.git.repository import Repository, discover
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
-
     from rlm_ci.context.context import Context
+    from testing.repositories.git_repo import GitRepo
 
 CONTENTS = {
     "a.py": b"one\ntwo\r\nthree\n" + b"x = 1\n" * 40,
@@ -400,7 +399,7 @@ def test_several_lines_hold_together_or_not_at_all(context: Context) -> None:
 
 
 def test_what_only_looks_like_a_place_is_left_alone(context: Context) -> None:
-    """Times, versions, addresses; see ``tests/cases/line_references.toml`` for all of them."""
+    """Times, versions, addresses; see ``tests/text/cases/line_references.toml`` for all of them."""
     for prose in (
         "at 11:33:20 on 2026-03-03T11:33, ratio 3:1, python:3.12, redis:7, localhost:8080",
         "http://a.py:80/x a.py:2x a.py:2.5 a.py:x a.py: 2 a.py#2 a.py#L :2, #L2, a.py",

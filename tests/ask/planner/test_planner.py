@@ -7,9 +7,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llm.server import ModelServer
-from models.asking import client_of
-from recursion.planning import CHUNK, CONTEXT, OBJECT, read, search, step, subcall
 
 from rlm_ci import errors
 from rlm_ci.ask.planner.plan import PARSE_ERROR, VALIDATION_ERROR, Limits, Plan, Read
@@ -21,6 +18,9 @@ from rlm_ci.models.record.record import Record
 from rlm_ci.models.scripted import Scripted
 from rlm_ci.resources import loader
 from rlm_ci.system import files
+from testing.loopback_model.server import ModelServer
+from testing.model_clients import client_of
+from testing.planner_steps import CHUNK, CONTEXT, OBJECT, read, search, step, subcall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

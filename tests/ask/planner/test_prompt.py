@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recursion.planning import CHUNK, CONTEXT, OBJECT, PIECES, read, search, step, subcall
 
 from rlm_ci import errors
 from rlm_ci.ask.planner import progress_notes
@@ -20,6 +19,7 @@ from rlm_ci.ask.planner.progress_notes import fence, shortened
 from rlm_ci.ask.planner.prompt import Metadata, Scribe
 from rlm_ci.context.context import Piece
 from rlm_ci.text.printable import printable
+from testing.planner_steps import CHUNK, CONTEXT, OBJECT, PIECES, read, search, step, subcall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,20 +6,19 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from run_edits import unseen
 
-from asking.stage import LOG, QUESTION, Script, final, going_on, log, read, span
 from rlm_ci.redaction.redactor import SIGN
+from testing.ask_stage import LOG, QUESTION, Script, final, going_on, log, read, span
+from testing.run_edits import unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from fixing.stage import Outcome
-    from llm.server import ModelServer
+    from testing.ask_stage import Asking
+    from testing.fix_stage import Outcome
+    from testing.loopback_model.server import ModelServer
     from testing.program import Cli, Ended
-
-    from asking.stage import Asking
 
 pytestmark = pytest.mark.full
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recursion.contexts import made, scratch
-from symbolic_runs import Stage, harbour, player
 
 from rlm_ci.ask.verify.exposure import examine
 from rlm_ci.ask.verify.source_leaks import REACH, Frames
 from rlm_ci.context.context import Context
 from rlm_ci.runs.journal.journal import Journal, replay
+from testing.contexts import made, scratch
+from testing.scripted_questions import Stage, harbour, player
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -456,9 +456,8 @@ def test_a_goal_that_is_the_context_is_the_users_own(tmp_path: Path) -> None:
     """Goal sections are exempt when the context is the goal itself."""
     import io
 
-    from symbolic_runs import GOAL
-
     from rlm_ci.context.builder.build import build
+    from testing.scripted_questions import GOAL
 
     goal = (GOAL + " It is about a harbour with seven berths. ") * 3
     with build(io.BytesIO(goal.encode()), str(tmp_path / "object")) as context:

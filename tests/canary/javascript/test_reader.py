@@ -9,11 +9,11 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-import node_packages
 import pytest
 
 from rlm_ci.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED, UnreadableError
 from rlm_ci.canary.javascript import reader
+from testing import node_packages
 
 if TYPE_CHECKING:
     from pathlib import Path

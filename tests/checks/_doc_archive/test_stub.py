@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from histories_archive import BRANCH, MARKER, MENTIONS, REPO_URL, stub
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.checks._doc_archive import stub as doc_archive_stub
 from rlm_ci.checks._doc_archive.stub import Flaw, Form, Stub, Target, open_items, parse
+from testing.repositories.archives import BRANCH, MARKER, MENTIONS, REPO_URL, stub
 
 PATH = "docs/PRD-1.md"
 TARGET = Target("github.com", "acme/shop")

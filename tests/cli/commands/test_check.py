@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import histories_events as events
-import oracle
 import pytest
-from histories import EMPTY_TREE, ZERO_SHA, GitRepo, History
-from histories_changes import (
+
+from testing import reference_counts
+from testing.repositories import events
+from testing.repositories.changes import (
     HOSTILE_NAMES,
     HOSTILE_TEXTS,
     every_kind_of_change,
@@ -26,7 +26,8 @@ from histories_changes import (
     pending_changes,
     small_change,
 )
-from histories_shapes import (
+from testing.repositories.git_repo import EMPTY_TREE, ZERO_SHA, GitRepo, History
+from testing.repositories.shapes import (
     SELF_HIDING,
     attributed,
     first_push,
@@ -76,7 +77,9 @@ def test_the_figures_are_git_s_from_anywhere(
     cli: Cli, repo: GitRepo, tmp_path: Path, builder: Any
 ) -> None:
     history = builder(repo)
-    expected = oracle.budget(oracle.numstat(repo, history.base, history.head)).metrics()
+    expected = reference_counts.budget(
+        reference_counts.numstat(repo, history.base, history.head)
+    ).metrics()
     flags = ("--base", history.base, "--head", history.head)
     (repo.path / "below" / "it").mkdir(parents=True)
     tree = repo.worktree(tmp_path / "linked")
@@ -90,9 +93,9 @@ def test_the_figures_are_git_s_from_anywhere(
 
 def test_no_renames_is_a_flag(cli: Cli, repo: GitRepo) -> None:
     history = every_kind_of_change(repo)
-    rows = oracle.numstat(repo, history.base, history.head, options=["--no-renames"])
+    rows = reference_counts.numstat(repo, history.base, history.head, options=["--no-renames"])
     found = budget(cli, repo, "--base", history.base, "--no-renames")
-    assert (found["files"], found["lines"]) == (len(rows), oracle.budget(rows).lines)
+    assert (found["files"], found["lines"]) == (len(rows), reference_counts.budget(rows).lines)
 
 
 @pytest.mark.sample(2)

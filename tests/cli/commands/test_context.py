@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import GitRepo
+
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from testing.program import Cli
@@ -259,7 +260,7 @@ def test_a_name_that_is_no_text_is_carried(cli: Cli, tmp_path: Path) -> None:
 
 def test_the_page_shows_what_happens(cli: Cli, tmp_path: Path) -> None:
     """Every command of docs/context.md, one after the other, says what the page says it does."""
-    page = Path(__file__).parents[2].joinpath("docs", "context.md").read_text()
+    page = Path(__file__).parents[3].joinpath("docs", "context.md").read_text()
     blocks = re.findall(r"^```text\n(\$ .*?)^```", page, re.MULTILINE | re.DOTALL)
     transcript = "".join(blocks)
     shown = re.split(r"^\$ (.*)\n", transcript, flags=re.MULTILINE)[1:]

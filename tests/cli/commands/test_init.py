@@ -16,8 +16,8 @@ from rlm_ci.system import installation
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 ALWAYS = [".github/workflows/rlm-ci.yml", ".gitignore", ".pre-commit-config.yaml", "rlm-ci.toml"]
 PUBLISH = ".github/workflows/rlm-ci-publish.yml"

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 
 import pyte
 import pytest
-from runs.conftest import Place
-from runs_stage import Stage
-from traces import eventually
 
 from rlm_ci.resources import loader
+from testing.leftovers import eventually
+from testing.pipelines_stage import Stage
+from testing.run_store import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import EMPTY_TREE
-from histories_changes import hostile_names, numbered
-from histories_events import (
+
+from rlm_ci.resources import loader
+from testing.repositories.changes import hostile_names, numbered
+from testing.repositories.events import (
     HOSTILE_TITLE,
     actions_environment,
     from_fork,
@@ -19,12 +20,11 @@ from histories_events import (
     schedule,
     write_event,
 )
-
-from rlm_ci.resources import loader
+from testing.repositories.git_repo import EMPTY_TREE
 
 if TYPE_CHECKING:
-    from histories import GitRepo
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 FILES = ["comment.md", "report.html", "report.json", "report.sarif"]
 

@@ -9,11 +9,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from histories_archive import MARKER, stub
+
+from testing.repositories.archives import MARKER, stub
 
 if TYPE_CHECKING:
-    from histories import GitRepo
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 GIGABYTE = 1 << 30
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cli.onward_stage import Critic, Pushes
-from cli.slash_stage import NAME, NUMBER, Stage, stage
-from llm.plugin import llm
 
 from rlm_ci.review.change import carry_over
+from testing.comment_commands_stage import NAME, NUMBER, Stage, stage
+from testing.loopback_model.fixture import llm
+from testing.pushes_stage import Critic, Pushes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from llm.server import ModelServer
+    from testing.loopback_model.server import ModelServer
 
 __all__ = ["llm", "stage"]
 

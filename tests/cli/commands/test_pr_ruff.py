@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cli.slash_stage import Stage, stage
+from testing.comment_commands_stage import Stage, stage
 
 __all__ = ["stage"]
 

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from histories import GitRepo
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 OLD = "import os\n\n\ndef run(word):\n    return eval(word)\n"
 NEW = """\

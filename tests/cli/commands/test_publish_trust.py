@@ -11,13 +11,13 @@ import time
 from dataclasses import replace
 
 import pytest
-from cli.test_publish import MANY, Job, job
-from hub.plugin import github
-from hub.scene import BOT, NAME, NUMBER
-from publishing.conftest import Stage, stage
 
 from rlm_ci.github.posting.outcome import Wishes
 from rlm_ci.report.findings import Finding, Part, Report, Severity
+from testing.loopback_github.fixture import github
+from testing.loopback_github.scene import BOT, NAME, NUMBER
+from testing.posting_stage import Stage, stage
+from testing.publish_job import MANY, Job, job
 
 __all__ = ["github", "job", "stage"]
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from runs_stage import Stage
+
+from testing.pipelines_stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

@@ -7,18 +7,19 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from histories_events import actions_environment, from_fork, pull_request, write_event
-from llm.plugin import llm
-from llm.replies import Answer, refusal
-from runs_stage import Stage
+
+from testing.loopback_model.fixture import llm
+from testing.loopback_model.replies import Answer, refusal
+from testing.pipelines_stage import Stage
+from testing.repositories.events import actions_environment, from_fork, pull_request, write_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from histories import GitRepo
-    from llm.server import Asked, ModelServer
+    from testing.loopback_model.server import Asked, ModelServer
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 __all__ = ["llm"]
 

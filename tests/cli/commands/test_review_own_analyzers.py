@@ -9,14 +9,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from runs_stage import Stage
+
+from testing.pipelines_stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from histories import GitRepo
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap")
 

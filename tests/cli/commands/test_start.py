@@ -14,16 +14,16 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from runs_stage import Stage
-from traces import eventually, is_running, processes_of
 
 from rlm_ci.resources import loader
+from testing.leftovers import eventually, is_running, processes_of
+from testing.pipelines_stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs in the background")
 

@@ -7,13 +7,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from histories_archive import POLICY_PATH, policy, stub
+
+from testing.repositories.archives import POLICY_PATH, policy, stub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from histories import GitRepo
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
 
 PATH = "docs/PRD-1.md"
 OTHER = "docs/café.md"

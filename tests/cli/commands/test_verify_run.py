@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from run_edits import append, evidence_of, unseen
-from runs_stage import Stage
 
 from rlm_ci.report.rules import PAGE
 from rlm_ci.runs import checksums, manifest
 from rlm_ci.runs.journal import record_format
 from rlm_ci.runs.journal.journal import replay
+from testing.pipelines_stage import Stage
+from testing.run_edits import append, evidence_of, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
 

@@ -9,18 +9,19 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import GitRepo
-from hub.plugin import github
-from llm.plugin import llm
-from llm.replies import Answer
-from runs_stage import Stage
+
+from testing.loopback_github.fixture import github
+from testing.loopback_model.fixture import llm
+from testing.loopback_model.replies import Answer
+from testing.pipelines_stage import Stage
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hub.server import GitHub
-    from llm.server import Asked, ModelServer
+    from testing.loopback_github.server import GitHub
+    from testing.loopback_model.server import Asked, ModelServer
     from testing.program import Cli
 
 __all__ = ["github", "llm"]

@@ -12,18 +12,19 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import GitRepo
-from llm.plugin import llm
-from llm.replies import Answer, refusal
-from recursion.test_wiki_kept import FILES, SAID, says
-from runs_stage import Stage
+
+from testing.loopback_model.fixture import llm
+from testing.loopback_model.replies import Answer, refusal
+from testing.pipelines_stage import Stage
+from testing.repositories.git_repo import GitRepo
+from testing.wiki_sentences import FILES, SAID, says
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from llm.replies import Reply
-    from llm.server import Asked, ModelServer
+    from testing.loopback_model.replies import Reply
+    from testing.loopback_model.server import Asked, ModelServer
     from testing.program import Cli, Ended
 
     Speaker = Callable[[Asked], Reply]

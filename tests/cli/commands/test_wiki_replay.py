@@ -8,16 +8,17 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.plugin import llm
-from llm.replies import Answer
-from runs_stage import Stage
+
+from testing.loopback_model.fixture import llm
+from testing.loopback_model.replies import Answer
+from testing.pipelines_stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
-    from llm.server import Asked, ModelServer
+    from testing.loopback_model.server import Asked, ModelServer
     from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
 
 __all__ = ["llm"]
 

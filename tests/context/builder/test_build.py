@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recursion.contexts import SOURCES, built, cuts, made, names, nothing_left, scratch, slow_chunks
 
 from rlm_ci.context.builder import build, digests, sources
 from rlm_ci.context.builder.digests import BLOB_LIMIT
@@ -20,9 +19,10 @@ from rlm_ci.context.builder.file_table import Piece, Pieces
 from rlm_ci.context.pointers import Layout
 from rlm_ci.context.search import stringzilla
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
+from testing.contexts import SOURCES, built, cuts, made, names, nothing_left, scratch, slow_chunks
 
 if TYPE_CHECKING:
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 
 # ── hashes ──

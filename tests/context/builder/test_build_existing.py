@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion.contexts import change_index, names, nothing_left
 
 from rlm_ci.context.builder import build, gather
 from rlm_ci.context.context import Context
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
+from testing.contexts import change_index, names, nothing_left
 
 if TYPE_CHECKING:
     from typing import BinaryIO

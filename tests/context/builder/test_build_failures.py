@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion.contexts import built, nothing_left
 
 from rlm_ci.context import own_files
 from rlm_ci.context.builder import build as build_build
@@ -23,6 +22,7 @@ from rlm_ci.context.context import Context
 from rlm_ci.context.pointers import Layout
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import atomic_folder as new_folder
+from testing.contexts import built, nothing_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

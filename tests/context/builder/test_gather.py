@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion.contexts import built, names
 
 from rlm_ci.context.builder import build
+from testing.contexts import built, names
 
 if TYPE_CHECKING:
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 
 def test_a_folder_in_git_is_what_git_lists(repo: GitRepo, out: str) -> None:

@@ -50,7 +50,7 @@ class Sum:
 
 
 def run(script: str, *arguments: str) -> str:
-    root = str(Path(__file__).parent.parent.parent)
+    root = str(Path(__file__).parents[3])
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + script, root, *arguments],
         capture_output=True, check=False, text=True, timeout=120,
@@ -191,7 +191,7 @@ mine = Slow()
 share(1000, mine.work, mine.result, 3)
 """
     )
-    root = str(Path(__file__).parent.parent.parent)
+    root = str(Path(__file__).parents[3])
     argv = [sys.executable, "-c", script, root]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.replies import refusal
 
-from fixing.stage import BUG, MEND, MENDED, USELESS, Play, done, told_plainly
 from rlm_ci.resources import loader
+from testing.fix_stage import BUG, MEND, MENDED, USELESS, Play, done, told_plainly
+from testing.loopback_model.replies import refusal
 
 if TYPE_CHECKING:
-    from llm.replies import Answer, Reply
-    from llm.server import Asked
-
-    from fixing.stage import Outcome, Stage
+    from testing.fix_stage import Outcome, Stage
+    from testing.loopback_model.replies import Answer, Reply
+    from testing.loopback_model.server import Asked
 
 pytestmark = pytest.mark.full
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hub import rate_limited, secondary_limited
-from hub.scene import BOT, NAME, NUMBER, READER
-from publishing.conftest import Clock, Stage, words
 
 from rlm_ci.github.api.client import Client, Limits
 from rlm_ci.github.api.errors import RefusedError, UnreachableError
+from testing.loopback_github import rate_limited, secondary_limited
+from testing.loopback_github.scene import BOT, NAME, NUMBER, READER
+from testing.posting_stage import Clock, Stage, words
 
 PULL = f"/repos/{NAME}/pulls/{NUMBER}"
 COMMENTS = f"/repos/{NAME}/issues/{NUMBER}/comments"
@@ -176,7 +176,7 @@ def test_all_pages_are_read_and_cost_one_request_of_the_budget(stage: Stage, clo
 
 
 def _comment(stage: Stage, body: str, user: str = "eve") -> Any:
-    from hub.state import Comment
+    from testing.loopback_github.state import Comment
 
     world = stage.github.world
     return Comment(world.new_id(), NUMBER, user, body, None, world.now(), world.now())

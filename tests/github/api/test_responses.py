@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hub.scene import BOT, NAME, NUMBER
-from hub.state import Comment
-from publishing.conftest import Clock, Stage
 
 from rlm_ci.github.api.client import Client, Limits
 from rlm_ci.github.api.errors import UnreachableError, record, rows, text
 from rlm_ci.github.api.responses import AttemptError, graphql_data
 from rlm_ci.github.posting import check_run, comment_text, review_threads
+from testing.loopback_github.scene import BOT, NAME, NUMBER
+from testing.loopback_github.state import Comment
+from testing.posting_stage import Clock, Stage
 
 PULL = f"/repos/{NAME}/pulls/{NUMBER}"
 COMMENTS = f"/repos/{NAME}/issues/{NUMBER}/comments"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hub.scene import ADA, READER
-from hub.state import CheckRun
-from publishing.conftest import Stage
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.github.posting.outcome import Wishes
 from rlm_ci.report.findings import Finding, Location, Part, Severity
 from rlm_ci.report.rules import address
+from testing.loopback_github.scene import ADA, READER
+from testing.loopback_github.state import CheckRun
+from testing.posting_stage import Stage
 
 CHECK_ONLY = Wishes(comment="none")
 Annotations = list[dict[str, Any]]

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from publishing import reports
-from publishing.judges import LINKED, Element, Page, github_commands, github_html
-from publishing.reports import hostile
 
 from rlm_ci import errors
 from rlm_ci.github.posting.comment_text import Remarks, marker, read_marker
@@ -20,6 +17,9 @@ from rlm_ci.report.findings import Finding, Location, Severity, Subject, fingerp
 from rlm_ci.report.formats.markdown import ROOM
 from rlm_ci.report.render import Options
 from rlm_ci.text import neutralise
+from testing import reports
+from testing.markup_judges import LINKED, Element, Page, github_commands, github_html
+from testing.reports import hostile
 
 MARK = "0123456789abcdef" * 2
 OTHER = "f" * 32

@@ -6,13 +6,9 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-import patch_oracle
 import pytest
-from histories_changes import every_kind_of_change, hostile_names, numbered
-from histories_shapes import many_files
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_patches import from_git, record, texts
 
 from rlm_ci.git.patches import Diff, FileDiff, Hunk, from_records
 from rlm_ci.github.posting.placement import (
@@ -29,11 +25,15 @@ from rlm_ci.github.posting.placement import (
     without_invalid,
 )
 from rlm_ci.report.findings import Finding, Location, Severity
+from testing import reference_patches
+from testing.patches import from_git, record, texts
+from testing.repositories.changes import every_kind_of_change, hostile_names, numbered
+from testing.repositories.shapes import many_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 OLD, NEW = "1" * 40, "2" * 40
 ENDLESS = Caps(10**9, 10**9, 10**9)
@@ -118,9 +118,9 @@ def spans() -> st.SearchStrategy[tuple[int, int]]:
 def test_inline_is_what_a_slow_reader_finds_in_one_hunk(
     both: tuple[list[str], list[str]], asked: list[tuple[tuple[int, int], str]]
 ) -> None:
-    patch = patch_oracle.patch_of(*both)
+    patch = reference_patches.patch_of(*both)
     diff = from_records([record(patch)])
-    hunks = patch_oracle.walk(patch) if patch else []
+    hunks = reference_patches.walk(patch) if patch else []
     found = [finding("a.py", *span, side) for span, side in asked]
     placed = place(found, diff, caps=ENDLESS)
     assert [given_back.finding for given_back in placed] == found
@@ -473,7 +473,7 @@ def every_line(hunks: Sequence[Hunk], path: str, side: str) -> list[Finding]:
 def test_every_line_of_a_real_diff_has_its_place_at_github(repo: GitRepo) -> None:
     history = every_kind_of_change(repo)
     diff = from_git(history)
-    listed = patch_oracle.github_files(repo, history.base, history.head)
+    listed = reference_patches.github_files(repo, history.base, history.head)
     # Names that the API cannot say come replaced, and could name another file.
     theirs = from_records(listed, len(listed))
     found = [

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
-from hub.scene import BOT, NAME, NUMBER
-from hub.server import Request
-from publishing.conftest import Stage, once
 
 from rlm_ci.github.posting import comment_text
 from rlm_ci.github.posting.outcome import Publication, Wishes
+from testing.loopback_github.scene import BOT, NAME, NUMBER
+from testing.loopback_github.server import Request
+from testing.posting_stage import Stage, once
 
 pytestmark = pytest.mark.full
 

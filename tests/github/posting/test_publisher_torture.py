@@ -7,14 +7,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hub.prism import in_front_of
-from publishing.conftest import Stage, words
-from publishing.judges import LINKED, github_html, is_ours
-from publishing.reports import FRAGMENTS, _as_path
-from publishing.test_comment import OURS
 
 from rlm_ci.github.posting import checkpoint, comment_text
 from rlm_ci.report.findings import Finding, Location, Severity
+from testing.loopback_github.prism import in_front_of
+from testing.markup_judges import LINKED, OURS, github_html, is_ours
+from testing.posting_stage import Stage, words
+from testing.reports import FRAGMENTS, _as_path
 
 LONGEST = 65_536
 #: Names that files of a pull request can have.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hub.scene import ADA, BOT, NAME, NUMBER, lines
-from publishing.conftest import Stage, words
 
 from rlm_ci.github.posting import comment_text
 from rlm_ci.github.posting.outcome import Wishes
 from rlm_ci.report.findings import Finding, Location, Severity
+from testing.loopback_github.scene import ADA, BOT, NAME, NUMBER, lines
+from testing.posting_stage import Stage, words
 
 NO_CONTENTS = {
     "contents": "read", "pull_requests": "write", "issues": "write", "checks": "write",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hub.scene import ADA, EVE, NAME, NUMBER
-from hub.state import Comment
-from publishing.conftest import Stage, words
 
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.outcome import Wishes
 from rlm_ci.report.findings import Usage
+from testing.loopback_github.scene import ADA, EVE, NAME, NUMBER
+from testing.loopback_github.state import Comment
+from testing.posting_stage import Stage, words
 
 SUMMARY_ONLY = Wishes(comment="sticky", check_run=False)
 BOT_LOGIN = "github-actions[bot]"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from loop.tampering import judged, rules
 
 from rlm_ci.guard.protected import broken_config, config_sections
+from testing.guarded_trees import judged, rules
 
 PACKAGE = '{\n  "name": "x",\n  "scripts": {"test": "node t.js"},\n  "files": ["a", "b"]\n}\n'
 PYPROJECT = """\

@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from loop.tampering import BASE, Tree, judged, rules
 
 from rlm_ci.guard.protected.by_name import kind_of, shadowed
+from testing.guarded_trees import BASE, Tree, judged, rules
 
 if TYPE_CHECKING:
     from pathlib import Path

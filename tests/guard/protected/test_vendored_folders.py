@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from loop.tampering import BASE, KEY, Objects, Tree, judged, rules
 
 from rlm_ci.guard import guard
 from rlm_ci.guard.protected import vendored_folders
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.redaction.redactor import Redactor
+from testing.guarded_trees import BASE, KEY, Objects, Tree, judged, rules
 
 CHAI = "exports.equal = (a, b) => { if (a !== b) throw new Error(); };\n"
 DEAF = "exports.equal = () => {};\n"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from loop.tampering import BASE, GO, JS, PY, RUST, TEST, swap
 
 from rlm_ci.guard.weakened_tests.grade import grade
+from testing.guarded_trees import BASE, GO, JS, PY, RUST, TEST, swap
 
 #: What the agent left, and the rules that must say so: exactly these.
 HOSTILE: dict[str, tuple[dict[str, str], set[str]]] = {

@@ -7,19 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llm.replies import (
-    Answer,
-    Call,
-    Raw,
-    redirect,
-    refusal,
-)
-from llm.server import ModelServer
-from models.asking import TOOL, WAYS, Client, question
 
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import SpentError, Usage
 from rlm_ci.models.openai.client import OpenAIModel, Patience
+from testing.loopback_model.replies import Answer, Call, Raw, redirect, refusal
+from testing.loopback_model.server import ModelServer
+from testing.model_clients import TOOL, WAYS, Client, question
 
 if TYPE_CHECKING:
     from collections.abc import Callable

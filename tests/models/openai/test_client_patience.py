@@ -10,7 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from llm.replies import (
+
+from rlm_ci.errors import RemoteError, UnavailableError
+from rlm_ci.models import SpentError
+from rlm_ci.system.transport import Deadlines
+from testing.loopback_model.replies import (
     Answer,
     Raw,
     Reply,
@@ -20,12 +24,8 @@ from llm.replies import (
     refusal,
     slow_headers,
 )
-from llm.server import ModelServer
-from models.asking import SHORT, WAYS, Client, client_of, question
-
-from rlm_ci.errors import RemoteError, UnavailableError
-from rlm_ci.models import SpentError
-from rlm_ci.system.transport import Deadlines
+from testing.loopback_model.server import ModelServer
+from testing.model_clients import SHORT, WAYS, Client, client_of, question
 
 # -- what may be asked again ---------------------------------------------------------------------
 

@@ -10,19 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from llm.replies import (
-    Answer,
-    Raw,
-    Reply,
-    deep_json,
-    html,
-)
-from llm.server import ModelServer
-from models.asking import Client, question
 
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import SpentError, Usage
 from rlm_ci.models.openai import responses
+from testing.loopback_model.replies import Answer, Raw, Reply, deep_json, html
+from testing.loopback_model.server import ModelServer
+from testing.model_clients import Client, question
 
 TALK = Answer("a longer answer, in several chunks of a stream")
 SPENT: list[tuple[str, Reply, str, bool]] = [

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from models.asking import question
-from models.recording import SECRET, lines, never, opened, plain
 
 from rlm_ci.errors import ConfigError, DamagedError, LimitError, RemoteError, RlmCiError
 from rlm_ci.models import SpentError
@@ -22,6 +20,8 @@ from rlm_ci.models.record.record import Absent, Record
 from rlm_ci.models.scripted import Scripted
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.journal.journal import Journal, replay
+from testing.call_records import SECRET, lines, never, opened, plain
+from testing.model_clients import question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

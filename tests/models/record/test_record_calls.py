@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from llm.replies import Answer, Raw, refusal
-from models.asking import Client, question
-from models.recording import DIME, ROOT, lines, never, opened
 
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models import Completion, Request, SpentError, Usage
@@ -25,9 +22,12 @@ from rlm_ci.models.prices import Prices
 from rlm_ci.models.record.record import Absent
 from rlm_ci.models.scripted import Scripted
 from rlm_ci.runs.journal.journal import replay
+from testing.call_records import DIME, ROOT, lines, never, opened
+from testing.loopback_model.replies import Answer, Raw, refusal
+from testing.model_clients import Client, question
 
 if TYPE_CHECKING:
-    from llm.server import ModelServer
+    from testing.loopback_model.server import ModelServer
 
 
 # -- completions ---------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from histories import GITLINK, GitRepo
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
@@ -16,6 +15,7 @@ from rlm_ci.pipelines.repository.scope import with_closed
 from rlm_ci.recursion.corpus.corpus import at_commit, in_folder, in_worktree, order
 from rlm_ci.recursion.corpus.eligibility import WORDS, Rules
 from rlm_ci.report.findings import INCOMPLETE, Part
+from testing.repositories.git_repo import GITLINK, GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

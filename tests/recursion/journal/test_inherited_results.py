@@ -7,8 +7,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion.solving_cases import Counting, records, shop, solve
-from recursion.test_gathered import rewritten
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.recursion.journal import recovery, run_json
@@ -16,6 +14,7 @@ from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.redaction.redactor import Redactor
+from testing.solver_cases import Counting, records, rewritten, shop, solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,6 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion.solving_cases import Counting, records, shop, solve
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.recursion.journal import recovery, run_json
@@ -16,7 +15,7 @@ from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, Traced
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Finding, Location, Severity
-from rlm_ci.runs.journal.record_format import to_line
+from testing.solver_cases import Counting, records, rewritten, shop, solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -159,15 +158,6 @@ def test_killed_between_a_node_done_again_and_the_one_above(tmp_path: Path) -> N
 
 
 # -- damage -------------------------------------------------------------------------------------
-
-
-def rewritten(done: Path, folder: Path, change: Callable[[Records], None]) -> None:
-    shutil.copytree(done, folder)
-    found = records(folder, "results")
-    for one in found:
-        del one["crc"]
-    change(found)
-    (folder / recovery.RESULTS).write_bytes(b"".join(map(to_line, found)))
 
 
 def _beyond(found: Records) -> None:

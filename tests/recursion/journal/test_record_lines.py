@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion.solving_cases import shop, solve
 
 from rlm_ci.recursion.journal import previous_sessions, record_lines, recovery
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, NodeResult
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.runs.journal import record_format
+from testing.solver_cases import shop, solve
 
 if TYPE_CHECKING:
     from pathlib import Path

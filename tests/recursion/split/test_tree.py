@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recursion.solving_cases import corpus
 
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, FOLDER, MODULE, REPO
 from rlm_ci.recursion.split import tree
 from rlm_ci.recursion.split.file_slices import cut, offsets
 from rlm_ci.recursion.split.tree import Shape, Tree
+from testing.solver_cases import corpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

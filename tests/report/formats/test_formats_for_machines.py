@@ -14,13 +14,13 @@ from urllib.parse import unquote_to_bytes, urljoin, urlsplit
 import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
-from publishing import judges, reports
-from publishing.judges import github_commands, official_sarif_schema
 
 from rlm_ci import errors
 from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject, fingerprints
 from rlm_ci.report.render import render
 from rlm_ci.resources import loader
+from testing import markup_judges, reports
+from testing.markup_judges import github_commands, official_sarif_schema
 
 ANY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 SUBSET = json.loads((Path(__file__).parent / "sarif-subset.schema.json").read_text("utf-8"))
@@ -133,7 +133,7 @@ def test_sarif_follows_the_official_schema(report: Report) -> None:
 
 def test_sarif_pleases_the_reference_validator(tmp_path: Path) -> None:
     """With the rules of GitHub's code scanning."""
-    tool = judges.TOOLS / "Sarif.Multitool"
+    tool = markup_judges.TOOLS / "Sarif.Multitool"
     if not tool.is_file():
         assert sys.platform != "linux", "run `make test`, which installs it"
         pytest.skip("@microsoft/sarif-multitool-linux is not in tests/tools/node_modules")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from publishing import golden, reports
 
 from rlm_ci.report import render as surfaces
 from rlm_ci.report.rules import PAGE
+from testing import golden_reports, reports
 
 
-@pytest.mark.parametrize("name", golden.FILES)
+@pytest.mark.parametrize("name", golden_reports.FILES)
 def test_surface_is_as_recorded(name: str) -> None:
-    expected = (golden.CASES / name).read_text("utf-8")
-    assert golden.render(name) == expected, "if that was meant, see golden.py"
+    expected = (golden_reports.CASES / name).read_text("utf-8")
+    assert golden_reports.render(name) == expected, "if that was meant, see golden.py"
 
 
 def test_every_case_is_used() -> None:
-    assert {path.name for path in golden.CASES.iterdir()} == set(golden.FILES)
+    assert {path.name for path in golden_reports.CASES.iterdir()} == set(golden_reports.FILES)
 
 
 @pytest.mark.parametrize("surface", ["markdown", "summary", "html", "sarif"])

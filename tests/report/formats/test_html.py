@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from publishing import reports
-from publishing.judges import Page, is_ours
 
 from rlm_ci.report import wording
 from rlm_ci.report.findings import Report
@@ -13,6 +11,8 @@ from rlm_ci.report.render import render
 from rlm_ci.resources import loader
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import printable
+from testing import reports
+from testing.markup_judges import Page, is_ours
 
 #: Attributes by which a page can load, run or lead somewhere.
 REACHING = {

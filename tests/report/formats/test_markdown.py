@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from markdown_it import MarkdownIt
-from publishing import reports
-from publishing.judges import LINKED, github_html, is_ours
 
 from rlm_ci import errors
 from rlm_ci.report import suppressions, wording
@@ -20,15 +18,11 @@ from rlm_ci.report.render import Options, names, render
 from rlm_ci.report.rules import address
 from rlm_ci.report.view import ICONS
 from rlm_ci.text import neutralise
+from testing import reports
+from testing.markup_judges import LINKED, OURS, github_html, is_ours
 
 if TYPE_CHECKING:
     from typing import Any
-
-#: The tags that the comment is made of; anything else came from outside.
-OURS = {
-    "h2", "h3", "h4", "p", "ul", "li", "strong", "a", "code", "pre", "table", "thead", "tbody",
-    "tr", "th", "td", "details", "summary", "b", "sub", "span", "br", "blockquote",
-}  # fmt: skip
 
 
 def units(text: str) -> int:

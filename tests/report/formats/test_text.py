@@ -8,8 +8,6 @@ import unicodedata
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from publishing import reports
-from publishing.judges import github_commands
 
 from rlm_ci.fix.loop import Ended, Judged
 from rlm_ci.fix.report import Account, build
@@ -18,6 +16,8 @@ from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Su
 from rlm_ci.report.render import render
 from rlm_ci.runs.state import Final
 from rlm_ci.text.printable import printable
+from testing import reports
+from testing.markup_judges import github_commands
 
 
 def test_a_single_clean_check_is_one_line_and_the_verdict() -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion.analysing import SHOP, rules
-from recursion.reviewing import leaf, reviewed, text
-from recursion.test_analyzers_tools import at, log, tool
 
 from rlm_ci.recursion.nodes import PARTIAL
 from rlm_ci.review.analyzer_output.sarif import Printout
@@ -17,6 +14,9 @@ from rlm_ci.review.analyzers.execution import Heard
 from rlm_ci.review.analyzers.sandboxed import BrokenError
 from rlm_ci.review.analyzers.scratch_folder import Given
 from rlm_ci.review.objective import Review, analyse, options
+from testing.analyzed_file import SHOP, rules
+from testing.analyzer_programs import at, log, tool
+from testing.review_leaves import leaf, reviewed, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

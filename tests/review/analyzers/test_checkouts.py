@@ -12,7 +12,7 @@ from rlm_ci.review.analyzers.known_tools import TOOLS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 
 def listed(folder: Path) -> dict[str, str]:

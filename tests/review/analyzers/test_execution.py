@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from recursion.analysing import SHOP, rules
-from recursion.reviewing import reviewed, text
 
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL
 from rlm_ci.report.findings import INCOMPLETE, Severity
@@ -17,40 +13,9 @@ from rlm_ci.review.analyzer_output import sarif
 from rlm_ci.review.analyzers import bisection, execution, sandboxed
 from rlm_ci.review.objective import options
 from rlm_ci.review.results import report
-
-TOOL = """#!{python}
-import json, os, sys
-files = sys.argv[2:]
-{body}
-"""
-
-
-def tool(tmp_path: Path, body: str, *more: str, **row: Any) -> dict[str, Any]:
-    """An analyzer of the settings that is this script."""
-    path = tmp_path / "bin" / "tool"  # a sandbox shows the folder that a program lies in
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(TOOL.format(python=sys.executable, body=body))
-    path.chmod(0o755)
-    return {"name": "tool", "command": [str(path), *(more or ("x", "{files}"))], **row}
-
-
-def log(results: str, rules: str = "[]") -> str:
-    return (
-        f"results = {results}\n"
-        "print(json.dumps({'runs': [{'tool': {'driver': {'name': 't', 'rules': "
-        f"{rules}"
-        "}}, 'results': results}]}))"
-    )
-
-
-def at(uri: str, line: int = 2, **more: object) -> str:
-    region = {"startLine": line, **more}
-    return (
-        "{'ruleId': 'Big.Rule_1', 'level': 'error', 'message': {'text': 'It is wrong'}, "
-        "'locations': [{'physicalLocation': {'artifactLocation': {'uri': "
-        f"{uri}}}, 'region': {region}}}}}]}}"
-    )
-
+from testing.analyzed_file import SHOP, rules
+from testing.analyzer_programs import at, log, tool
+from testing.review_leaves import reviewed, text
 
 FILES = [text("src/a.go", "package a\nfunc A() {}\n"), text("ü b.go", "package b\nvar B = 1\n")]
 

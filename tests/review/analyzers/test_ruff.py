@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from recursion.analysing import SHOP, rules
-from recursion.reviewing import by_file, reviewed, text
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Traced
@@ -12,6 +10,8 @@ from rlm_ci.report.findings import Finding, Severity
 from rlm_ci.review.analyzers import programs, ruff
 from rlm_ci.review.objective import options
 from rlm_ci.review.results import report
+from testing.analyzed_file import SHOP, rules
+from testing.review_leaves import by_file, reviewed, text
 
 
 def test_ruff_finds_what_a_maintainer_wants_to_hear_of() -> None:

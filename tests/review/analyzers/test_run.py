@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion.analysing import SHOP, rules
-from recursion.reviewing import FILE_GROUP, by_file, leaf, reviewed, text
-from recursion.solving_cases import solve
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.recursion.limits import Constraints
@@ -20,6 +17,9 @@ from rlm_ci.report.findings import UNTOUCHED, Finding
 from rlm_ci.review.analyzers import execution, programs, run, scratch_folder
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.objective import Review, options
+from testing.analyzed_file import SHOP, rules
+from testing.review_leaves import FILE_GROUP, by_file, leaf, reviewed, text
+from testing.solver_cases import solve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion.reviewing import leaf, text
 
 from rlm_ci.change.change_set import ChangeSet, from_range
 from rlm_ci.git.repository import Repository, discover
@@ -16,9 +15,10 @@ from rlm_ci.review.analyzers.ruff_settings import within
 from rlm_ci.review.change.changed_lines import changed_of, is_touched
 from rlm_ci.review.change.finding_identity import marks
 from rlm_ci.review.run import ruff_settings_at
+from testing.review_leaves import leaf, text
 
 if TYPE_CHECKING:
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 #: A function with an old fault on its head and one in its body.
 OLD = """\

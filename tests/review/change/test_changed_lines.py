@@ -11,7 +11,7 @@ from rlm_ci.report.findings import UNTOUCHED, Finding, Location, Severity
 from rlm_ci.review.change.changed_lines import changed_of, marked, removed_lines
 
 if TYPE_CHECKING:
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 CODE = "import requests\n\n\ndef get(u):\n    return requests.get(u, verify=False)\n"
 WHOLE = [[1, 1 << 31]]

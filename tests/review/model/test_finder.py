@@ -7,8 +7,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llm.replies import Answer
-from recursion.reviewing import (
+
+from rlm_ci.errors import RemoteError
+from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
+from rlm_ci.recursion.prompt_windows import fence, windows
+from rlm_ci.report.findings import UNTOUCHED, Evidence
+from rlm_ci.review.change.changed_lines import changed_lines
+from rlm_ci.review.objective import DOMAINS, Review, analyse, options
+from testing.loopback_model.replies import Answer
+from testing.review_leaves import (
     FILE_GROUP,
     FILE_SLICE,
     PLEA,
@@ -26,15 +33,8 @@ from recursion.reviewing import (
     text,
 )
 
-from rlm_ci.errors import RemoteError
-from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
-from rlm_ci.recursion.prompt_windows import fence, windows
-from rlm_ci.report.findings import UNTOUCHED, Evidence
-from rlm_ci.review.change.changed_lines import changed_lines
-from rlm_ci.review.objective import DOMAINS, Review, analyse, options
-
 if TYPE_CHECKING:
-    from llm.server import Asked, ModelServer
+    from testing.loopback_model.server import Asked, ModelServer
 
 __all__ = ["closing"]
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recursion.reviewing import (
+from rlm_ci.recursion.nodes import FILE_GROUP
+from rlm_ci.report.findings import INCOMPLETE
+from rlm_ci.review.objective import Review, analyse, options
+from rlm_ci.review.results.report import part
+from testing.review_leaves import (
     SHOP,
     TEXTS,
     TOTAL,
@@ -17,13 +21,8 @@ from recursion.reviewing import (
     text,
 )
 
-from rlm_ci.recursion.nodes import FILE_GROUP
-from rlm_ci.report.findings import INCOMPLETE
-from rlm_ci.review.objective import Review, analyse, options
-from rlm_ci.review.results.report import part
-
 if TYPE_CHECKING:
-    from llm.server import ModelServer
+    from testing.loopback_model.server import ModelServer
 
 __all__ = ["closing"]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion.reviewing import (
+
+from rlm_ci.report.findings import Severity
+from testing.review_leaves import (
     GRAVE,
     TEXTS,
     TOTAL,
@@ -18,10 +20,8 @@ from recursion.reviewing import (
     verdict,
 )
 
-from rlm_ci.report.findings import Severity
-
 if TYPE_CHECKING:
-    from llm.server import ModelServer
+    from testing.loopback_model.server import ModelServer
 
 __all__ = ["closing"]
 

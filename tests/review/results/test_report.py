@@ -9,21 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import cmarkgfm
 import pytest
-from recursion.reviewing import (
-    GRAVE,
-    SHOP,
-    TEXTS,
-    TOTAL,
-    Asking,
-    answering,
-    by_file,
-    claim,
-    closing,
-    leaf,
-    reviewed,
-    text,
-    verdict,
-)
 
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import suppressions
@@ -42,16 +27,30 @@ from rlm_ci.review.objective import Review, analyse, options
 from rlm_ci.review.results import report as results_report
 from rlm_ci.review.results.clusters import clusters
 from rlm_ci.review.results.merge import rank
+from testing.review_leaves import (
+    GRAVE,
+    SHOP,
+    TEXTS,
+    TOTAL,
+    Asking,
+    answering,
+    by_file,
+    claim,
+    closing,
+    leaf,
+    reviewed,
+    text,
+    verdict,
+)
 
 if TYPE_CHECKING:
-    from llm.server import ModelServer
-
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.report.findings import Location
+    from testing.loopback_model.server import ModelServer
 
 __all__ = ["closing"]
 
-CASES = Path(__file__).parent.parent / "cases" / "review"
+CASES = Path(__file__).parent / "cases"
 COMMIT = "c" * 40
 
 

@@ -7,7 +7,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from runs.faults import (
+
+from rlm_ci.errors import LOCKED, STORAGE
+from rlm_ci.runs.journal.journal import Journal, replay
+from testing.journal_faults import (
     Ended,
     command,
     each,
@@ -18,9 +21,6 @@ from runs.faults import (
     run,
     trace,
 )
-
-from rlm_ci.errors import LOCKED, STORAGE
-from rlm_ci.runs.journal.journal import Journal, replay
 
 #: What happens to one write or fsync, and how the process ends by it.
 FAULTS = {

@@ -9,12 +9,12 @@
 
 REST shapes are judged by the OpenAPI description (``description.py``), GraphQL documents by the
 published schema (``graphql.py``); what neither can say is modelled in ``rest*.py``, ``placing.py``
-and ``identity.py``. In tests use the fixture ``github`` of ``hub.plugin``.
+and ``identity.py``. In tests use the fixture ``github`` of ``testing.loopback_github.fixture``.
 """
 
 from __future__ import annotations
 
-from hub.faults import Fault, rate_limited, secondary_limited
-from hub.server import GitHub, Request
+from testing.loopback_github.faults import Fault, rate_limited, secondary_limited
+from testing.loopback_github.server import GitHub, Request
 
 __all__ = ["Fault", "GitHub", "Request", "rate_limited", "secondary_limited"]

@@ -1,4 +1,4 @@
-"""``python -m hub [SEED.json]``: a GitHub as a process of its own; its URL is the first line.
+"""``python -m testing.loopback_github [SEED.json]``: a GitHub as a process; its URL is line 1.
 
 It ends when its standard input does, so that it never outlives whoever started it.
 """
@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from hub.control import seed
-from hub.server import GitHub
+from testing.loopback_github.control import seed
+from testing.loopback_github.server import GitHub
 
 
 def main() -> None:

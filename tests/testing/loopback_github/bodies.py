@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from hub.identity import standing
-from hub.placing import place_now
-from hub.state import account_id
+from testing.loopback_github.identity import standing
+from testing.loopback_github.placing import place_now
+from testing.loopback_github.state import account_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hub.pulls import ChangedFile, Commit
-    from hub.state import (
+    from testing.loopback_github.pulls import ChangedFile, Commit
+    from testing.loopback_github.state import (
         Artifact,
         CheckRun,
         Comment,

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hub.plugin import github
-from hub.scene import Scene, build
+from testing.loopback_github.fixture import github
+from testing.loopback_github.scene import Scene, build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hub.server import GitHub
+    from testing.loopback_github.server import GitHub
 
 __all__ = ["github", "scene"]
 

@@ -10,12 +10,12 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from hub.routes import Answer
+from testing.loopback_github.routes import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hub.server import GitHub
+    from testing.loopback_github.server import GitHub
 
 
 def _log(github: GitHub) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ import jsonschema_rs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-NODE_MODULES = Path(__file__).resolve().parent.parent / "tools" / "node_modules"
+NODE_MODULES = Path(__file__).resolve().parents[2] / "tools" / "node_modules"
 OPENAPI = NODE_MODULES / "@octokit/openapi/generated/api.github.com.json"
 
 Json = Any

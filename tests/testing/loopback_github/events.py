@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
-from histories_events import HOSTILE_TITLE, write_event
 
-from hub import bodies
-from hub.description import NODE_MODULES, package_file
-from hub.state import ACTIONS_BOT, Comment
+from testing.loopback_github import bodies
+from testing.loopback_github.description import NODE_MODULES, package_file
+from testing.loopback_github.state import ACTIONS_BOT, Comment
+from testing.repositories.events import HOSTILE_TITLE, write_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hub.server import GitHub
-    from hub.state import WorkflowRun
+    from testing.loopback_github.server import GitHub
+    from testing.loopback_github.state import WorkflowRun
 
 EXAMPLES = NODE_MODULES / "@octokit/webhooks-examples/api.github.com/index.json"
 WEBHOOKS = NODE_MODULES / "@octokit/openapi-webhooks/generated/api.github.com.json"

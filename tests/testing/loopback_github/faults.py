@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hub.server import Request
+    from testing.loopback_github.server import Request
 
 MESSAGES: Mapping[int, str] = {
     401: "Bad credentials", 403: "Resource not accessible by integration", 404: "Not Found",

@@ -1,4 +1,4 @@
-"""The fixture ``github``; a conftest.py takes it by ``from hub.plugin import github``."""
+"""The fixture ``github``, for a conftest.py to import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hub.server import GitHub
+from testing.loopback_github.server import GitHub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

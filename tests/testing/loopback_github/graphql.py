@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import graphql
 from graphql import GraphQLError
 
-from hub.bodies import WEB
-from hub.description import NODE_MODULES, package_file
-from hub.identity import DOCS, may_moderate, sees
-from hub.placing import place_now
-from hub.routes import MAX_PAGE, Answer
-from hub.state import Comment, account_id
+from testing.loopback_github.bodies import WEB
+from testing.loopback_github.description import NODE_MODULES, package_file
+from testing.loopback_github.identity import DOCS, may_moderate, sees
+from testing.loopback_github.placing import place_now
+from testing.loopback_github.routes import MAX_PAGE, Answer
+from testing.loopback_github.state import Comment, account_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hub.state import Edit, Identity, Pull, Repository, ReviewComment, World
+    from testing.loopback_github.state import Edit, Identity, Pull, Repository, ReviewComment, World
 
 SCHEMA = NODE_MODULES / "@octokit/graphql-schema/schema.graphql"
 

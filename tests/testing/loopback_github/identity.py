@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hub.state import Identity, Repository, World
+    from testing.loopback_github.state import Identity, Repository, World
 
 DOCS = "https://docs.github.com/rest"
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import github as pygithub
 import pytest
 
-from hub.scene import ADA, NAME, NUMBER
+from testing.loopback_github.scene import ADA, NAME, NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hub.scene import Scene
+    from testing.loopback_github.scene import Scene
 
 ANNOTATION = {
     "path": "src/a.py", "start_line": 10, "end_line": 10, "annotation_level": "failure",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from histories import GitError
+from testing.repositories.git_repo import GitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hub.pulls import ChangedFile, Side
-    from hub.state import Pull, Repository, ReviewComment
+    from testing.loopback_github.pulls import ChangedFile, Side
+    from testing.loopback_github.state import Pull, Repository, ReviewComment
 
 _RESOURCE = "PullRequestReviewComment"
 

@@ -14,14 +14,14 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
-from hub.description import NODE_MODULES, amended
-from hub.routes import ROUTES
+from testing.loopback_github.description import NODE_MODULES, amended
+from testing.loopback_github.routes import ROUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from hub.server import GitHub
+    from testing.loopback_github.server import GitHub
 
 _PROGRAM = NODE_MODULES / "@stoplight/prism-cli/dist/index.js"
 _START = 60  # seconds

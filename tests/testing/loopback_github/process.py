@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TESTS = Path(__file__).resolve().parent.parent
+_TESTS = Path(__file__).resolve().parents[2]
 
 
 class GitHubProcess:
     """``with GitHubProcess(folder, seed) as github``: served at ``github.url`` until the end.
 
     ``seed`` lists ``repositories``, ``pulls``, ``tokens`` and ``faults``, each a row of keywords
-    of the method of that name of hub.GitHub; paths as text.
+    of the method of that name of GitHub; paths as text.
     """
 
     def __init__(self, folder: Path, seed: Mapping[str, Any]) -> None:
@@ -32,7 +32,7 @@ class GitHubProcess:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "hub", str(self._seed)],
+            [sys.executable, "-m", "testing.loopback_github", str(self._seed)],
             env={**os.environ, "PYTHONPATH": str(_TESTS)},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from histories import GitError, GitRepo
+from testing.repositories.git_repo import GitError, GitRepo
 
 if TYPE_CHECKING:
     import os

@@ -6,16 +6,21 @@ import base64
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
-from histories import GitError
-
-from hub import bodies
-from hub.identity import RefusalError, invalid, may_moderate, not_found, standing
-from hub.pulls import MAX_COMMITS, MAX_FILES
-from hub.routes import ROUTES, Answer, Call, R
-from hub.state import Comment, Reaction
+from testing.loopback_github import bodies
+from testing.loopback_github.identity import (
+    RefusalError,
+    invalid,
+    may_moderate,
+    not_found,
+    standing,
+)
+from testing.loopback_github.pulls import MAX_COMMITS, MAX_FILES
+from testing.loopback_github.routes import ROUTES, Answer, Call, R
+from testing.loopback_github.state import Comment, Reaction
+from testing.repositories.git_repo import GitError
 
 if TYPE_CHECKING:
-    from hub.state import Pull
+    from testing.loopback_github.state import Pull
 
 MAX_BODY = 65_536
 #: Beyond either, the diff media type is refused.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hub import bodies
-from hub.identity import RefusalError, not_found
-from hub.routes import ROUTES, Answer, Call, R
-from hub.state import CheckRun, Status
+from testing.loopback_github import bodies
+from testing.loopback_github.identity import RefusalError, not_found
+from testing.loopback_github.routes import ROUTES, Answer, Call, R
+from testing.loopback_github.state import CheckRun, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hub.state import Artifact
+    from testing.loopback_github.state import Artifact
 
 #: An artifact's bytes lie with a storage service that knows nothing of GitHub's tokens.
 STORAGE = "/storage/artifacts"

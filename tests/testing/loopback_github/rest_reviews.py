@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hub import bodies
-from hub.identity import RefusalError, not_found
-from hub.placing import MisplacedError, Wanted, belongs, place_new
-from hub.rest import check_author, check_text, react
-from hub.routes import ROUTES, Answer, Call, R
-from hub.state import ACTIONS_BOT, Review, ReviewComment
+from testing.loopback_github import bodies
+from testing.loopback_github.identity import RefusalError, not_found
+from testing.loopback_github.placing import MisplacedError, Wanted, belongs, place_new
+from testing.loopback_github.rest import check_author, check_text, react
+from testing.loopback_github.routes import ROUTES, Answer, Call, R
+from testing.loopback_github.state import ACTIONS_BOT, Review, ReviewComment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hub.state import Pull
+    from testing.loopback_github.state import Pull
 
 P = f"{R}/pulls/{{pull_number}}"
 _READ, _WRITE = "pull_requests=read", "pull_requests=write"

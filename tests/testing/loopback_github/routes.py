@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from histories import GitError
-
-from hub.identity import RefusalError, not_found, sees
+from testing.loopback_github.identity import RefusalError, not_found, sees
+from testing.repositories.git_repo import GitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hub.state import Identity, Pull, Repository, World
+    from testing.loopback_github.state import Identity, Pull, Repository, World
 
 MAX_PAGE = 100
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import github as pygithub
-from histories import GitRepo
-from histories_moulds import cast
+
+from testing.repositories.copies import cast
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from github.PullRequest import PullRequest
     from github.Repository import Repository as RemoteRepository
 
-    from hub.server import GitHub
-    from hub.state import Pull, Repository
+    from testing.loopback_github.server import GitHub
+    from testing.loopback_github.state import Pull, Repository
 
 NAME, NUMBER = "acme/shop", 12
 BOT, READER, ADA, EVE = "t-bot", "t-reader", "t-ada", "t-eve"

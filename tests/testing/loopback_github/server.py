@@ -15,18 +15,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from hub import description, rest, rest_checks, rest_reviews
-from hub.control import answer as steer
-from hub.faults import Fault, Faults
-from hub.graphql import Graph, is_mutation
-from hub.identity import RefusalError, demand, identify
-from hub.routes import ROUTES, Answer, Call
-from hub.state import FULL_ACCESS, Artifact, Identity, Kind, World
+from testing.loopback_github import description, rest, rest_checks, rest_reviews
+from testing.loopback_github.control import answer as steer
+from testing.loopback_github.faults import Fault, Faults
+from testing.loopback_github.graphql import Graph, is_mutation
+from testing.loopback_github.identity import RefusalError, demand, identify
+from testing.loopback_github.routes import ROUTES, Answer, Call
+from testing.loopback_github.state import FULL_ACCESS, Artifact, Identity, Kind, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from hub.state import Pull, Repository, WorkflowRun
+    from testing.loopback_github.state import Pull, Repository, WorkflowRun
 
 #: Each has entered its operations in ROUTES.
 _OPERATIONS = (rest, rest_checks, rest_reviews)

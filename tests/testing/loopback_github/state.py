@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from hub.pulls import Side, Source
+from testing.loopback_github.pulls import Side, Source
 
 if TYPE_CHECKING:
     import os

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import pytest
 
-from hub import bodies
-from hub.description import OPENAPI, amended, draft4, load, package_file
-from hub.operations import refused
-from hub.routes import ROUTES, R
-from hub.scene import NUMBER, Scene
+from testing.loopback_github import bodies
+from testing.loopback_github.description import OPENAPI, amended, draft4, load, package_file
+from testing.loopback_github.operations import refused
+from testing.loopback_github.routes import ROUTES, R
+from testing.loopback_github.scene import NUMBER, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable

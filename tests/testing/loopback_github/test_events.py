@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hub.events import Event, Events, deviations, published
-from hub.scene import NAME, NUMBER, Scene
+from testing.loopback_github.events import Event, Events, deviations, published
+from testing.loopback_github.scene import NAME, NUMBER, Scene
 
 if TYPE_CHECKING:
     from pathlib import Path

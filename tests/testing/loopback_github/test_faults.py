@@ -10,12 +10,12 @@ import pytest
 import requests
 from github import GithubException
 
-from hub import rate_limited, secondary_limited
-from hub.operations import refused
-from hub.scene import ADA, BOT, NAME, NUMBER, Scene
+from testing.loopback_github import rate_limited, secondary_limited
+from testing.loopback_github.operations import refused
+from testing.loopback_github.scene import ADA, BOT, NAME, NUMBER, Scene
 
 if TYPE_CHECKING:
-    from hub import Request
+    from testing.loopback_github import Request
 
 COMMENTS = "/repos/*/issues/*/comments"
 

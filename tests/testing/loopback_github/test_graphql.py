@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hub.operations import refused
-from hub.scene import ADA, BOT, EVE, NUMBER, READER, Scene
+from testing.loopback_github.operations import refused
+from testing.loopback_github.scene import ADA, BOT, EVE, NUMBER, READER, Scene
 
 THREADS = """
 query($o: String!, $n: String!, $p: Int!, $first: Int, $after: String) {

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hub import GitHub
-from hub.description import load
-from hub.operations import OPERATIONS, refused
-from hub.prism import in_front_of
-from hub.routes import ROUTES
-from hub.scene import NUMBER, Scene, build
+from testing.loopback_github import GitHub
+from testing.loopback_github.description import load
+from testing.loopback_github.operations import OPERATIONS, refused
+from testing.loopback_github.prism import in_front_of
+from testing.loopback_github.routes import ROUTES
+from testing.loopback_github.scene import NUMBER, Scene, build
 
 if TYPE_CHECKING:
     from pathlib import Path

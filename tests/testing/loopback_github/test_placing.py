@@ -6,16 +6,16 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from histories import GitRepo
 
-from hub.operations import refused
-from hub.pulls import MAX_PATCH_LINES, Source, anchors_of
-from hub.scene import ADA, NAME, NUMBER, Scene, lines
+from testing.loopback_github.operations import refused
+from testing.loopback_github.pulls import MAX_PATCH_LINES, Source, anchors_of
+from testing.loopback_github.scene import ADA, NAME, NUMBER, Scene, lines
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hub import GitHub
+    from testing.loopback_github import GitHub
 
 _HUNK = ("missing_field", "pull_request_review_thread.diff_hunk", None)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 
-from hub.process import GitHubProcess
-from hub.scene import NAME, NUMBER, history
+from testing.loopback_github.process import GitHubProcess
+from testing.loopback_github.scene import NAME, NUMBER, history
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from hub.operations import ANNOTATION, refused
-from hub.scene import ADA, BOT, EVE, NAME, NUMBER, READER, Scene
+from testing.loopback_github.operations import ANNOTATION, refused
+from testing.loopback_github.scene import ADA, BOT, EVE, NAME, NUMBER, READER, Scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

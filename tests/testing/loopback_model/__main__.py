@@ -1,4 +1,4 @@
-"""``python -m llm [--delay S]``: a model as a process of its own that costs next to nothing.
+"""``python -m testing.loopback_model [--delay S]``: a cheap model as a process of its own.
 
 It answers every question with the same bytes, ``S`` seconds after the question's last byte came,
 as many at once as are asked: what is measured beside it on the same machine is its client. It
@@ -64,6 +64,6 @@ async def serve(delay: float) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="llm")
+    parser = argparse.ArgumentParser(prog="loopback_model")
     parser.add_argument("--delay", type=float, default=0, help="seconds before each answer")
     asyncio.run(serve(parser.parse_args().delay))

@@ -1,4 +1,4 @@
-"""The fixture ``llm``; a conftest.py takes it by ``from llm.plugin import llm``."""
+"""The fixture ``llm``, for a conftest.py to import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from llm.server import ModelServer
+from testing.loopback_model.server import ModelServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

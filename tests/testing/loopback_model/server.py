@@ -16,8 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from llm import shapes
-from llm.replies import Answer, Raw, Reply, refusal
+from testing.loopback_model import shapes
+from testing.loopback_model.replies import Answer, Raw, Reply, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import openai
 import pytest
 
-from llm import shapes
-from llm.plugin import llm
-from llm.replies import Answer, Call
+from testing.loopback_model import shapes
+from testing.loopback_model.fixture import llm
+from testing.loopback_model.replies import Answer, Call
 
 if TYPE_CHECKING:
-    from llm.server import ModelServer
+    from testing.loopback_model.server import ModelServer
 
 __all__ = ["llm"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from histories import GITLINK, SYMLINK, History
+from testing.repositories.git_repo import GITLINK, SYMLINK, History
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from histories import Change, GitRepo, Name
+    from testing.repositories.git_repo import Change, GitRepo, Name
 
 MARKER = "<!-- docs-archive:stub -->"
 POLICY_PATH = "docs/implementation-docs-archive-policy.json"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from histories import EMPTY_TREE, History
+from testing.repositories.git_repo import EMPTY_TREE, History
 
 if TYPE_CHECKING:
-    from histories import Content, GitRepo, Name
+    from testing.repositories.git_repo import Content, GitRepo, Name
 
 
 def numbered(count: int, word: str = "line") -> str:

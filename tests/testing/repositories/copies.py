@@ -10,8 +10,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from histories import GitRepo
-from histories_commits import refresh
+from testing.repositories.commit_writer import refresh
+from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

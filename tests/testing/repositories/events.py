@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from histories import ZERO_SHA
+from testing.repositories.git_repo import ZERO_SHA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

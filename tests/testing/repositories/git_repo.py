@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import histories_commits
+from testing.repositories import commit_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -299,9 +299,7 @@ class GitRepo:
         if False not in _BLANK:
             return None
         blank = _BLANK[False]["config"] or b""
-        return histories_commits.commit(
-            os.fsencode(self.path), message, self._env | dict(clock), blank
-        )
+        return commit_writer.commit(os.fsencode(self.path), message, self._env | dict(clock), blank)
 
     def branch(self, name: str, at: str = "HEAD") -> GitRepo:
         """Let branch ``name`` point to ``at``, whether it is there or not."""

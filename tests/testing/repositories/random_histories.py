@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from histories import FILE, GITLINK, SCRIPT, SYMLINK, History
-from histories_changes import HOSTILE_NAMES
+from testing.repositories.changes import HOSTILE_NAMES
+from testing.repositories.git_repo import FILE, GITLINK, SCRIPT, SYMLINK, History
 
 if TYPE_CHECKING:
-    from histories import Change, GitRepo, Name
+    from testing.repositories.git_repo import Change, GitRepo, Name
 
 _ENDINGS = (b"\n", b"\n", b"\n", b"\r\n", b"\r", b"\f\n", "\u2028".encode(), b"\0\n", b"\xff\n")
 _FOLDERS = (b"", b"src/", b"src/deep/er/", b"dist/", b"node_modules/x/", b"vendor/", b"a b/")

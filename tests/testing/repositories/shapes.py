@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from histories import EMPTY_TREE, ZERO_SHA, GitRepo, History
-from histories_changes import numbered
+from testing.repositories.changes import numbered
+from testing.repositories.git_repo import EMPTY_TREE, ZERO_SHA, GitRepo, History
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,11 +7,19 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
-import histories_events as events
 import pytest
-from histories import ZERO_SHA, GitRepo
-from histories_archive import BRANCH, BROKEN, MARKER, MENTIONS, archive_stubs, policy, stub
-from histories_runs import (
+
+from testing.repositories import events
+from testing.repositories.archives import (
+    BRANCH,
+    BROKEN,
+    MARKER,
+    MENTIONS,
+    archive_stubs,
+    policy,
+    stub,
+)
+from testing.repositories.delegated_runs import (
     BAD_INDEXES,
     BAD_MANIFESTS,
     ODD_MANIFESTS,
@@ -24,6 +32,7 @@ from histories_runs import (
     write_index,
     write_run,
 )
+from testing.repositories.git_repo import ZERO_SHA, GitRepo
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,10 +6,10 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-import histories_commits
 import pytest
-from histories import EMPTY_TREE, Change, Content, GitError, GitRepo, History
-from histories_changes import (
+
+from testing.repositories import commit_writer
+from testing.repositories.changes import (
     HOSTILE_BRANCHES,
     HOSTILE_NAMES,
     HOSTILE_TEXTS,
@@ -20,8 +20,9 @@ from histories_changes import (
     pending_changes,
     small_change,
 )
-from histories_random import random_history
-from histories_shapes import (
+from testing.repositories.git_repo import EMPTY_TREE, Change, Content, GitError, GitRepo, History
+from testing.repositories.random_histories import random_history
+from testing.repositories.shapes import (
     ATTRIBUTED_FILES,
     SELF_HIDING,
     attributed,
@@ -104,7 +105,7 @@ def test_what_is_committed_without_a_process_is_what_git_commits(tmp_path: Path)
             lay(repo, GROWING[number] if number < len(GROWING) else {f"{number}": "x\n"})
         clock = git.clock() | {"HOME": str(tmp_path)}
         env = {**os.environ, **git._env, **clock}
-        made = histories_commits.commit(os.fsencode(ours.path), message, env, blank)
+        made = commit_writer.commit(os.fsencode(ours.path), message, env, blank)
         plain += made is not None
         for repo in (git,) if made else (ours, git):
             repo.run("add", "-A")
@@ -123,12 +124,12 @@ def test_an_index_is_refreshed_without_a_process_where_all_is_as_it_says(repo: G
     for name in ("a/b", "run.sh"):
         os.utime(repo.place(name), (1, 1))
     assert repo.run("diff-files")
-    assert histories_commits.refresh(os.fsencode(repo.path))
+    assert commit_writer.refresh(os.fsencode(repo.path))
     assert repo.run("diff-files") == b""
     repo.write("a/b", "2\n")
-    assert not histories_commits.refresh(os.fsencode(repo.path))
+    assert not commit_writer.refresh(os.fsencode(repo.path))
     repo.write("a/b", "1\n").chmod("run.sh", 0o644)
-    assert not histories_commits.refresh(os.fsencode(repo.path))
+    assert not commit_writer.refresh(os.fsencode(repo.path))
 
 
 @posix
@@ -148,7 +149,7 @@ def test_what_is_not_plain_is_left_to_git(
     blank = (repo.path / ".git" / "config").read_bytes()
     repo.write("file", "1\n").write_all(files)
     env = {**repo._env, **repo.clock(), "HOME": str(tmp_path)}
-    assert histories_commits.commit(os.fsencode(repo.path), b"x", env, blank) is None
+    assert commit_writer.commit(os.fsencode(repo.path), b"x", env, blank) is None
     assert not (repo.path / ".git" / "refs" / "heads" / "main").exists()
 
 

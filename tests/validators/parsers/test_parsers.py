@@ -22,7 +22,7 @@ from rlm_ci.text.printable import printable
 from rlm_ci.validators import parsers
 from rlm_ci.validators.parsers._output import LONGEST_MESSAGE, MOST_FINDINGS, Printout
 
-CASES = Path(__file__).parent / "cases" / "outputs"
+CASES = Path(__file__).parent / "cases"
 NAMES = sorted(path.stem for path in CASES.glob("*.json"))
 ROOT = "/home/ada/shop"
 
@@ -113,7 +113,7 @@ def test_every_family_has_a_case() -> None:
 
 
 def test_every_rule_is_explained() -> None:
-    document = Path(__file__).parents[2] / "docs" / "validators.md"
+    document = Path(__file__).parents[3] / "docs" / "validators.md"
     explained = set(
         re.findall(r"^\| `(validator/[a-z-]+)`", document.read_text("utf-8"), re.MULTILINE)
     )

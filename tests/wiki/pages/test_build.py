@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion import wiki_stage as stage
 
 from rlm_ci.errors import ConfigError, DamagedError
 from rlm_ci.git.history import Chronicle
@@ -25,9 +24,10 @@ from rlm_ci.wiki.pages.citations import Target
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update import state as states
 from rlm_ci.wiki.update.state import State
+from testing import wiki_stage as stage
 
 if TYPE_CHECKING:
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 EXPECTED = stage.CASES / "expected"
 

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion import wiki_stage as stage
 
 from rlm_ci.source.outline import outline
 from rlm_ci.wiki.facts.dependencies import declared, project
@@ -15,11 +14,13 @@ from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import introduction, plain
 from rlm_ci.wiki.pages.dependencies_map import drawn
 from rlm_ci.wiki.pages.wording import paragraph, sentence
+from testing import wiki_stage as stage
+from testing.wiki_pages import pages_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 
 GUARD = """\
@@ -86,14 +87,6 @@ from .exc import Lost, Found
 from ._impl import *
 from ._compat import Protocol
 """
-
-
-def pages_of(repo: GitRepo, tmp_path: Path, files: dict[str, str]) -> dict[str, str]:
-    corpus = stage.corpus_of(repo, stage.commit_all(repo, files))
-    out = tmp_path / "wiki"
-    pages, _, _ = stage.wiki(corpus, out, tmp_path)
-    stage.judge(pages, corpus, out, stage.opened(repo))
-    return stage.texts(out)
 
 
 def given(page: str) -> list[str]:

@@ -7,14 +7,14 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion.test_wiki_names import pages_of
 
 from rlm_ci.source.outline import outline
+from testing.wiki_pages import pages_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 README = {"README.md": "It is for us, far away.\n"}
 

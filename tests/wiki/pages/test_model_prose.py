@@ -6,56 +6,25 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from recursion import wiki_stage as stage
 
 from rlm_ci.errors import LimitError
-from rlm_ci.models import Completion
 from rlm_ci.recursion.nodes import Text
 from rlm_ci.wiki.facts.readme import heading
 from rlm_ci.wiki.pages.citations import quote_hash
 from rlm_ci.wiki.pages.model_prose import sum_up, tell
 from rlm_ci.wiki.update.state import Said, State
+from testing import wiki_stage as stage
+from testing.wiki_sentences import Scripted, all_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
-    from histories import GitRepo
-
-    from rlm_ci.models import Message
+    from testing.repositories.git_repo import GitRepo
 
     Answer = Callable[[str, str], object]
 
 HEAT = "Heats the oven before anything else."
-
-
-class Scripted:
-    """A way to a model that answers by a function of the place and the prompt."""
-
-    model = "scripted"
-    max_bytes = 100_000
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        self.places: list[str] = []
-
-    def __call__(
-        self,
-        place: str,
-        messages: Sequence[Message],
-        *,
-        response_format: Message | None = None,
-    ) -> Completion:
-        assert response_format is None
-        self.places.append(place)
-        said = self.answer(place, str(messages[-1]["content"]))
-        return Completion(
-            said if isinstance(said, str) else json.dumps(said), (), "stop", "scripted"
-        )
-
-
-def all_by(ask: Scripted) -> Callable[[object], Scripted]:
-    return lambda _node: ask
 
 
 def sentence(text: str, path: str, lines: tuple[int, int], quote: str) -> dict[str, Any]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion import wiki_stage as stage
 
 from rlm_ci.recursion.corpus import corpus as corpora
 from rlm_ci.recursion.corpus.eligibility import Rules
 from rlm_ci.wiki.pages import outer_project
 from rlm_ci.wiki.pages.outer_project import Outside
+from testing import wiki_stage as stage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 LOCK = """\
 import requests

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from recursion import wiki_stage as stage
 
 from rlm_ci.change.change_set import ChangeSet
 from rlm_ci.wiki.update.staleness import renewed, stale
 from rlm_ci.wiki.update.state import State
+from testing import wiki_stage as stage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from histories import GitRepo
+    from testing.repositories.git_repo import GitRepo
 
 ORDERS = "src/shop/orders.py"
 

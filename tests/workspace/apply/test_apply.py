@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from histories import GitRepo
-from loop.spaces import opened, shape, workspace
 
 from rlm_ci.workspace.apply.staging import STAGING
 from rlm_ci.workspace.workspace import Workspace
+from testing.repositories.git_repo import GitRepo
+from testing.workspaces import opened, shape, workspace
 
 # ── random trees ──
 

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from loop.spaces import opened, shape, workspace
 
 from rlm_ci.system import lock
 from rlm_ci.workspace.apply.staging import STAGING
+from testing.workspaces import opened, shape, workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from histories import GitRepo
-
     from rlm_ci.workspace.workspace import Workspace
+    from testing.repositories.git_repo import GitRepo
 
 #: Puts a result into a work tree. It says "waits" whenever it cannot have the lock, and stops at
 #: its ``when``-th step until it is let go on.

@@ -1,1 +1,0 @@
-"""Questions to long texts, through the real command: planner, sub-calls, answer, evidence."""

@@ -1,1 +1,0 @@
-"""The fix loop from end to end: the real program, real git, a sandbox, a model on loopback."""

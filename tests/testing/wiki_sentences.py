@@ -1,0 +1,138 @@
+"""A shop, a model that says sentences of it with quotes, and a way to such a model."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rlm_ci.models import Completion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rlm_ci.models import Message
+    from testing.repositories.git_repo import GitRepo
+
+    Answer = Callable[[str, str], object]
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from testing.repositories.git_repo import GitRepo
+
+    Edit = Callable[[GitRepo], object]
+
+
+TILL = '''"""Takes money."""
+
+
+def pay(net):
+    due = net + tax(net)
+    return round(due, 2)
+
+
+def tax(net):
+    rate = RATES["home"]
+    return round(net * rate, 2)
+
+
+class Receipt:
+    """What a customer takes home."""
+
+    def show(self, width):
+        lines = self.lines(width)
+        raise NotImplementedError
+
+    def send(self, address):
+        lines = self.lines(80)
+        raise NotImplementedError
+'''
+
+
+STOCK = '"""Counts things."""\n\n\ndef count(things):\n    return sum(things.values())\n'
+
+
+SHELF = '"""Where things lie."""\n\n\ndef place(thing):\n    return hash(thing) % 40\n'
+
+
+FILES = {
+    "README.md": "# Shop\n\nA shop that sells.\n",
+    "till/desk.py": TILL,
+    "store/stock.py": STOCK,
+    "store/shelf.py": SHELF,
+}
+
+
+#: Each sentence of the model, and what it quotes: some of it stands in two places.
+SAID = {
+    "Taxes are on top.": ("till/desk.py", "    due = net + tax(net)"),
+    "Home has a rate.": (
+        "till/desk.py",
+        '    rate = RATES["home"]\n    return round(net * rate, 2)',
+    ),
+    "Showing is for others.": ("till/desk.py", "        raise NotImplementedError"),
+    "Sending is for others.": ("till/desk.py", "        raise NotImplementedError"),
+    "All things count.": ("store/stock.py", "    return sum(things.values())"),
+    "There are forty shelves.": (
+        "store/shelf.py",
+        "def place(thing):\n    return hash(thing) % 40",
+    ),
+}
+
+
+LAST = {"Sending is for others."}
+
+
+def says(place: str, prompt: str) -> object:
+    """All that there is to say of the lines in the prompt, and of the whole one sentence."""
+    if place == "tell-whole":
+        return {"sentences": [{"text": "It is a shop.", "rests_on": [1]}]}
+    found: list[dict[str, Any]] = []
+    path, rows = "", []
+    for line in prompt.split("\n"):
+        head = re.fullmatch(r"=== (.+) ===", line)
+        row = re.fullmatch(r" *(\d+) \| (.*)", line)
+        path = head[1] if head else path
+        rows += [(path, int(row[1]), row[2])] if row else []
+    for text, (_, quote) in SAID.items():
+        first = quote.split("\n", 1)[0]
+        starts = [(where, at) for where, at, line in rows if line == first]
+        if starts and text not in prompt:
+            where, at = starts[-1 if text in LAST else 0]
+            end = at + quote.count("\n")
+            found.append(
+                {"text": text, "path": where, "line_start": at, "line_end": end, "quote": quote}
+            )
+    return {"sentences": found}
+
+
+class Scripted:
+    """A way to a model that answers by a function of the place and the prompt."""
+
+    model = "scripted"
+    max_bytes = 100_000
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.places: list[str] = []
+
+    def __call__(
+        self,
+        place: str,
+        messages: Sequence[Message],
+        *,
+        response_format: Message | None = None,
+    ) -> Completion:
+        assert response_format is None
+        self.places.append(place)
+        said = self.answer(place, str(messages[-1]["content"]))
+        return Completion(
+            said if isinstance(said, str) else json.dumps(said), (), "stop", "scripted"
+        )
+
+
+def all_by(ask: Scripted) -> Callable[[object], Scripted]:
+    return lambda _node: ask
