@@ -98,7 +98,7 @@ fix() {
     loop mend
     if [ "$code" -eq 5 ] && grep -q '^error: .*sandbox' "$work/mend.log"; then
         sed 's/^/    /' "$work/mend.log" | grep -E '(error|hint): '
-        printf '\nThe files of this example are harmless, so it goes on with --sandbox none.\n\n'
+        printf '\nThe files of this example are harmless, so it continues with --sandbox none.\n\n'
         sandbox=none
         loop mend
     fi
@@ -128,7 +128,7 @@ shown() {
 if shown example; then
     cat <<END
 The comment that a pull request gets on GitHub; rlm-ci ended with 1, so its check is red.
-The branch had raised its own limits and hidden its files; it was judged by main's rules.
+The branch had raised its own limits and hidden its files; rlm-ci used main's rules.
 
 As a page:  $work/example/report.html
 Try it:     $(command -v rlm-ci) -C $work/shop check --base main
@@ -137,8 +137,8 @@ fi
 if shown fix && [ -d "$work/prices" ]; then
     cat <<END
 
-A bug fixed in a copy, confirmed in a fresh one, and put into the work tree; then tests that could
-not fail any more: found, and not taken over. Programs stood in for the model, so no key was needed.
+An agent fixed a bug in a copy; rlm-ci confirmed it in a fresh copy and applied it. A second agent made
+tests that could not fail; rlm-ci refused its patch. Both agents were scripts, so no key was needed.
 
 All runs:   $(command -v rlm-ci) -C $work/prices list
 END

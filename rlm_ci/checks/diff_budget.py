@@ -62,7 +62,7 @@ RULES: Mapping[str, Rule] = {
     },
     "override-incomplete": {
         "severity": Severity.HIGH,
-        "finds": "The change is over its budget, and its override does not hold: the label or the "
+        "finds": "The change is over its budget, and its override is not valid: the label or the "
         "reason is missing, or its end has passed or is not a date.",
         "example": "the override is not valid: the pull request's body gives no reason",
         "fix": "Set the label `diff-budget-override` and write the line `Diff budget override: "

@@ -202,7 +202,7 @@ LOOP: tuple[Setting, ...] = (
             default=False, kind="boolean"),
     Setting("loop.apply", "apply the result to the work tree (default: yes, but not in CI)",
             kind="boolean", flag="--apply", file=False),
-    # A repository must not be able to open the door of its own cage.
+    # A repository must not be able to turn its own sandbox off.
     Setting("sandbox", "sandbox for commands of the repository", "auto", "choice",
             choices=("auto", "bubblewrap", "none"), flag="--sandbox", metavar="NAME", file=False,
             input="sandbox"),

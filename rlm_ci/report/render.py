@@ -1,4 +1,4 @@
-"""One report, any surface: :func:`render` is the door.
+"""One report in any format: :func:`render` makes it.
 
 A renderer is a file in ``renderers/`` with a function ``render(report, options) -> str``;
 its file name is the name of the format.

@@ -26,7 +26,7 @@ INVARIANTS: Mapping[str, str] = {
     ABSTRACT: "Left to subclasses",
 }
 
-#: Kinds of a note about what may go wrong in operation, gravest first.
+#: Kinds of a note about what may go wrong in operation, the most severe first.
 SHELL = "shell"
 CODE = "code"
 OBJECTS = "objects"

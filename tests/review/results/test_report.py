@@ -201,7 +201,7 @@ def test_a_large_review_is_still_a_page_and_loses_nothing(
     result = by_file({"a.py": code})
     made = files(result)
     assert made["report.md"].count("### ") == 10
-    assert "20 more findings stand in `findings.json`." in made["report.md"]
+    assert "20 more findings are in `findings.json`." in made["report.md"]
     assert len(json.loads(made["findings.json"])["findings"]) == 30
 
 

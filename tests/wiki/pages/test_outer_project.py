@@ -79,7 +79,7 @@ def test_the_repositorys_own_names_are_no_packages(
 def test_who_uses_it_is_not_stated_where_nobody_looked(repo: GitRepo, tmp_path: Path) -> None:
     index = pages(repo, tmp_path, "shop/safe")["index.md"]
     assert "| used by |" not in index
-    assert "This folder alone was looked at" in index
+    assert "Only this folder was read" in index
     assert "rich" not in index  # somebody else may import it
 
 
