@@ -2,6 +2,11 @@
 
 What a command prints can be forged by the code that it runs, so this is one guard among
 others: the last verdict, with the old tests in a fresh folder, is the one that counts.
+
+These are neither the named outcomes nor the tallies of the parsers. Few runners name the tests
+that pass, unless asked to. A tally answers whether exit code 0 can be believed: it counts an
+error as a failure and an expected failure as passed, and is none where a runner died. A count
+answers how many tests were judged: it leaves both out, and says that the runner ended early.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import sys
 from fnmatch import translate
 from functools import cache
 
+from rlm_ci.text.globs import LOCK_FILES
 from rlm_ci.validators import test_file_names
 from rlm_ci.workspace import lookalike_names
 
@@ -94,11 +95,7 @@ _PATTERNS = (
         ".ripgreprc",
     )),
     (AGENT, _ROOT, ("agents.md", "claude.md", "claude.local.md", "gemini.md")),
-    (LOCK, _HOME, (
-        "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock",
-        "bun.lockb", "poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "cargo.lock", "go.sum",
-        "go.work.sum", "composer.lock", "gemfile.lock", "mix.lock",
-    )),
+    (LOCK, _HOME, (*sorted(map(str.lower, LOCK_FILES)), "go.work.sum", "mix.lock")),
     (VALIDATOR, _ANYWHERE, (  # tools that look beside each file, or in folders of their own
         "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", ".coveragerc", "ruff.toml",
         ".ruff.toml", ".mypy.ini", ".flake8", ".pylintrc", "pylintrc", ".eslintrc", ".eslintrc.*",

@@ -29,7 +29,7 @@ app/.env.sample templates/.github/workflows/ci.yml src/fixtures/package-lock.jso
 templates/azure-pipelines.yml assets/.gitkeep res/turbo.json resources/checkstyle.xml
 """
 #: In a folder with a manifest, its tools look for them.
-BESIDE = "project.json package-lock.json .env tox.ini Jenkinsfile noxfile.py"
+BESIDE = "project.json package-lock.json flake.lock .env tox.ini Jenkinsfile noxfile.py"
 
 
 @pytest.mark.parametrize("path", SETTINGS.split())
