@@ -19,6 +19,7 @@ from rlm_ci.context.builder.build import POINTERS, EmptyError, take_in
 from rlm_ci.context.context import Context
 from rlm_ci.context.own_files import is_object
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
+from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
 from rlm_ci.pipelines.attempt import Attempt, NoContextError
 from rlm_ci.report.findings import Subject
@@ -195,12 +196,12 @@ class Inquiry(Attempt):
         def produce() -> Mapping[str, Any]:
             settings = self._all.settings
             _require_our_agent(settings)
-            require_endpoint(settings, "set one of them")
+            require_endpoint(models_of(settings), "set one of them")
             symbolic = settings.symbolic
             return Agreed(
                 goal=self._goal,
                 model=settings.model or "",
-                provider=provider_of(settings),
+                provider=provider_of(models_of(settings)),
                 head=_head(self._all.repository),
                 max_iterations=settings.loop.max_iterations,
                 max_minutes=settings.loop.max_minutes,
@@ -216,7 +217,7 @@ class Inquiry(Attempt):
     def _ask(self, agreed: Agreed, context: Context) -> Ended:
         record, redact = self._record, self._run.redactor.text
         gateway = Gateway(
-            self._all.settings,
+            models_of(self._all.settings),
             record,
             self._clock,
             model=agreed.model,

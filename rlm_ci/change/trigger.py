@@ -13,13 +13,13 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
 
 #: GitHub cuts webhook payloads at 25 MB.
@@ -32,8 +32,27 @@ _SUPPORTED = (
 )
 
 
+class Told(Value):
+    """What flags, variables and hooks tell of the change to judge.
+
+    ``sources`` say where ``base`` and ``head`` come from; ``event`` is the file of an event, whose
+    name is empty for a file that a flag names; ``pre_commit`` are the variables of that tool.
+    """
+
+    base: str | None
+    head: str | None
+    sources: tuple[str, str]
+    event: str | None
+    event_name: str
+    base_sha: str | None
+    pre_commit: Any
+    commit: str | None = None
+    staged: bool = False
+    hook: str | None = None
+
+
 def select(
-    settings: Settings,
+    told: Told,
     repository: Repository,
     default: Callable[[Repository], ChangeSet],
     read_stdin: Callable[[], bytes] = lambda: b"",
@@ -44,36 +63,31 @@ def select(
     ``default`` makes the change where nothing tells one; ``note`` is told of each ref that is
     passed over. Raises ConfigError.
     """
-    given = getattr(settings, "commit", None), getattr(settings, "staged", False)
-    if getattr(settings, "hook", None) == "pre-push":
+    if told.hook == "pre-push":
         return _pushed(repository, read_stdin(), note)
-    if given[0]:
-        return [change_set.from_commit(repository, given[0])]
-    if given[1] or getattr(settings, "hook", None) == "pre-commit":
+    if told.commit:
+        return [change_set.from_commit(repository, told.commit)]
+    if told.staged or told.hook == "pre-commit":
         return [change_set.from_local(repository, "index")]
-    if settings.base or settings.head:
-        return [_between(settings, repository)]
-    event = settings.event or (settings.github.actions and settings.github.event_path)
-    if event:
-        name = "" if settings.event else settings.github.event_name or ""
-        return [from_event(repository, event, name) or default(repository)]
-    hook = settings.pre_commit
+    if told.base or told.head:
+        return [_between(told, repository)]
+    if told.event:
+        return [from_event(repository, told.event, told.event_name) or default(repository)]
+    hook = told.pre_commit
     if hook.remote_name or (hook.from_ref and hook.to_ref):
         return [_pushed_through(hook, repository)]
-    if settings.base_sha:
-        return [change_set.from_range(repository, settings.base_sha, "HEAD", "BASE_SHA")]
+    if told.base_sha:
+        return [change_set.from_range(repository, told.base_sha, "HEAD", "BASE_SHA")]
     return [default(repository)]
 
 
-def _between(settings: Settings, repository: Repository) -> ChangeSet:
-    head = settings.head or "HEAD"
-    source = f"{settings.sources['base']}, {settings.sources['head']}"
-    pull_request = _pull_request(settings)
-    if settings.base:
+def _between(told: Told, repository: Repository) -> ChangeSet:
+    head = told.head or "HEAD"
+    source = f"{told.sources[0]}, {told.sources[1]}"
+    pull_request = _pull_request(told)
+    if told.base:
         source = source.removesuffix(", default")
-        return change_set.from_range(
-            repository, settings.base, head, source, pull_request=pull_request
-        )
+        return change_set.from_range(repository, told.base, head, source, pull_request=pull_request)
     default = repository.default_branch()
     if default is None:
         raise ConfigError(
@@ -90,12 +104,9 @@ def _between(settings: Settings, repository: Repository) -> ChangeSet:
     return change.replace(base=alone.base, merge_base=alone.merge_base)
 
 
-def _pull_request(settings: Settings) -> PullRequest | None:
+def _pull_request(told: Told) -> PullRequest | None:
     """The pull request that an event tells of, when flags name the commits themselves."""
-    path = settings.event or (settings.github.actions and settings.github.event_path)
-    if not path:
-        return None
-    return pull_request_of(load(path), path)
+    return pull_request_of(load(told.event), told.event) if told.event else None
 
 
 def pull_request_of(payload: Mapping[str, Any], source: str) -> PullRequest | None:

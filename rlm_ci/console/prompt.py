@@ -8,14 +8,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
 
 
-def asker(settings: Settings, progress: Progress) -> Callable[[str], str] | None:
+def asker(progress: Progress) -> Callable[[str], str] | None:
     """Puts a question to the person at the terminal; None where there is nobody."""
-    silent = not settings.interactive or settings.non_interactive or settings.ci
-    if silent or sys.stdin is None or not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         return None
 
     has_left = False

@@ -9,6 +9,7 @@ from rlm_ci.agents.autofix import Autofix
 from rlm_ci.agents.external import External
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.fix.step_records import Journalled, Unwatched
+from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
@@ -169,7 +170,7 @@ class Crew:
 
         agreed = self._agreed
         gateway = Gateway(
-            self._settings,
+            models_of(self._settings),
             self._record,
             clock,
             model=agreed.model,

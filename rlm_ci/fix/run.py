@@ -17,6 +17,7 @@ from rlm_ci.fix.sandboxed_commands import Cell
 from rlm_ci.fix.steps import Site
 from rlm_ci.fix.verdict.validator_run import Plan
 from rlm_ci.guard import rules, secret_in_diff
+from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import provider_of, require_endpoint
 from rlm_ci.pipelines import budget_increase
 from rlm_ci.pipelines.attempt import Attempt
@@ -130,7 +131,7 @@ class Fix(Attempt):
                 subagents=loop.subagents,
                 agent=self._agent_name(),
                 model=self._all.settings.model,
-                provider=provider_of(self._all.settings),
+                provider=provider_of(models_of(self._all.settings)),
                 max_completion_tokens=self._all.settings.models.max_completion_tokens,
                 allow_test_edits=loop.allow_test_edits,
                 allow_no_change=loop.allow_no_change,
@@ -159,7 +160,7 @@ class Fix(Attempt):
             agents.command_of(settings.loop.agent, settings.sources["loop.agent"])
             return str(settings.loop.agent)
         require_endpoint(
-            settings, "set one of them, or use the linters' own fixes: --agent autofix"
+            models_of(settings), "set one of them, or use the linters' own fixes: --agent autofix"
         )
         return "openai"
 

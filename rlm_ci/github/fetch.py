@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
+    from rlm_ci.github.session import Access
 
 
-def fetch(repository: Repository, number: int, pull: Mapping[str, Any], settings: Settings) -> None:
+def fetch(repository: Repository, number: int, pull: Mapping[str, Any], access: Access) -> None:
     """See that both commits of the pull request, as the API tells them, are in the clone.
 
     ``pull`` is the API's record of it. Raises RemoteError when they are not to be had,
@@ -35,7 +35,7 @@ def fetch(repository: Repository, number: int, pull: Mapping[str, Any], settings
             repository.run(
                 *("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-gc"),
                 *("--no-write-fetch-head", remote, f"+{ref}"),
-                env=_credentials(settings),
+                env=_credentials(access),
                 network=True,
             )
         except DamagedError as error:
@@ -71,14 +71,14 @@ def _command(remote: str, what: str) -> str:
     return f"git fetch {quote(printable(remote)[:80])} {what}"
 
 
-def _credentials(settings: Settings) -> dict[str, str]:
+def _credentials(access: Access) -> dict[str, str]:
     """The token, for a private repository: for GitHub's address alone, and in no argument.
 
     A workflow's checkout had better not leave one in the clone; where it did, ours takes its
     place, since GitHub refuses two.
     """
-    server = check_server_url(settings.github.server_url or "https://github.com")
-    secret = b64encode(f"x-access-token:{settings.github.token}".encode()).decode()
+    server = check_server_url(access.server_url)
+    secret = b64encode(f"x-access-token:{access.token}".encode()).decode()
     key = f"http.{server}/.extraHeader"
     return {
         "GIT_CONFIG_COUNT": "2",

@@ -1,29 +1,35 @@
-"""The way to GitHub that the settings of a run describe."""
+"""The way to GitHub: its addresses, the token, the one client of a run."""
 
 from __future__ import annotations
 
 from rlm_ci.errors import UnavailableError
 from rlm_ci.system import installation
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.config.settings import Settings
     from rlm_ci.github.api.client import Client
 
-API_URL = "https://api.github.com"
+
+class Access(Value):
+    """Where GitHub is, and by which token."""
+
+    token: str
+    api_url: str = "https://api.github.com"
+    server_url: str = "https://github.com"
 
 
-def client(settings: Settings) -> Client:
+def client(access: Access) -> Client:
     """The way to GitHub.
 
-    Raises UnavailableError without httpx2, ConfigError for an address that is none.
+    Raises UnavailableError without PyGithub, ConfigError for an address that is none.
     """
     from rlm_ci.github.api.client import Client
     from rlm_ci.report.links import check_server_url
 
-    url = check_server_url(settings.github.api_url or API_URL)
+    url = check_server_url(access.api_url)
     try:
-        return Client(settings.github.token, url)
+        return Client(access.token, url)
     except ModuleNotFoundError as error:
         raise UnavailableError(
             f"posting needs the library {error.name}, which is not installed",
@@ -34,15 +40,15 @@ def client(settings: Settings) -> Client:
 class Way:
     """The one client of a run, made when it is first needed: its limits hold for all of it."""
 
-    def __init__(self, settings: Settings, made: Client | None = None) -> None:
-        self._settings = settings
+    def __init__(self, access: Access, made: Client | None = None) -> None:
+        self._access = access
         self._made = made
         #: The login that the token writes under, once somebody has read it.
         self.author = ""
 
     def client(self) -> Client:
         """Raises as :func:`client`."""
-        self._made = self._made or client(self._settings)
+        self._made = self._made or client(self._access)
         return self._made
 
     def go_on(self) -> None:

@@ -15,6 +15,7 @@ from rlm_ci.git import tracked
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover, follow
 from rlm_ci.judge import config_file, policy_edits
+from rlm_ci.judge.options import change_told_by
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import suppressions
 from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
@@ -255,7 +256,11 @@ def _select(
         return default(repository)
 
     found = trigger.select(
-        options, repository, by_default, read_stdin, lambda text: say(f"note: {text}")
+        change_told_by(options),
+        repository,
+        by_default,
+        read_stdin,
+        lambda text: say(f"note: {text}"),
     )
     base = options.values.get("diff_budget.base")
     if defaulted and base and "diff-budget" in selected:

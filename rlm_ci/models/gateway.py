@@ -9,10 +9,12 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.record.record import Absent
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rlm_ci.config.settings import Settings
+    from collections.abc import Mapping
+
     from rlm_ci.models import Completion, Model, Request
     from rlm_ci.models.record.clock import Clock
     from rlm_ci.models.record.record import Record
@@ -26,6 +28,22 @@ _LEAST = 300.0
 _MANY = 1000
 
 
+class ModelOptions(Value):
+    """Where a model is asked, and what all calls of a run may cost.
+
+    ``timeout`` is in seconds, for one answer; ``prices`` are per million tokens, by model.
+    """
+
+    base_url: str
+    api_key: str
+    api_version: str
+    timeout: float
+    prices: Mapping[str, Mapping[str, float]]
+    max_calls: int | None
+    max_tokens: int | None
+    budget_usd: Decimal | None
+
+
 class Gateway:
     """One ledger and one record for all calls of a run; ``model`` is the one that it asks.
 
@@ -36,7 +54,7 @@ class Gateway:
 
     def __init__(
         self,
-        settings: Settings,
+        options: ModelOptions,
         record: Record,
         clock: Clock,
         *,
@@ -49,18 +67,11 @@ class Gateway:
             raise ConfigError(
                 "no model is named", where="model", hint="say which one: --model NAME"
             )
-        prices = Prices(
-            {
-                name: {key: value for key, value in figures.items() if value is not None}
-                for name, figures in settings.models.prices.items()
-            },
-            settings.openai.base_url or "",
-        )
-        money = settings.budget_usd
+        prices = Prices(options.prices, options.base_url)
         self.ledger = Ledger(
-            max_calls=settings.max_calls,
-            max_tokens=settings.max_tokens,
-            budget_usd=None if money is None else Decimal(str(money)),
+            max_calls=options.max_calls,
+            max_tokens=options.max_tokens,
+            budget_usd=options.budget_usd,
             max_minutes=max_minutes,
             price=prices.of,
             spent=record.spent,
@@ -71,8 +82,8 @@ class Gateway:
         self.model = model
         self._record = record
         self._price = prices.of
-        self._seconds = max(_LEAST, settings.models.timeout)
-        self._model = _answering(settings, provider or provider_of(settings), replay=replay)
+        self._seconds = max(_LEAST, options.timeout)
+        self._model = _answering(options, provider or provider_of(options), replay=replay)
 
     def complete(self, request: Request, place: str) -> Completion:
         """The answer to what is asked at ``place``: found, or paid for. See ``Record.complete``."""
@@ -108,17 +119,17 @@ def _times(left: Decimal, usual: Decimal, most: Decimal | int) -> int:
     return 1 + min(int((left - most) / usual), _MANY) if usual else _MANY
 
 
-def provider_of(settings: Settings) -> str:
+def provider_of(options: ModelOptions) -> str:
     """Whose way of being asked is set: the answers of a run are known by it."""
-    return "azure" if settings.openai.api_version else "openai"
+    return "azure" if options.api_version else "openai"
 
 
-def _answering(settings: Settings, provider: str, *, replay: bool) -> Model:
+def _answering(options: ModelOptions, provider: str, *, replay: bool) -> Model:
     from rlm_ci.models.openai.client import OpenAIModel, Patience
 
     if replay:
         return Absent(provider)
-    now = provider_of(settings)
+    now = provider_of(options)
     if now != provider:
         told = "is set" if now == "azure" else "is not set"
         raise ConfigError(
@@ -126,11 +137,11 @@ def _answering(settings: Settings, provider: str, *, replay: bool) -> Model:
             where="OPENAI_API_VERSION",
             hint="set the endpoint as it was when the run began, or start a new run",
         )
-    timeout = settings.models.timeout
+    timeout = options.timeout
     return OpenAIModel(
-        base_url=settings.openai.base_url or "",
-        api_key=settings.openai.api_key or "",
-        azure_api_version=settings.openai.api_version or "",
+        base_url=options.base_url,
+        api_key=options.api_key,
+        azure_api_version=options.api_version,
         patience=Patience(answer=timeout, total=max(_LEAST, timeout)),
     )
 
@@ -161,9 +172,9 @@ def earlier(run: str, name: str) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def require_endpoint(settings: Settings, otherwise: str) -> None:
+def require_endpoint(options: ModelOptions, otherwise: str) -> None:
     """Raise ConfigError where neither a key nor an address is set; ``otherwise`` is the way out."""
-    if not (settings.openai.api_key or settings.openai.base_url):
+    if not (options.api_key or options.base_url):
         raise ConfigError(
             "no model is set up: there is neither a key nor an address",
             where="OPENAI_API_KEY, OPENAI_BASE_URL",

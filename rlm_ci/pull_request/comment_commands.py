@@ -12,6 +12,7 @@ from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.github import fetch, session
 from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import access_of
 from rlm_ci.pull_request.slash_grammar import GRAMMAR, OVERRIDE, PREFIX, REVIEW, parse
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -94,7 +95,7 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
     name = _name(_record(payload, "repository").get("full_name"))
-    way = session.client(settings)
+    way = session.client(access_of(settings))
     person = _require_writer(way, name, _record(comment, "user"))
     pull = _open_pull(way, name, number)
     if command.name == REVIEW:
@@ -104,7 +105,7 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> Asked | None:
     if command.name == OVERRIDE:
         _require_still(pull, comment)
     repository = open_repository(settings)
-    fetch.fetch(repository, number, pull, settings)
+    fetch.fetch(repository, number, pull, access_of(settings))
     change = trigger.from_pull_request(repository, pull, f"{name}#{number}", name)
     privileged_events.refuse_checkout(change, EVENT)
     return Asked(command, person, change, way, said)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from rlm_ci.console import output
 from rlm_ci.errors import UnavailableError
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.job import RepositoryJob
 from rlm_ci.pipelines.repository.scope import Scope
@@ -204,7 +204,7 @@ class Reviewing(RepositoryJob):
         source = settings.sources["suppressions"]
         part = suppressions.apply(part, settings.suppressions, source)
         report = done.report(part, Severity.from_label(settings.fail_level), unseen=unseen)
-        options = output.rendering(settings).replace(colour=False)
+        options = output_of(settings).options().replace(colour=False)
         links = Links(report.subject, options)
         title = agreed.scope.repository or agreed.scope.under or "the repository"
         texts = results_report.artifacts(

@@ -9,8 +9,8 @@ from rlm_ci.console.messages import complain
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import OK, RlmCiError
 from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
-from rlm_ci.report import render
 from rlm_ci.runs import FAILED, derived_task_id, require_task_id
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
@@ -35,10 +35,10 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
     repository = open_repository(settings)
     known = load.load(settings, repository)
     load.require_leave(known, name, settings)
-    output.require_place(settings)
+    output_of(settings).require_place()
     is_theirs = definition.replaced(known, name) is not None
     if is_theirs:
-        output.require_text_or_json(settings, f"{name} of {known[name].source}")
+        output_of(settings).require_text_or_json(f"{name} of {known[name].source}")
     runs = stored_runs.Runs(settings)
     task = require_task_id(settings.task, settings.sources["task"]) if settings.task else None
     task = task or derived_task_id(runs.root)
@@ -82,7 +82,7 @@ def _show_stages(entry: Entry, settings: Settings) -> None:
     """The run of the repository's own stages, as ``status`` shows it, and what ended it."""
     as_json = settings.format == "json"
     record = neutralise.record(stored_runs.record(entry)) if as_json else ""
-    output.emit(record or stored_runs.tell(entry, time.time()), settings)
+    output_of(settings).emit(record or stored_runs.tell(entry, time.time()))
     failed = [step for step in entry.run.commands if step.status == FAILED]
     if entry.run.status == FAILED and failed:
         last = failed[-1]
@@ -94,8 +94,7 @@ def _show_stages(entry: Entry, settings: Settings) -> None:
 def show(work: Job, settings: Settings) -> None:
     """The report on standard output, or in a file, in the form that was asked for."""
     if work.report is not None:
-        options = output.rendering(settings)
-        output.emit(render.render(work.report, settings.format, options), settings)
+        output_of(settings).show(work.report)
 
 
 def tell_result(work: Job, held: Run, progress: Progress) -> None:

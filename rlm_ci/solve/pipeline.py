@@ -14,6 +14,7 @@ from rlm_ci.console.prompt import asker
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.fix.run import Fix
 from rlm_ci.judge import config_file
+from rlm_ci.judge.options import output_of, rests_on
 from rlm_ci.models.gateway import earlier
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines import load, stored_runs
@@ -57,7 +58,7 @@ class RlmJob(Job):
             raise UsageError("there is no goal", where="GOAL", hint='add it: rlm-ci rlm "GOAL"')
         named = self.settings.loop.agent_env  # whatever they are called, they are secrets
         run.redactor = Redactor(self.settings.environ, named)
-        run.rests_on = output.rests_on(self.settings, self.repository.root)
+        run.rests_on = rests_on(self.settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
         path = self.replay or run.path_of(CALLS)
         cache = earlier(run.path, CALLS) if self.settings.models.cache and not self.replay else ()
@@ -69,7 +70,7 @@ class RlmJob(Job):
             run.event("progress", {"summary": told})
             self.progress.say(told)
         for name, renderer in output.FILES:
-            options = output.rendering(self.settings).replace(colour=False)
+            options = output_of(self.settings).options().replace(colour=False)
             text = render.render(self.report, renderer, options)
             files.write(run.path_of(name), text.encode("utf-8", "backslashreplace"), 0o600)
         if attempt.error:
@@ -144,11 +145,12 @@ def make(
     if chosen.inputs:
         source = f"inputs of the pipeline {PIPELINE}, {chosen.source}"
         settings.apply({"loop": dict(chosen.inputs)}, source, PROGRAM)
+    is_wanted = settings.interactive and not (settings.non_interactive or settings.ci)
     return RlmJob(
         settings,
         repository,
         progress,
         skipped=without_runs(runs.root, settings.runs_dir, settings.out_dir),
-        ask=asker(settings, progress),
+        ask=asker(progress) if is_wanted else None,
         replay=replay,
     )

@@ -20,6 +20,7 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.attempt import Attempt
@@ -87,7 +88,7 @@ def rendered(
     report: Report, settings: Settings, templates: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, bytes]]:
     """The files that are views of a report, by name."""
-    options = output.rendering(settings, templates).replace(colour=False)
+    options = output_of(settings).options(templates).replace(colour=False)
     for name, renderer in output.FILES:
         text = render.render(report, renderer, options)
         yield name, text.encode("utf-8", "backslashreplace")

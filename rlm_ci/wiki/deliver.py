@@ -9,6 +9,7 @@ import re
 from rlm_ci.errors import ConfigError, DamagedError, UnavailableError
 from rlm_ci.github import session
 from rlm_ci.judge.judge import from_remote
+from rlm_ci.judge.options import access_of
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import printable
 from rlm_ci.wiki.update.state import NAME, State
@@ -226,7 +227,7 @@ def _pull(settings: Settings, repository: Repository, delivered: Delivered, base
     if not (settings.github.token and name):
         lack = "there is no token" if name else "the remote is not GitHub's"
         return f"no pull request is opened: {lack}; {delivered.branch} is on the remote"
-    client = session.client(settings)
+    client = session.client(access_of(settings))
     path = f"/repos/{name}/pulls"
     owner = name.partition("/")[0]
 

@@ -15,6 +15,7 @@ from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint, Override
 from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import Way
+from rlm_ci.judge.options import access_of
 from rlm_ci.pull_request import overrides
 from rlm_ci.report.findings import Finding, Part, Report, Severity, Subject
 from testing.comment_commands_stage import NAME, NUMBER, OVERRIDE, QUICK, TOKEN, Stage, stage
@@ -295,9 +296,9 @@ def test_no_other_check_is_overridden(stage: Stage) -> None:
     to = Destination(NAME, NUMBER, stage.head)
     env = {"GITHUB_API_URL": stage.github.url, "GITHUB_TOKEN": TOKEN}
     settings = Settings(PROGRAM, {}, env)
-    assert overrides.held(settings, report, to, Way(settings)) == ()
+    assert overrides.held(settings, report, to, Way(access_of(settings))) == ()
     _comment(stage, ACTIONS_BOT, _forge(stage))
-    (held,) = overrides.held(settings, report, to, Way(settings))
+    (held,) = overrides.held(settings, report, to, Way(access_of(settings)))
     marked = overrides.apply(report, (held,))
     assert [one.suppression for one in marked.findings] == ["forged (override by ada)", None]
 

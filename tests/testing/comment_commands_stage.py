@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from rlm_ci import cli as program
+from rlm_ci.github import session
 from rlm_ci.github.api.client import Client, Limits
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint
-from rlm_ci.pull_request import posting
+from rlm_ci.github.session import Access
 from testing.loopback_github.events import Event, Events
 from testing.loopback_github.server import GitHub
 from testing.loopback_github.state import ACTIONS_BOT, Comment, Pull
@@ -164,8 +165,8 @@ class Stage:
         there = self.clone.attempt("cat-file", "-e", self.head).returncode == 0
         return not (self.github.writes or (self.folder / "out").exists() or there)
 
-    def quick(self, settings: Any) -> Client:
-        made = Client(settings.github.token, settings.github.api_url, QUICK)
+    def quick(self, access: Access) -> Client:
+        made = Client(access.token, access.api_url, QUICK)
         self.clients.append(made)
         return made
 
@@ -195,7 +196,7 @@ def stage(
         github.pull(NAME, NUMBER, head="feature")
         github.token(TOKEN)
         made = Stage(github, author, remote, clone, tmp_path, monkeypatch, capfd)
-        monkeypatch.setattr(posting, "client", made.quick)
+        monkeypatch.setattr(session, "client", made.quick)
         github.push(NAME, NUMBER, "feature")
         assert made.untouched
         yield made

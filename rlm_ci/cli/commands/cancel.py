@@ -7,7 +7,7 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.config.settings import Settings
-from rlm_ci.console import output
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.stored_runs import ROWS, Runs, one_run, record, standing
 from rlm_ci.runs.cancel import cancel
 from rlm_ci.text import neutralise
@@ -33,7 +33,7 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 def run(arguments: Arguments) -> int:
     word = one_run(arguments, "cancel")
     settings = Settings(ROWS, arguments.flags)
-    output.require_text_or_json(settings, "cancel")
+    output_of(settings).require_text_or_json("cancel")
     runs = Runs(settings)
     entry = runs.own(word)
     outcome = cancel(entry.path, entry.run, redactor=runs.redactor, out=runs.out)
@@ -41,12 +41,14 @@ def run(arguments: Arguments) -> int:
         _mark(entry.path, runs)
     entry = entry.replace(manifest=outcome.manifest)
     if settings.format == "json":
-        output.emit(neutralise.record(record(entry) | {"cancelled": outcome.ended_now}), settings)
+        output_of(settings).emit(
+            neutralise.record(record(entry) | {"cancelled": outcome.ended_now})
+        )
     elif outcome.ended_now:
-        output.emit(f"{entry.run_id} is cancelled{_TOLD[outcome.process]}\n", settings)
+        output_of(settings).emit(f"{entry.run_id} is cancelled{_TOLD[outcome.process]}\n")
     else:
         told = standing(entry, time.time())
-        output.emit(f"{entry.run_id} had ended already: {told}\n", settings)
+        output_of(settings).emit(f"{entry.run_id} had ended already: {told}\n")
     return errors.OK
 
 

@@ -9,6 +9,7 @@ from rlm_ci.change import change_set
 from rlm_ci.config.options import CHANGE, COMMON, LOCAL_CHANGE, REPORT
 from rlm_ci.console import output
 from rlm_ci.judge.judge import judge, read_templates
+from rlm_ci.judge.options import output_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def run(arguments: Arguments) -> int:
     judgement = judge(flags, wanted, _worktree, read_stdin=_read_stdin)
     settings, report = judgement.settings, judgement.report
     templates = read_templates(judgement) if settings.format in ("markdown", "html") else None
-    output.emit(output.render(report, settings, templates), settings)
+    output_of(settings).show(report, templates)
     output.explain_parts(report)
     return errors.OK if settings.dry_run else report.exit_code()
 

@@ -6,11 +6,11 @@ from rlm_ci import checks, errors
 from rlm_ci.change import change_set, trigger
 from rlm_ci.config.options import CHANGE, COMMON, PROGRAM
 from rlm_ci.config.settings import Settings
-from rlm_ci.console import output
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import UsageError
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import change_told_by, output_of
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import printable
 
@@ -40,15 +40,17 @@ def run(arguments: Arguments) -> int:
         raise UsageError("config takes no arguments", where="rlm-ci config", hint=USAGE)
     table = (*PROGRAM, *checks.rows(checks.names()))
     settings = Settings(table, arguments.flags)
-    output.require_text_or_json(settings, "config")
+    output_of(settings).require_text_or_json("config")
     repository = open_repository(settings)
     found = trigger.select(
-        settings, repository, lambda repository: change_set.from_local(repository, "worktree")
+        change_told_by(settings),
+        repository,
+        lambda repository: change_set.from_local(repository, "worktree"),
     )
     for change in found[:1]:
         for doubt in config_file.apply(settings, change):
             warn(doubt)
-    output.emit(_json(settings) if settings.format == "json" else _text(settings), settings)
+    output_of(settings).emit(_json(settings) if settings.format == "json" else _text(settings))
     return errors.OK
 
 

@@ -9,9 +9,9 @@ from bisect import bisect_right
 from rlm_ci import errors
 from rlm_ci.config.options import COMMON, CONTEXT, LOOP
 from rlm_ci.config.settings import Setting, Settings
-from rlm_ci.console import output
 from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.judge.options import output_of
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, encodable, printable
 
@@ -85,11 +85,11 @@ def run(arguments: Arguments) -> int:
             hint=f"rlm-ci context {USAGE}",
         )
     settings = Settings((*_ROWS[action], *COMMON, *CONTEXT, *_OUT_DIR), arguments.flags)
-    output.require_text_or_json(settings, "context")
+    output_of(settings).require_text_or_json("context")
     text = {"build": _build, "search": _search, "read": _read, "info": _info}[action](
         given, settings
     )
-    output.emit(text, settings)
+    output_of(settings).emit(text)
     return errors.OK
 
 

@@ -8,8 +8,8 @@ import sys
 from rlm_ci import __version__, errors
 from rlm_ci.config.options import COMMON, LOOP, MACHINE, MODEL, PUBLISH
 from rlm_ci.config.settings import Settings
-from rlm_ci.console import output
 from rlm_ci.errors import RlmCiError, UsageError
+from rlm_ci.judge.options import output_of
 from rlm_ci.system import installation, process, process_stream
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
@@ -57,7 +57,7 @@ def run(arguments: Arguments) -> int:
     if arguments.positionals:
         raise UsageError("doctor takes no arguments", where="rlm-ci doctor", hint=USAGE)
     settings = Settings((*COMMON, *LOOP, *MODEL, *PUBLISH, *MACHINE), arguments.flags)
-    output.require_text_or_json(settings, "doctor")
+    output_of(settings).require_text_or_json("doctor")
     sections = {
         "machine": tuple(_machine(settings.environ)),
         "sandbox": tuple(_sandboxes(settings)),
@@ -67,11 +67,11 @@ def run(arguments: Arguments) -> int:
     }
     problems = [fact for facts in sections.values() for fact in facts if fact.problem]
     if settings.format == "json":
-        output.emit(_json(sections, problems, settings), settings)
+        output_of(settings).emit(_json(sections, problems, settings))
     else:
-        colour = output.rendering(settings).colour
+        colour = output_of(settings).options().colour
         lines = _text(sections, problems, settings)
-        output.emit("".join(f"{_painted(line, colour)}\n" for line in lines), settings)
+        output_of(settings).emit("".join(f"{_painted(line, colour)}\n" for line in lines))
     return errors.UNAVAILABLE if problems else errors.OK
 
 

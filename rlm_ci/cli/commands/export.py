@@ -7,8 +7,9 @@ import sys
 from rlm_ci import errors
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import say, write
-from rlm_ci.console.output import STDOUT, require_text_or_json
+from rlm_ci.console.output import STDOUT
 from rlm_ci.errors import UsageError
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.stored_runs import ROWS, Runs, one_run
 from rlm_ci.runs import archive as exporting
 from rlm_ci.system import files
@@ -35,7 +36,7 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 def run(arguments: Arguments) -> int:
     word = one_run(arguments, "export")
     settings = Settings(ROWS, arguments.flags)
-    require_text_or_json(settings, "export")
+    output_of(settings).require_text_or_json("export")
     entry = Runs(settings).find(word)
     target = settings.output or f"{entry.run_id}.tar.gz"
     if target == STDOUT:

@@ -12,13 +12,13 @@ from itertools import count
 from rlm_ci import __version__, checks, errors
 from rlm_ci.config.options import COMMON, PROGRAM
 from rlm_ci.config.settings import CONFIG_FILES, Setting, Settings, parse_config
-from rlm_ci.console import output
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.git import tracked
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.judge.config_file import LIMIT, TABLE
 from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import output_of
 from rlm_ci.resources import loader
 from rlm_ci.system import files
 from rlm_ci.system.installation import URL, checkout, is_commit, recorded_commit
@@ -118,7 +118,7 @@ def run(arguments: Arguments) -> int:
         lines.append(
             "      workflows that post or run commands start once they are on the default branch"
         )
-    output.emit("\n".join(lines) + "\n", settings)
+    output_of(settings).emit("\n".join(lines) + "\n")
     return errors.OK
 
 

@@ -6,8 +6,8 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.config.settings import Setting, Settings
-from rlm_ci.console import output
 from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.stored_runs import ROWS, Runs, took
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
@@ -44,7 +44,7 @@ def run(arguments: Arguments) -> int:
     if arguments.positionals or arguments.rest:
         raise UsageError("list takes no arguments", where="rlm-ci list", hint=USAGE)
     settings = Settings(rows(()), arguments.flags)
-    output.require_text_or_json(settings, "list")
+    output_of(settings).require_text_or_json("list")
     if not settings.prune and settings.sources["older_than"] != "default":
         raise UsageError(
             "--older-than says what to remove", where="rlm-ci list", hint="add --prune"
@@ -57,7 +57,7 @@ def run(arguments: Arguments) -> int:
     else:
         found = runs.entries()
         text = _json(found, now) if settings.format == "json" else _text(found, now)
-    output.emit(text, settings)
+    output_of(settings).emit(text)
     return errors.OK
 
 

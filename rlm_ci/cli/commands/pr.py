@@ -28,6 +28,7 @@ from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import say
 from rlm_ci.github.session import Way
 from rlm_ci.judge.judge import judge, read_templates
+from rlm_ci.judge.options import access_of, output_of, rests_on
 from rlm_ci.pull_request import comment_commands, overrides, posting
 from rlm_ci.pull_request.slash_grammar import CHECK
 from rlm_ci.pull_request.slash_grammar import REVIEW as REVIEWS
@@ -80,7 +81,7 @@ def run(arguments: Arguments) -> int:
         asked = comment_commands.asked(settings, comment)
         if asked is None:
             return errors.OK
-    output.require_place(settings)
+    output_of(settings).require_place()
     judgement = _judge(arguments, asked)
     if asked and asked.command.name == REVIEWS:
         comment_commands.require_model(judgement.settings)
@@ -118,7 +119,7 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     from rlm_ci.pull_request import extra_parts
 
     to = posting.destination(settings, report)
-    way = Way(settings, asked.way if asked else None)
+    way = Way(access_of(settings), asked.way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
     added = extra_parts.add(judgement, report, held, extra_parts.Wish(to, way, is_asked))
     way.go_on()
@@ -127,14 +128,14 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     paths = {name: os.path.join(folder, name) for name, _ in output.FILES}
     _rest(held, judgement)
     # What is known is written before GitHub is asked for anything: it may keep us waiting.
-    plain = output.rendering(settings).replace(colour=False)
+    plain = output_of(settings).options().replace(colour=False)
     _write(paths["report.json"], render.render(report, "json", plain), run_id)
     held_back = overrides.held(settings, report, to, way, asked)
     report = overrides.apply(report, held_back)
     if in_actions:
         _write_outputs(settings, report, paths, _head(judgement), _patch(held))
     output.explain_parts(report)
-    options = output.rendering(settings)
+    options = output_of(settings).options()
     for name, renderer in output.FILES:
         if renderer == "markdown":  # from here on a template may be at fault
             options = options.replace(templates=read_templates(judgement))
@@ -144,9 +145,9 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
     if in_actions and settings.github.step_summary:
         summary = render.render(report, "summary", plain)
         files.append(settings.github.step_summary, summary.encode("utf-8", "backslashreplace"))
-    output.emit(render.render(report, settings.format, options), settings)
-    if in_actions and settings.format == "text" and output.place(settings) is None:
-        output.emit(render.render(report, "github", plain), settings)
+    output_of(settings).emit(render.render(report, settings.format, options))
+    if in_actions and settings.format == "text" and output_of(settings).place is None:
+        output_of(settings).emit(render.render(report, "github", plain))
     publication = posting.attempt(
         judgement, report, to, options, way, overrides=held_back, review=added.kept,
         # Other commands than that leave the review out, whose findings are not gone for that.
@@ -167,7 +168,7 @@ def _tell(judgement: Judgement, asked: Asked | None, held: Run | None) -> Report
 def _rest(held: Run | None, judgement: Judgement, templates: Mapping[str, str] = {}) -> None:
     """Have the run tell what its files rest on, by its last event."""
     if held:
-        told = output.rests_on(judgement.settings, judgement.repository.root)
+        told = rests_on(judgement.settings, judgement.repository.root)
         is_short = all(len(text) < _TEMPLATE for text in templates.values())
         held.rests_on = {**told, "templates": dict(templates) if is_short else None}
 

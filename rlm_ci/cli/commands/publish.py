@@ -12,13 +12,13 @@ from rlm_ci.change import change_set, trigger
 from rlm_ci.cli.commands.verify import read_report
 from rlm_ci.config.options import CHANGE, COMMON, PROGRAM, PUBLISH
 from rlm_ci.config.settings import Settings
-from rlm_ci.console import output
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError, UsageError
 from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import Way
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import Judgement, open_repository, read_templates
+from rlm_ci.judge.options import access_of, output_of
 from rlm_ci.pull_request import overrides, posting
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Subject, Usage
@@ -58,7 +58,7 @@ def run(arguments: Arguments) -> int:
             "publish takes one report", where="rlm-ci publish", hint=f"rlm-ci publish {USAGE}"
         )
     settings = Settings(PROGRAM, arguments.flags)
-    output.require_text_or_json(settings, "publish")
+    output_of(settings).require_text_or_json("publish")
     report = read_report(arguments.positionals[0], _LIMIT)
     repository = open_repository(settings)
     ours = change_set.from_local(repository, "worktree")
@@ -70,13 +70,13 @@ def run(arguments: Arguments) -> int:
             where="GITHUB_TOKEN",
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
-    way = Way(settings)
+    way = Way(access_of(settings))
     destination, report, pull = _addressed(settings, report, way.client())
     report = Redactor(settings.environ).report(report)
     held = overrides.held(settings, report, destination, way)
     report = overrides.apply(report, held)
     judgement = Judgement(report, settings, repository, (ours,))
-    options = output.rendering(settings, read_templates(judgement))
+    options = output_of(settings).options(read_templates(judgement))
     diff = _local_diff(repository, report)
     publication = posting.post(
         settings, report, destination, options, way, diff=diff, overrides=held, pull=pull
@@ -84,9 +84,9 @@ def run(arguments: Arguments) -> int:
     if settings.github.actions and publication.url:
         posting.write_outputs(settings, {"comment-url": publication.url})
     if settings.format == "json":
-        output.emit(neutralise.record(publication.to_dict()), settings)
+        output_of(settings).emit(neutralise.record(publication.to_dict()))
     elif publication.url:
-        output.emit(f"{publication.url}\n", settings)
+        output_of(settings).emit(f"{publication.url}\n")
     if not publication.ok:
         raise RemoteError(
             "the report could not be posted completely",

@@ -8,12 +8,11 @@ import os
 from rlm_ci import errors
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Setting, Settings
-from rlm_ci.console import output
 from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import FINDINGS, ConfigError, RlmCiError
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
-from rlm_ci.report import render
 from rlm_ci.runs import run_folder as folder
 from rlm_ci.runs.request import Request
 from rlm_ci.runs.run import Run
@@ -55,7 +54,7 @@ def run(arguments: Arguments) -> int:
     word = stored_runs.one_run(arguments, "replay")
     table = {row.key: row for row in (*PROGRAM, *stored_runs.ROWS, *_OWN)}
     options = Settings(table.values(), arguments.flags)
-    output.require_place(options)
+    output_of(options).require_place()
     runs = stored_runs.Runs(options)
     entry = runs.own(word)
     _require_record(entry)
@@ -87,8 +86,7 @@ def run(arguments: Arguments) -> int:
             say(f"the replay ended with an error: {error}")
             code = error.code
     if work.report is not None:
-        options_of = output.rendering(settings)
-        output.emit(render.render(work.report, settings.format, options_of), settings)
+        output_of(settings).show(work.report)
     if settings.check:
         return _compare(entry.path, held.path)
     return code

@@ -10,11 +10,11 @@ from rlm_ci.cli import resume_inputs, resume_outputs
 from rlm_ci.cli.commands.wait import code_of
 from rlm_ci.config.options import CORE, PIPELINES
 from rlm_ci.config.settings import Settings
-from rlm_ci.console import output
 from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import budget_increase, load
 from rlm_ci.pipelines.stored_runs import (
     ROWS,
@@ -61,8 +61,8 @@ def run(arguments: Arguments) -> int:
     word = one_run(arguments, "resume")
     table = {row.key: row for row in (*CORE, *PIPELINES, *rows(()))}
     settings = Settings(table.values(), arguments.flags)
-    output.require_text_or_json(settings, "resume")
-    output.require_place(settings)
+    output_of(settings).require_text_or_json("resume")
+    output_of(settings).require_place()
     more = budget_increase.told(settings, arguments.flags)
     runs = Runs(settings)
     entry = runs.own(word)
@@ -105,16 +105,16 @@ def run(arguments: Arguments) -> int:
                     raise
         entry = entry.replace(manifest=held.manifest)
     if settings.format == "json":
-        output.emit(neutralise.record(record(entry)), settings)
+        output_of(settings).emit(neutralise.record(record(entry)))
     else:
-        output.emit(_answers(done, settings) + tell(entry, time.time()), settings)
+        output_of(settings).emit(_answers(done, settings) + tell(entry, time.time()))
     return code
 
 
 def _answers(done: Sequence[Job], settings: Settings) -> str:
     """What was asked for, as its own command shows it; of a fix nothing more than its end."""
     reports = (work.report for work in done if work.report and work.tells)
-    options = output.rendering(settings)
+    options = output_of(settings).options()
     return "".join(f"{render.render(one, settings.format, options)}\n" for one in reports)
 
 

@@ -10,9 +10,9 @@ from rlm_ci.cli import COMMANDS
 from rlm_ci.config.arguments import split_command
 from rlm_ci.config.options import CORE, PIPELINES
 from rlm_ci.config.settings import Setting, Settings
-from rlm_ci.console import output
 from rlm_ci.errors import RlmCiError, StorageError, UnavailableError, UsageError
 from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, stored_runs
 from rlm_ci.pipelines import load as pipelines_load
 from rlm_ci.pipelines.definition import OWN
@@ -86,7 +86,7 @@ def run(arguments: Arguments) -> int:
     own = rows((name,))
     table = {row.key: row for row in (*CORE, *PIPELINES, *own)}
     settings = Settings(table.values(), arguments.flags)
-    output.require_text_or_json(settings, "start")
+    output_of(settings).require_text_or_json("start")
     repository = open_repository(settings)
     known = pipelines_load.load(settings, repository)
     chosen = definition.choose(known, name)
@@ -129,7 +129,7 @@ def run(arguments: Arguments) -> int:
     )
     begun = _begin(runs, asked, _task(settings, runs.root), _parent(settings), _said(flags))
     try:
-        output.emit(_told(begun, settings), settings)
+        output_of(settings).emit(_told(begun, settings))
     except StorageError as error:  # it goes on, and nobody else will say what it is called
         follow = f"the run has started; follow it with: rlm-ci status {begun.run_id} --watch"
         raise StorageError(error.what, where=error.where, hint=follow) from None

@@ -8,10 +8,10 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.config.settings import Setting, Settings
-from rlm_ci.console import output
 from rlm_ci.console.messages import write
 from rlm_ci.console.progress import is_live
 from rlm_ci.errors import UsageError
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.repository.tree_progress import Look
 from rlm_ci.pipelines.stored_runs import ROWS, Runs, facts, one_run, record, tell
 from rlm_ci.runs import manifest as manifests
@@ -50,10 +50,10 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 def run(arguments: Arguments) -> int:
     word = one_run(arguments, "status")
     settings = Settings(rows(()), arguments.flags)
-    output.require_text_or_json(settings, "status")
+    output_of(settings).require_text_or_json("status")
     entry = Runs(settings).find(word)
     if settings.watch:
-        if output.place(settings) is not None:
+        if output_of(settings).place is not None:
             raise UsageError(
                 "--watch shows what happens as it happens",
                 where="--output",
@@ -61,9 +61,9 @@ def run(arguments: Arguments) -> int:
             )
         _watch(entry, _View.of(settings))
     elif settings.format == "json":
-        output.emit(neutralise.record(record(entry)), settings)
+        output_of(settings).emit(neutralise.record(record(entry)))
     else:
-        output.emit(tell(entry, time.time()), settings)
+        output_of(settings).emit(tell(entry, time.time()))
     return errors.OK
 
 

@@ -14,9 +14,9 @@ from rlm_ci import errors
 from rlm_ci.change import evidence
 from rlm_ci.config.options import COMMON, CORE
 from rlm_ci.config.settings import Settings
-from rlm_ci.console import output
 from rlm_ci.errors import ConfigError, DamagedError, UsageError
 from rlm_ci.judge.judge import open_repository
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, SCHEMA_VERSION, Report
 from rlm_ci.report.wording import headline
@@ -66,7 +66,7 @@ def run(arguments: Arguments) -> int:
             "verify takes one report or run", where="rlm-ci verify", hint=f"rlm-ci verify {USAGE}"
         )
     settings = Settings((*CORE, *stored_runs.OUT_DIR), arguments.flags)
-    output.require_text_or_json(settings, "verify")
+    output_of(settings).require_text_or_json("verify")
     path, folder = _place(arguments.positionals[0], settings)
     tree = _tree(folder)
     if folder is not None and not os.path.lexists(path):
@@ -96,7 +96,7 @@ def run(arguments: Arguments) -> int:
         lines += _told_journals(tree)
         lines += [stored.told] if stored else []
         text = "".join(f"{neutralise.log(line)}\n" for line in lines)
-    output.emit(text, settings)
+    output_of(settings).emit(text)
     return errors.FINDINGS if problems else errors.OK
 
 
@@ -215,7 +215,7 @@ def _without_report(folder: str, tree: Sequence[str] | None, settings: Settings)
         lines += [f"· {note}" for note in stored.notes]
         lines += [*_told_journals(tree), stored.told]
         text = "".join(f"{neutralise.log(line)}\n" for line in lines)
-    output.emit(text, settings)
+    output_of(settings).emit(text)
     return errors.FINDINGS if problems else errors.OK
 
 

@@ -6,9 +6,9 @@ import time
 
 from rlm_ci import errors
 from rlm_ci.config.settings import Settings
-from rlm_ci.console import output
 from rlm_ci.console.messages import complain
 from rlm_ci.errors import RlmCiError
+from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.stored_runs import ROWS, Runs, more_of, one_run, record, tell, way_on
 from rlm_ci.runs import CANCELLED, SUCCEEDED, find
 from rlm_ci.text import neutralise
@@ -38,14 +38,14 @@ def rows(_argv: Sequence[str]) -> tuple[Setting, ...]:
 def run(arguments: Arguments) -> int:
     word = one_run(arguments, "wait")
     settings = Settings(ROWS, arguments.flags)
-    output.require_text_or_json(settings, "wait")
-    output.require_place(settings)
+    output_of(settings).require_text_or_json("wait")
+    output_of(settings).require_place()
     entry = find.wait_for_end(Runs(settings).find(word))
     ended = entry.run
     if settings.format == "json":
-        output.emit(neutralise.record(record(entry)), settings)
+        output_of(settings).emit(neutralise.record(record(entry)))
     elif not settings.quiet:
-        output.emit(tell(entry, time.time()), settings)
+        output_of(settings).emit(tell(entry, time.time()))
     if not ended.has_ended:
         complain(_gone(entry))
         return errors.TERMINATED

@@ -6,6 +6,7 @@ import os
 
 from rlm_ci.console.failures import failure
 from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.judge.options import models_of
 from rlm_ci.models import Request
 from rlm_ci.models.gateway import Gateway, provider_of
 from rlm_ci.models.record.clock import Clock
@@ -122,7 +123,7 @@ class Attempt:
                 scope=here,
                 options=self._all.options(here),
                 model=self._model(here),
-                provider=provider_of(settings),
+                provider=provider_of(models_of(settings)),
                 order=address(settings).order,
                 leaf_bytes=recursion.leaf_bytes,
                 leaf_files=recursion.leaf_files,
@@ -154,7 +155,7 @@ class Attempt:
         if agreed.model is None:
             return None
         return Gateway(
-            self._all.settings,
+            models_of(self._all.settings),
             self._record,
             self._clock,
             model=agreed.model,

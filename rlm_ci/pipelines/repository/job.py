@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.console import output
 from rlm_ci.console.messages import warn
+from rlm_ci.judge.options import output_of, rests_on
 from rlm_ci.models.gateway import earlier
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines.job import without_runs
@@ -53,7 +54,7 @@ class RepositoryJob(Verb):
             if self.settings.sources[key] == "default":
                 self.settings.values[key] = value
         run.redactor = Redactor(self.settings.environ)
-        run.rests_on = output.rests_on(self.settings, self.repository.root)
+        run.rests_on = rests_on(self.settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
         self.progress.watch(Look(run.path, self.name))
         path = self.replay or run.path_of(FILE)
@@ -63,7 +64,7 @@ class RepositoryJob(Verb):
             report, error = attempt.carry_out()
         self.report = report
         for name, renderer in output.FILES:
-            options = output.rendering(self.settings).replace(colour=False)
+            options = output_of(self.settings).options().replace(colour=False)
             files.write(run.path_of(name), _rendered(report, renderer, options), 0o600)
         if error is not None:
             raise error

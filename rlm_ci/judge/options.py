@@ -1,0 +1,85 @@
+"""The records that systems take, made of the settings: no system sees all of these."""
+
+from __future__ import annotations
+
+import os
+
+from rlm_ci.change.trigger import Told
+from rlm_ci.console.output import RULE_PAGES, STDOUT, Output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.config.settings import Settings
+    from rlm_ci.github.session import Access
+    from rlm_ci.models.gateway import ModelOptions
+
+
+def change_told_by(settings: Settings) -> Told:
+    """What the settings tell of the change to judge; some commands lack a row or two."""
+    event = settings.event or (settings.github.actions and settings.github.event_path)
+    return Told(
+        settings.base,
+        settings.head,
+        (settings.sources["base"], settings.sources["head"]),
+        event or None,
+        "" if settings.event else settings.github.event_name or "",
+        settings.base_sha,
+        settings.pre_commit,
+        getattr(settings, "commit", None),
+        getattr(settings, "staged", False),
+        getattr(settings, "hook", None),
+    )
+
+
+def access_of(settings: Settings) -> Access:
+    """Where GitHub is, and by which token."""
+    from rlm_ci.github.session import Access
+
+    told = settings.github
+    urls = {"api_url": told.api_url, "server_url": told.server_url}
+    return Access(told.token, **{name: url for name, url in urls.items() if url})
+
+
+def models_of(settings: Settings) -> ModelOptions:
+    """Where a model is asked, and what it may cost."""
+    from decimal import Decimal
+
+    from rlm_ci.models.gateway import ModelOptions
+
+    money = settings.budget_usd
+    return ModelOptions(
+        settings.openai.base_url or "",
+        settings.openai.api_key or "",
+        settings.openai.api_version or "",
+        settings.models.timeout,
+        {
+            name: {key: value for key, value in figures.items() if value is not None}
+            for name, figures in settings.models.prices.items()
+        },
+        settings.max_calls,
+        settings.max_tokens,
+        None if money is None else Decimal(str(money)),
+    )
+
+
+def output_of(settings: Settings) -> Output:
+    """Where results go; a command that lacks a row has its default."""
+    output, github = getattr(settings, "output", None), getattr(settings, "github", None)
+    plain = getattr(settings, "no_color", False) or getattr(settings, "term", "") == "dumb"
+    return Output(
+        getattr(settings, "format", "text"),
+        None if output in (None, "", STDOUT) else str(output),
+        colour=getattr(settings, "color", False) and not plain,
+        verbose=getattr(settings, "verbose", False),
+        quiet=getattr(settings, "quiet", False),
+        server_url=getattr(github, "server_url", None) or "https://github.com",
+        rule_pages=settings.values.get(RULE_PAGES, True),
+    )
+
+
+def rests_on(settings: Settings, root: str) -> dict[str, Any]:
+    """What the files of a run rest on besides its record, as its last event tells it."""
+    folder = os.path.relpath(os.getcwd(), root)
+    return {"settings": settings.told(), "folder": folder, RULE_PAGES: True}
