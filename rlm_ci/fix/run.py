@@ -159,9 +159,8 @@ class Fix(Attempt):
         if settings.loop.agent:
             agents.command_of(settings.loop.agent, settings.sources["loop.agent"])
             return str(settings.loop.agent)
-        require_endpoint(
-            models_of(settings), "set one of them, or use the linters' own fixes: --agent autofix"
-        )
+        way_out = "set one of them, or use the linters' own fixes: --agent autofix"
+        require_endpoint(models_of(settings), way_out)
         return "openai"
 
     def _describe(self, agreed: Agreed) -> None:
