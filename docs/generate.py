@@ -39,10 +39,10 @@ NOTICE = (
 
 
 SOURCES = (
-    "A flag wins over the environment, the environment over the config file, that over the "
-    "default; `rlm-ci config` shows each value with its source. An empty variable is one that "
-    "is not set. On a pull request, a push, or with `--base` the config file is read from the "
-    "base commit."
+    "A flag wins over the environment, the environment over the config file, and the config file "
+    "over the default. `rlm-ci config` shows each value with its source. An empty variable counts "
+    "as not set. On a pull request, a push, or with `--base`, the config file is read from the "
+    "base commit. To get started, read [Configure rlm-ci](configuration.md)."
 )
 
 
@@ -51,9 +51,9 @@ SOURCES = (
 FIX_HOOK, FIX_STAGE = "rlm-fix", "manual"
 FIX_ARGS = ("make the validator pass", "--agent", "autofix", "--allow-no-change")
 FIX_NOTE = f"""\
-The hook `{FIX_HOOK}` is no check. Its stage is `{FIX_STAGE}`: it runs only when asked, by
-`pre-commit run --hook-stage {FIX_STAGE} {FIX_HOOK}`. It is [`rlm-ci rlm`](#rlm-ci-rlm) with the
-arguments `"{FIX_ARGS[0]}" {" ".join(FIX_ARGS[1:])}`, which need no key; `args` in your
+The hook `{FIX_HOOK}` is not a check. Its stage is `{FIX_STAGE}`. To run it, run
+`pre-commit run --hook-stage {FIX_STAGE} {FIX_HOOK}`. It runs [`rlm-ci rlm`](#rlm-ci-rlm) with the
+arguments `"{FIX_ARGS[0]}" {" ".join(FIX_ARGS[1:])}`, which need no key. `args` in your
 configuration replace them."""
 #: Of a hook that looks at the whole repository.
 WHOLE = ("  always_run: true", "  pass_filenames: false")
@@ -73,7 +73,7 @@ def hooks() -> str:
                 lines += [f"  files: '{spec['files']}'", "  args: ['--']"]
             else:
                 lines += WHOLE
-    summary = "the fixers that the repository has set up run until its validator passes"
+    summary = "run the fixers that the repository has set up until its validator passes"
     lines += _hook(FIX_HOOK, summary, "rlm-ci rlm", (FIX_STAGE,))
     lines += [*WHOLE, f"  args: {json.dumps(FIX_ARGS)}"]
     return "\n".join(lines) + "\n"
@@ -180,8 +180,8 @@ def reference() -> str:
         "",
         "## Commands",
         "",
-        "The options of every command stand before or after it, its own behind it. Standard output",
-        "carries the result only.",
+        "Put common options before or after the command, and a command's own options after it.",
+        "Standard output has the result only.",
         "",
     ]
     for name in cli.COMMANDS:

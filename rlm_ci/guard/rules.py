@@ -51,7 +51,7 @@ RULES: Mapping[str, Rule] = {
     "check-silenced": {
         "severity": Severity.HIGH,
         "finds": "A new `# noqa`, `# type: ignore`, `eslint-disable`, `#[allow(…)]`, "
-        "`# pragma: no cover` or the like, where the validator runs the tool that heeds it.",
+        "`# pragma: no cover` or similar, if the validator runs the tool that obeys it.",
         "example": "app.py: silences a tool of the validator: # type: ignore[arg-type]",
         "fix": "Fix what the tool reports.",
     },

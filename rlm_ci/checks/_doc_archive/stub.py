@@ -56,7 +56,7 @@ RULES: Mapping[str, Rule] = {
     },
     "path-mismatch": {
         "severity": Severity.HIGH,
-        "finds": f"The stub names another path than its own. {_OLDER}",
+        "finds": f"The stub names a path other than its own. {_OLDER}",
         "example": "the stub names the path docs/PRD-search.md, not its own",
         "fix": "Write the path of the stub behind `- Archive path:`.",
     },
