@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rlm_ci import __version__
+from rlm_ci.runs.journal import record_format
 from testing.fix_stage import BUG, QUICK, Play, alike, call, done, told_plainly, write
 from testing.loopback_model.replies import refusal
 
@@ -154,6 +156,24 @@ def test_a_run_that_ended_in_an_error_is_compared_too(stage: Stage) -> None:
     assert replayed.code in (0, 1), replayed
     assert "the replay ended with an error: " in replayed.stderr
     assert ("the report is the same" in replayed.stderr) == (replayed.code == 0)
+
+
+def test_a_replay_that_fails_names_the_version_that_made_the_run(stage: Stage) -> None:
+    """Another version may have worded its prompts in another way."""
+    _, run = stage.fixed()
+    calls, report = run.folder / "calls.jsonl", run.folder / "report.json"
+    facts = [one for one in run.lines("calls.jsonl") if one["kind"] != "completion"]
+    for number, one in enumerate(facts, 1):
+        one["seq"] = number
+        del one["crc"]
+    calls.write_bytes(b"".join(map(record_format.to_line, facts)))
+    ended = stage.cli("replay", run.id, env=NOTHING)
+    assert (ended.code, "the run ended before" in ended.stderr) == (5, True), ended
+    assert "made the run" not in ended.stderr
+    report.write_text(report.read_text().replace(f'"{__version__}"', '"0.0.9"'))
+    ended = stage.cli("replay", run.id, env=NOTHING)
+    assert ended.code == 5, ended
+    assert f"rlm-ci 0.0.9 made the run, and this is {__version__}" in ended.stderr
 
 
 @pytest.mark.full

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 
-from rlm_ci import errors
+from rlm_ci import __version__, errors
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import say
@@ -81,6 +82,7 @@ def run(arguments: Arguments) -> int:
         try:
             code = load.conduct(held, asked, runs, definition.BUILT_IN, actions)
         except RlmCiError as error:
+            _name_version(entry.path)
             if not settings.check or work.report is None:
                 raise
             say(f"the replay ended with an error: {error}")
@@ -107,6 +109,18 @@ def _require_record(entry: Entry) -> None:
             where=entry.run.run_id,
             hint=f"replay the original: rlm-ci replay {parent}" if parent else "start a new run",
         )
+
+
+def _name_version(path: str) -> None:
+    """Name the version that made the run in the folder ``path``, if it is not this one.
+
+    Another version may have asked a model other things, so this one cannot replay it.
+    """
+    with suppress(ConfigError):  # no report: the run has not ended, and the error says what to do
+        tool = _report(path).get("tool")
+        made_by = printable(str(tool.get("version") if isinstance(tool, dict) else None))[:40]
+        if made_by != __version__:
+            say(f"rlm-ci {made_by} made the run, and this is {__version__}: use {made_by}")
 
 
 def _compare(before: str, now: str) -> int:
