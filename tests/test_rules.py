@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from test_architecture import PACKAGE
 from test_links import TOP, anchors, tracked
 
 from rlm_ci import checks
+from rlm_ci.guard import rules as guard
+from rlm_ci.judge import part_rules
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.rules import PAGE, address, anchor
 
@@ -111,6 +114,26 @@ def test_each_row_of_a_check_is_of_use(name: str) -> None:
         assert isinstance(row["severity"], Severity)
         for key in ("finds", "example", "fix"):
             assert row[key].strip()
+
+
+def said_elsewhere(example: str, text: str) -> bool:
+    """Whether two words in a row of an example stand in the sources beside the example."""
+    return any(text.count(" ".join(pair)) > 1 for pair in pairwise(example.split()))
+
+
+def test_examples_are_what_the_program_says() -> None:
+    """Of our own messages; the examples of validators are the words of their tools."""
+    text = "".join(
+        path.read_text("utf-8")
+        for room in ("checks", "guard", "canary", "judge", "pull_request", "fix")
+        for path in (PACKAGE / room).rglob("*.py")
+    )
+    tables = [checks.load(name).RULES for name in checks.names()]
+    for table in (*tables, guard.RULES, part_rules.POLICY, part_rules.WIKI):
+        for name, rule in table.items():
+            if name not in ("more", "tests-shrunk"):  # a number parts their words
+                assert said_elsewhere(rule["example"], text), name
+    assert not said_elsewhere("an example of nothing that is", text)
 
 
 def test_each_rule_is_told_with_all_that_a_reader_needs() -> None:

@@ -38,7 +38,7 @@ RULES: Mapping[str, Rule] = {
     "unverified-citation": {
         "severity": Severity.MEDIUM,
         "finds": "The answer cites a place that does not have the quote.",
-        "example": "The answer cites log.txt:12, which is not right: the line is another one",
+        "example": "The answer cites log.txt:12, which is not right: there is no such line",
         "fix": "Look the claim up yourself, or ask again. The other citations hold.",
     },
 }

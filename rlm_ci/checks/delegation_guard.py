@@ -55,7 +55,7 @@ RULES: Mapping[str, Rule] = {
         "severity": Severity.HIGH,
         "finds": "`tasks/index.json` is missing, malformed, too large, too deep, or no regular "
         "file.",
-        "example": "tasks/index.json cannot be read: it is no JSON",
+        "example": 'tasks/index.json cannot be read: it is not JSON of the form {"items": [...]}',
         "fix": "Mend `tasks/index.json`. A task needs an entry: "
         '`{"items": [{"id": "0951", "slug": "guard"}]}`.',
     },
